@@ -1,0 +1,189 @@
+"""The messages between a client and an engine: one JSON object per line, discriminated by `type`.
+
+The wire is plain text, free of local objects, so that the same client can drive an engine over ssh.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from wina_core.records import CalibrationRecord, Environment, ModelSummary, RotationReport, UnitRecord
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+
+
+class Message(BaseModel):
+    """Base of all messages."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+# ---- jobs: what an engine can be asked to do -------------------------------------------------------------------
+
+
+class InspectJob(Message):
+    """Load a model and describe it. Result: ModelSummary."""
+
+    kind: Literal["inspect"] = "inspect"
+    model: ModelSource
+
+
+class RotateJob(Message):
+    """Rotate a model, measure the rotation, optionally save the rotated model as a folder. Result: RotationReport."""
+
+    kind: Literal["rotate"] = "rotate"
+    model: ModelSource
+    rotation: RotationSpec
+    export_to: str | None = None
+
+
+class CalibrateJob(Message):
+    """Measure score quantiles and error curves. Result: CalibrationRecord."""
+
+    kind: Literal["calibrate"] = "calibrate"
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    calibration: CalibrationSpec
+
+
+class PendingRun(Message):
+    """A run and those of its units that the store does not have yet."""
+
+    spec: RunSpec
+    units: tuple[str, ...]
+
+
+class EvaluateJob(Message):
+    """Compute the missing units of some runs, in order. Each unit arrives as a Partial; the result is empty."""
+
+    kind: Literal["evaluate"] = "evaluate"
+    runs: tuple[PendingRun, ...]
+
+
+Job = Annotated[InspectJob | RotateJob | CalibrateJob | EvaluateJob, Field(discriminator="kind")]
+
+
+# ---- client -> engine --------------------------------------------------------------------------------------------
+
+
+class Submit(Message):
+    """Queue a job under an id of the client's choice."""
+
+    type: Literal["submit"] = "submit"
+    job_id: str
+    job: Job
+
+
+class Cancel(Message):
+    """Ask a queued or running job to stop at the next batch."""
+
+    type: Literal["cancel"] = "cancel"
+    job_id: str
+
+
+class Shutdown(Message):
+    """Cancel everything and exit."""
+
+    type: Literal["shutdown"] = "shutdown"
+
+
+Request = Annotated[Submit | Cancel | Shutdown, Field(discriminator="type")]
+
+
+# ---- engine -> client --------------------------------------------------------------------------------------------
+
+
+class Ready(Message):
+    """Sent once the engine can take jobs."""
+
+    type: Literal["ready"] = "ready"
+    pid: int
+    environment: Environment
+
+
+class Accepted(Message):
+    """The job was queued or, when `started`, has begun."""
+
+    type: Literal["accepted"] = "accepted"
+    job_id: str
+    started: bool = False
+
+
+class Progress(Message):
+    """How far a job is. `total` is None while unknown; `eta_seconds` is smoothed."""
+
+    type: Literal["progress"] = "progress"
+    job_id: str
+    done: float
+    total: float | None
+    unit: str
+    """What `done` counts: "requests", "tokens", "layers", ..."""
+    eta_seconds: float | None = None
+    metric: str = ""
+    """What is being worked on, with the latest figure, for example "teal 50 %: demo_choice"."""
+
+
+class RunStarted(Message):
+    """An EvaluateJob went on to the run with this content hash."""
+
+    type: Literal["run_started"] = "run_started"
+    job_id: str
+    run: str
+
+
+class Partial(Message):
+    """One finished unit of a run: to be committed the moment it arrives."""
+
+    type: Literal["partial"] = "partial"
+    job_id: str
+    unit: UnitRecord
+
+
+class Result(Message):
+    """What a job without partials returns."""
+
+    type: Literal["result"] = "result"
+    job_id: str
+    value: ModelSummary | RotationReport | CalibrationRecord
+
+
+class Log(Message):
+    """A line for the log."""
+
+    type: Literal["log"] = "log"
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+    job_id: str | None = None
+
+
+class Failed(Message):
+    """The job ended with an error. `error` is one sentence; `detail` the traceback's or log's tail, if any."""
+
+    type: Literal["failed"] = "failed"
+    job_id: str
+    error: str
+    detail: str = ""
+    run: str | None = None
+    """The run that was being computed, if any."""
+
+
+class Done(Message):
+    """The job ended, completely or because it was cancelled."""
+
+    type: Literal["done"] = "done"
+    job_id: str
+    cancelled: bool = False
+
+
+Event = Annotated[
+    Ready | Accepted | Progress | RunStarted | Partial | Result | Log | Failed | Done,
+    Field(discriminator="type"),
+]
+
+REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def encode(message: Message) -> str:
+    """One line of JSON with its newline."""
+    return message.model_dump_json() + "\n"

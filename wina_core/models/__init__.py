@@ -1,0 +1,1 @@
+"""Loading Hugging Face models and seeing them through one architecture table."""

@@ -1,0 +1,103 @@
+"""How much sparsity each projection of each decoder layer gets, and the budget that adds up to."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from wina_core.errors import WinaError
+
+Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
+Cell = tuple[int, int]
+"""(decoder layer, index into `projections`)."""
+
+
+class PlanLayout(BaseModel):
+    """The table a plan fills: decoder layers x projections, with each matrix's number of weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    projections: tuple[str, ...] = Field(min_length=1)
+    """Canonical names in order: q, k, v, o, gate, up, down."""
+    parameters: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    """Weights per matrix, [layer][projection]."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if any(len(row) != len(self.projections) for row in self.parameters):
+            raise ValueError("every layer needs one parameter count for each projection")
+        return self
+
+    @property
+    def layers(self) -> int:
+        """Number of decoder layers."""
+        return len(self.parameters)
+
+
+class UniformSparsity(BaseModel):
+    """The same target for every projection of whichever model it meets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["uniform"] = "uniform"
+    sparsity: Sparsity
+
+    def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
+        """The table this stands for on a model of the given layout."""
+        return SparsityPlan.uniform(layout, self.sparsity)
+
+
+class SparsityPlan(BaseModel):
+    """Target sparsity per decoder layer and projection: the fraction of that matrix's inputs that is dropped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["table"] = "table"
+    layout: PlanLayout
+    sparsity: tuple[tuple[Sparsity, ...], ...]
+    """[layer][projection]."""
+    origin: str = "uniform"
+    """How the table came to be: "uniform", "edited", or an allocator's name."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.sparsity) != self.layout.layers or any(
+            len(row) != len(self.layout.projections) for row in self.sparsity
+        ):
+            raise ValueError(
+                f"the table must have {self.layout.layers} layers x {len(self.layout.projections)} projections"
+            )
+        return self
+
+    @classmethod
+    def uniform(cls, layout: PlanLayout, sparsity: float) -> "SparsityPlan":
+        """The same target in every cell."""
+        row = (sparsity,) * len(layout.projections)
+        return cls(layout=layout, sparsity=(row,) * layout.layers, origin="uniform")
+
+    @property
+    def budget(self) -> float:
+        """Mean sparsity weighted by each matrix's number of weights."""
+        weights = [count for row in self.layout.parameters for count in row]
+        values = [value for row in self.sparsity for value in row]
+        return sum(w * s for w, s in zip(weights, values, strict=True)) / sum(weights)
+
+    def with_cells(self, values: dict[Cell, float], origin: str = "edited") -> "SparsityPlan":
+        """A copy in which the given cells have new targets; values are validated like any others."""
+        table = [list(row) for row in self.sparsity]
+        for (layer, column), value in values.items():
+            table[layer][column] = value
+        return SparsityPlan(layout=self.layout, sparsity=tuple(map(tuple, table)), origin=origin)
+
+    def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
+        """This plan itself, once it is known to fit; raises WinaError when it was made for another model."""
+        if layout != self.layout:
+            raise WinaError(
+                f"This sparsity plan was made for a model with {_describe(self.layout)}, but the loaded model has "
+                f"{_describe(layout)}; open the plan's own model or start a new plan."
+            )
+        return self
+
+
+def _describe(layout: PlanLayout) -> str:
+    total = sum(map(sum, layout.parameters))
+    return f"{layout.layers} layers x ({', '.join(layout.projections)}) and {total:,} gated weights"

@@ -1,0 +1,214 @@
+"""What can be asked for: frozen, versioned descriptions of models, rotations, methods, evaluations and studies.
+
+A spec says everything that a number depends on and nothing else; its content hash is its identity in the store
+and in the cache. This module is light: it never imports torch.
+"""
+
+import hashlib
+import json
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from wina_core.plan import SparsityPlan, UniformSparsity
+
+DType = Literal["auto", "float64", "float32", "bfloat16", "float16"]
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+AttentionBasis = Literal["k", "qkv", "activations"]
+MlpBasis = Literal["gate", "gate_up", "activations"]
+
+DEVIATION = "deviation"
+"""Name of the unit of work that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
+
+PREFILL_POLICIES = {"gate every token": 0.0, "WINA as released": 0.01, "TEAL as released": 0.5}
+"""Named values of `EvaluationSpec.dense_prefix`; the default gates every token, so that methods compare fairly."""
+
+
+class Spec(BaseModel):
+    """Base of all specs: immutable, closed to unknown fields, identified by content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+
+    def content_hash(self) -> str:
+        """16 hex digits over the canonical JSON.
+
+        Fields at their default are left out, so that adding a field keeps every stored hash; changing a default
+        therefore needs a new `schema_version`.
+        """
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        content["schema_version"] = self.schema_version
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+class ModelSource(Spec):
+    """Where a model comes from and how it is held. `location` is a local folder, a hub id, or "demo"."""
+
+    location: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: DType = "auto"
+    device: str = "auto"
+    fingerprint: str = ""
+    """Digest of the local files (`wina_core.sources.fingerprint`), so that edited weights are never taken for the
+    old ones; empty until resolved, and for hub ids."""
+
+
+class TextSpec(Spec):
+    """A text cut into `tokens // sequence` rows of `sequence` tokens. `source` is a UTF-8 file, or "demo:calibration"
+    or "demo:heldout" for the shipped ones."""
+
+    source: str = "demo:calibration"
+    tokens: int = Field(default=16_384, ge=64)
+    sequence: int = Field(default=512, ge=16)
+
+
+class RotationSpec(Spec):
+    """How the residual stream is rotated before gating (paper, appendix "Orthogonal Tensor Transformation").
+
+    `global`: one Q for the whole stream, free at run time. `per_layer`, `per_site`: one Q per layer, or one per
+    attention input and one per MLP input (the paper's), with d x d shortcuts on the residual. Each basis is the
+    sum of the named trace-normalized Gram matrices. `per_head` also rotates V's outputs and O's inputs per head,
+    in any mode. `matrices` replays given orthogonal matrices from a safetensors file instead of computing them.
+    """
+
+    mode: Literal["none", "global", "per_layer", "per_site"] = "global"
+    attention_basis: tuple[AttentionBasis, ...] = ("qkv", "activations")
+    mlp_basis: tuple[MlpBasis, ...] = ("gate_up", "activations")
+    per_head: bool = True
+    text: TextSpec = TextSpec()
+    matrices: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mode != "none" and not self.matrices and not (self.attention_basis and self.mlp_basis):
+            raise ValueError("a rotation needs at least one basis for the attention and one for the MLP inputs")
+        return self
+
+    @property
+    def is_identity(self) -> bool:
+        """True when the weights stay as they are."""
+        return self.mode == "none" and not self.per_head
+
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "global + heads"."""
+        if self.is_identity:
+            return "none"
+        text: str = self.mode
+        if self.mode != "none":
+            bases = {"+".join(self.attention_basis), "+".join(self.mlp_basis)}
+            if self.matrices:
+                text += " (given)"
+            elif bases == {"k", "gate"}:
+                text += " (k, gate)"
+            elif bases == {"qkv", "gate_up"}:
+                text += " (qkv, gate_up)"
+            elif bases == {"activations"}:
+                text += " (activations)"
+            elif bases != {"qkv+activations", "gate_up+activations"}:
+                text += f" ({'+'.join(self.attention_basis)}, {'+'.join(self.mlp_basis)})"
+        return f"{text} + heads" if self.per_head else text
+
+
+NO_ROTATION = RotationSpec(mode="none", per_head=False)
+AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False)
+"""The published transform: bases from k_proj and gate_proj alone, with residual shortcuts."""
+
+
+class MethodSpec(Spec):
+    """A gate rule by its registry name, and how it selects.
+
+    `topk` keeps exactly round(n (1 - s)) inputs per token; `threshold` keeps scores above a calibrated value.
+    `variant` picks between the paper's text and the authors' released code where the two differ.
+    """
+
+    name: str = Field(min_length=1)
+    variant: Literal["paper", "as_released"] = "paper"
+    selection: Literal["topk", "threshold"] = "topk"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "wina (as released)"."""
+        return self.name if self.variant == "paper" else f"{self.name} (as released)"
+
+
+DENSE = MethodSpec(name="dense")
+
+
+class CalibrationSpec(Spec):
+    """The text from which score thresholds and error curves are measured."""
+
+    text: TextSpec = TextSpec(source="demo:calibration")
+
+
+class EvaluationSpec(Spec):
+    """What is measured on a gated model: lm-eval tasks, and the deviation from dense on a text.
+
+    `dense_prefix` is the fraction of each sequence's first tokens that is left dense (see PREFILL_POLICIES).
+    `limit` is the number of documents per task; None means all.
+    """
+
+    tasks: tuple[str, ...] = ()
+    task_folders: tuple[str, ...] = ()
+    """Folders of lm-eval task files searched beside the stock ones; the demo's own tasks are always found."""
+    limit: int | None = Field(default=None, ge=1)
+    num_fewshot: int | None = Field(default=None, ge=0)
+    batch_size: int = Field(default=16, ge=1)
+    seed: int = 1234
+    dense_prefix: Fraction = 0.0
+    deviation: TextSpec | None = TextSpec(source="demo:heldout")
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units of work in order; each is stored as a whole the moment it is finished."""
+        return (*((DEVIATION,) if self.deviation else ()), *self.tasks)
+
+
+class RunSpec(Spec):
+    """One point of a study: one model, rotation, method and plan, and what to measure on it."""
+
+    model: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    method: MethodSpec = DENSE
+    plan: Annotated[UniformSparsity | SparsityPlan, Field(discriminator="kind")] = UniformSparsity(sparsity=0.0)
+    calibration: CalibrationSpec | None = None
+    evaluation: EvaluationSpec = EvaluationSpec()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method.selection == "threshold" and self.method.name != "dense" and self.calibration is None:
+            raise ValueError("threshold selection needs a calibration, from which the thresholds are read")
+        return self
+
+
+class Arm(Spec):
+    """A method together with the rotation it runs on: one line of a frontier plot."""
+
+    rotation: RotationSpec = NO_ROTATION
+    method: MethodSpec = DENSE
+
+    @property
+    def label(self) -> str:
+        """Legend text, for example "wina, global + heads"."""
+        return self.method.label if self.rotation.is_identity else f"{self.method.label}, {self.rotation.label}"
+
+
+class StudySpec(Spec):
+    """A declarative grid, models x arms x (uniform sparsities and explicit plans), that expands into runs."""
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    models: tuple[ModelSource, ...] = Field(min_length=1)
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    sparsities: tuple[Fraction, ...] = ()
+    plans: tuple[SparsityPlan, ...] = ()
+    calibration: CalibrationSpec = CalibrationSpec()
+    evaluation: EvaluationSpec = EvaluationSpec()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.sparsities and not self.plans and any(arm.method.name != "dense" for arm in self.arms):
+            raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
+        return self
