@@ -1,0 +1,134 @@
+"""The start-up script: what it does again, what it skips, and what it tells a user it cannot help."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "packaging" / "start.py"
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A fresh copy of the script whose `.venv` is in a temporary folder, with every command recorded, none run."""
+    spec = importlib.util.spec_from_file_location("wina_start", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.VENV = tmp_path / ".venv"
+    module.ROOT = SCRIPT.parents[1]
+    module.PYTHON = module.VENV / "bin" / "python"
+    module.STAMP = module.VENV / "wina-setup.json"
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    for name in ("pyproject.toml", "constraints.txt", "system-libraries.json"):
+        (tmp_path / name).write_text(name)
+    module.CONSTRAINTS = tmp_path / "constraints.txt"
+    module.commands = []
+    module.answers = {}
+
+    def fake_run(command: list, check: bool = False, **_: object) -> SimpleNamespace:
+        words = [str(word) for word in command]
+        module.commands.append(words)
+        if "venv" in words:
+            module.PYTHON.parent.mkdir(parents=True)
+            module.PYTHON.touch()
+        code, error = next((value for key, value in module.answers.items() if key in words), (0, ""))
+        if code and check:
+            raise subprocess.CalledProcessError(code, words)
+        return SimpleNamespace(returncode=code, stderr=error, stdout="")
+
+    monkeypatch.setattr(module.subprocess, "run", fake_run)
+    return module
+
+
+def installs(start: ModuleType) -> int:
+    return sum("--editable" in command for command in start.commands)
+
+
+def test_the_first_start_installs_and_the_second_runs_nothing(start: ModuleType) -> None:
+    start.set_up("")
+    assert installs(start) == 1
+    start.commands.clear()
+    start.set_up("")
+    assert start.commands == []
+
+
+def test_tests_need_their_extra_dependencies_once(start: ModuleType) -> None:
+    start.set_up("")
+    start.set_up("test")
+    start.set_up("test")
+    start.set_up("")
+    assert installs(start) == 2
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_a_changed_input_installs_again(start: ModuleType, tmp_path: Path, name: str) -> None:
+    start.set_up("")
+    (tmp_path / name).write_text("changed")
+    start.set_up("")
+    assert installs(start) == 2
+
+
+def test_an_interrupted_installation_is_repeated(start: ModuleType) -> None:
+    start.answers["--editable"] = (1, "")
+    with pytest.raises(subprocess.CalledProcessError):
+        start.set_up("")
+    start.answers.clear()
+    start.set_up("")
+    assert installs(start) == 2
+    assert start.read_stamp()["qt"]
+
+
+def test_a_damaged_environment_is_made_anew(start: ModuleType) -> None:
+    start.set_up("")
+    start.STAMP.write_text("{ half a sta")
+    (start.VENV / "leftover").touch()
+    start.answers["pip"] = (1, "")
+    with pytest.raises(subprocess.CalledProcessError):
+        start.set_up("")
+    assert not (start.VENV / "leftover").exists()
+
+
+def test_missing_qt_libraries_are_named_with_the_commands_that_install_them(
+    start: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(start.shutil, "which", lambda _: None)
+    start.answers["-c"] = (1, "Traceback\nImportError: libEGL.so.1: cannot open shared object file")
+    start.set_up("")
+    message = capsys.readouterr().err
+    assert "libEGL.so.1" in message
+    for manager in ("apt-get install", "dnf install", "pacman -S"):
+        assert manager in message
+    start.commands.clear()
+    start.set_up("")
+    assert installs(start) == 0, "a missing system library is no reason to install Python packages again"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a display")
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, False), ({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "w"}, True), ({"QT_QPA_PLATFORM": "vnc"}, True)],
+)
+def test_a_display_is_recognized(
+    start: ModuleType, monkeypatch: pytest.MonkeyPatch, environment: dict, expected: bool
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert start.has_display() is expected
+
+
+def test_without_a_display_the_demo_study_runs_and_leaves_its_table_and_plot(
+    start: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(start, "has_display", lambda: False)
+    start.OUTPUT = tmp_path / "out"
+    assert start.main([]) == 0
+    said = capsys.readouterr().out
+    assert "no display" in said
+    assert "demo.csv" in said
+    assert "demo.png" in said
+    assert any(command[2:5] == ["wina_core.cli", "study", "run"] for command in start.commands)
