@@ -54,7 +54,11 @@ class PendingRun(Message):
 
 
 class EvaluateJob(Message):
-    """Compute the missing units of some runs, in order. Each unit arrives as a Partial; the result is empty."""
+    """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
+
+    A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
+    night; the job itself fails only where going on is pointless (the engine died, the accelerator is unusable).
+    """
 
     kind: Literal["evaluate"] = "evaluate"
     runs: tuple[PendingRun, ...]
@@ -139,8 +143,26 @@ class Partial(Message):
     unit: UnitRecord
 
 
+class RunFinished(Message):
+    """Every pending unit of this run has arrived."""
+
+    type: Literal["run_finished"] = "run_finished"
+    job_id: str
+    run: str
+
+
+class RunFailed(Message):
+    """This run ended with an error, its earlier units stay valid, and the job goes on. Fields as in Failed."""
+
+    type: Literal["run_failed"] = "run_failed"
+    job_id: str
+    run: str
+    error: str
+    detail: str = ""
+
+
 class Result(Message):
-    """What a job without partials returns."""
+    """What a job without partials returns; Done follows."""
 
     type: Literal["result"] = "result"
     job_id: str
@@ -157,7 +179,7 @@ class Log(Message):
 
 
 class Failed(Message):
-    """The job ended with an error. `error` is one sentence; `detail` the traceback's or log's tail, if any."""
+    """The job ended with an error; no Done follows. `error` is one sentence; `detail` the traceback's or log's tail, if any."""
 
     type: Literal["failed"] = "failed"
     job_id: str
@@ -168,7 +190,7 @@ class Failed(Message):
 
 
 class Done(Message):
-    """The job ended, completely or because it was cancelled."""
+    """The job ended: as far as it could be, or `cancelled` before its end."""
 
     type: Literal["done"] = "done"
     job_id: str
@@ -176,7 +198,7 @@ class Done(Message):
 
 
 Event = Annotated[
-    Ready | Accepted | Progress | RunStarted | Partial | Result | Log | Failed | Done,
+    Ready | Accepted | Progress | RunStarted | Partial | RunFinished | RunFailed | Result | Log | Failed | Done,
     Field(discriminator="type"),
 ]
 
