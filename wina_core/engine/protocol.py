@@ -179,7 +179,10 @@ class Log(Message):
 
 
 class Failed(Message):
-    """The job ended with an error; no Done follows. `error` is one sentence; `detail` the traceback's or log's tail, if any."""
+    """The job ended with an error; no Done follows.
+
+    `error` is one sentence; `detail` the traceback's or log's tail, if any.
+    """
 
     type: Literal["failed"] = "failed"
     job_id: str
