@@ -1,0 +1,1 @@
+"""Plain state that views show and controllers change."""

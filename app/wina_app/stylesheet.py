@@ -1,0 +1,107 @@
+"""The style sheet that turns Qt's Fusion style into the workbench's look; all values come from the tokens."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wina_app.theme import Tokens
+
+
+def stylesheet(t: "Tokens") -> str:
+    """Qt style sheet for the given appearance."""
+    return f"""
+    QToolTip {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border}; padding: 4px; }}
+    QLabel[role="title"] {{ font-size: {t.title}px; font-weight: 600; }}
+    QLabel[role="section"] {{ font-size: {t.body}px; font-weight: 600; }}
+    QLabel[role="muted"] {{ color: {t.muted}; font-size: {t.small}px; }}
+    QLabel[role="figure"] {{ font-size: {t.title}px; }}
+    QLabel[role="failed"] {{ color: {t.failed}; font-size: {t.small}px; }}
+
+    QWidget[role="surface"], QScrollArea, QScrollArea > QWidget > QWidget[role="surface"] {{
+        background: {t.surface}; border: none; }}
+    QWidget[role="header"] {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}
+    QWidget[role="rail"] {{ background: {t.window}; border-right: 1px solid {t.line}; }}
+    QFrame[role="error"] {{ background: {t.failed_soft}; border: none; border-left: 3px solid {t.failed}; }}
+    QFrame[role="notice"] {{ background: {t.warning_soft}; border: none; border-left: 3px solid {t.warning}; }}
+    QFrame[role="rule"] {{ background: {t.line}; border: none; max-height: 1px; min-height: 1px; }}
+
+    QPushButton {{ background: {t.raised}; color: {t.text}; border: 1px solid {t.border}; border-radius: 4px;
+        padding: 4px 12px; min-height: 18px; }}
+    QPushButton:hover {{ background: {t.accent_soft}; }}
+    QPushButton:pressed {{ background: {t.line}; }}
+    QPushButton:focus {{ border: 2px solid {t.accent}; padding: 3px 11px; }}
+    QPushButton:disabled {{ color: {t.disabled}; border-color: {t.line}; background: {t.window}; }}
+    QPushButton[role="primary"] {{ background: {t.accent}; color: {t.on_accent}; border-color: {t.accent};
+        font-weight: 600; }}
+    QPushButton[role="primary"]:focus {{ border: 2px solid {t.text}; }}
+    QPushButton[role="primary"]:disabled {{ background: {t.line}; color: {t.muted}; border-color: {t.line}; }}
+    QPushButton[role="link"] {{ background: transparent; border: 1px solid transparent; color: {t.muted};
+        padding: 2px 4px; text-align: left; font-size: {t.small}px; }}
+    QPushButton[role="link"]:hover {{ color: {t.accent}; text-decoration: underline; }}
+    QPushButton[role="link"]:focus {{ border: 2px solid {t.accent}; padding: 1px 3px; }}
+
+    QToolButton {{ border: 1px solid transparent; border-radius: 4px; padding: 4px; color: {t.text}; }}
+    QToolButton:hover {{ background: {t.accent_soft}; }}
+    QToolButton:checked {{ background: {t.accent_soft}; }}
+    QToolButton:focus {{ border: 2px solid {t.accent}; padding: 3px; }}
+    QToolButton:disabled {{ color: {t.disabled}; }}
+    QToolButton[role="rail"] {{ border-radius: 6px; padding: 6px 2px; color: {t.muted}; font-size: {t.small}px; }}
+    QToolButton[role="rail"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
+    QToolButton[role="rail"]:focus {{ border: 2px solid {t.accent}; padding: 5px 1px; }}
+
+    QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {t.surface};
+        color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: 18px;
+        selection-background-color: {t.accent}; selection-color: {t.on_accent}; }}
+    QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {{
+        border: 2px solid {t.accent}; padding: 2px 5px; }}
+    QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {t.disabled};
+        border-color: {t.line}; background: {t.window}; }}
+    QLineEdit[state="invalid"] {{ border-color: {t.failed}; }}
+    QComboBox QAbstractItemView {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border};
+        selection-background-color: {t.accent_soft}; selection-color: {t.text}; }}
+
+    QCheckBox, QRadioButton {{ spacing: 8px; padding: 2px; border: 1px solid transparent; border-radius: 4px; }}
+    QCheckBox:focus, QRadioButton:focus {{ border: 2px solid {t.accent}; padding: 1px; }}
+
+    QAbstractItemView {{ background: {t.surface}; alternate-background-color: {t.raised}; color: {t.text};
+        border: 1px solid {t.line}; gridline-color: {t.line}; selection-background-color: {t.accent_soft};
+        selection-color: {t.text}; }}
+    QAbstractItemView:focus {{ border: 2px solid {t.accent}; }}
+    QHeaderView::section {{ background: {t.raised}; color: {t.muted}; border: none;
+        border-right: 1px solid {t.line}; border-bottom: 1px solid {t.line}; padding: 4px 8px;
+        font-size: {t.small}px; }}
+    QTableCornerButton::section {{ background: {t.raised}; border: none; border-bottom: 1px solid {t.line}; }}
+
+    QProgressBar {{ background: {t.line}; border: none; border-radius: 3px; text-align: center; color: {t.text};
+        min-height: 6px; max-height: 6px; }}
+    QProgressBar::chunk {{ background: {t.running}; border-radius: 3px; }}
+
+    QSplitter::handle {{ background: {t.line}; }}
+    QSplitter::handle:horizontal {{ width: 1px; }}
+    QSplitter::handle:vertical {{ height: 1px; }}
+    QDockWidget {{ color: {t.text}; font-size: {t.small}px; }}
+    QDockWidget::title {{ background: {t.window}; padding: 4px 8px; border-top: 1px solid {t.line}; }}
+    QMainWindow::separator {{ background: {t.line}; width: 1px; height: 1px; }}
+    QStatusBar {{ background: {t.window}; color: {t.muted}; border-top: 1px solid {t.line}; font-size: {t.small}px; }}
+    QStatusBar::item {{ border: none; }}
+    QStatusBar QLabel {{ color: {t.muted}; font-size: {t.small}px; padding: 0 8px; }}
+    QMenuBar {{ background: {t.window}; color: {t.text}; border-bottom: 1px solid {t.line}; }}
+    QMenuBar::item {{ padding: 4px 10px; background: transparent; }}
+    QMenuBar::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}
+    QMenu {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border}; padding: 4px; }}
+    QMenu::item {{ padding: 4px 24px 4px 24px; }}
+    QMenu::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}
+    QMenu::item:disabled {{ color: {t.disabled}; }}
+    QMenu::separator {{ height: 1px; background: {t.line}; margin: 4px 8px; }}
+    QTabBar::tab {{ padding: 4px 12px; color: {t.muted}; border: none; border-bottom: 2px solid transparent; }}
+    QTabBar::tab:selected {{ color: {t.text}; border-bottom: 2px solid {t.accent}; }}
+    QTabBar::tab:focus {{ border: 2px solid {t.accent}; }}
+    QTabWidget::pane {{ border: none; border-top: 1px solid {t.line}; }}
+    QGroupBox {{ border: none; margin-top: 20px; font-weight: 600; }}
+    QGroupBox::title {{ subcontrol-origin: margin; left: 0; }}
+    QScrollBar:vertical {{ background: transparent; width: 10px; margin: 0; }}
+    QScrollBar:horizontal {{ background: transparent; height: 10px; margin: 0; }}
+    QScrollBar::handle {{ background: {t.line}; border-radius: 4px; min-height: 24px; min-width: 24px; margin: 1px; }}
+    QScrollBar::handle:hover {{ background: {t.border}; }}
+    QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
+    QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
+    """

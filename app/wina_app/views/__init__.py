@@ -1,0 +1,1 @@
+"""Widgets: they show what they are given and emit what the user did; they decide nothing."""

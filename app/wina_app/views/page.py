@@ -1,0 +1,194 @@
+"""What every page has in common: header with breadcrumb and one primary action, inline messages, empty state."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.theme import GRID, HALF
+
+
+class EmptyState(QWidget):
+    """Says what a page shows, and offers the one button that fills it."""
+
+    triggered = Signal()
+
+    def __init__(self, title: str, text: str, button: str = "") -> None:
+        super().__init__()
+        heading = QLabel(title)
+        heading.setProperty("role", "title")
+        self._text = QLabel(text)
+        self._text.setWordWrap(True)
+        self._text.setMaximumWidth(520)
+        self._text.setMinimumWidth(320)
+        self.button = QPushButton(button)
+        self.button.setAccessibleName(button)
+        self.button.setVisible(bool(button))
+        self.button.clicked.connect(self.triggered)
+        column = QVBoxLayout()
+        column.setSpacing(GRID)
+        column.addWidget(heading)
+        column.addWidget(self._text)
+        column.addSpacing(GRID)
+        column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
+        centred = QHBoxLayout(self)
+        centred.addStretch(1)
+        holder = QVBoxLayout()
+        holder.addStretch(2)
+        holder.addLayout(column)
+        holder.addStretch(3)
+        centred.addLayout(holder)
+        centred.addStretch(1)
+
+
+class MessageBar(QFrame):
+    """One line above a page's content: an error or a notice, selectable, dismissable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._word = QLabel()
+        self._word.setProperty("role", "section")
+        self.label = QLabel()
+        self.label.setWordWrap(True)
+        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        dismiss = QPushButton("Dismiss")
+        dismiss.setAccessibleName("Dismiss message")
+        dismiss.clicked.connect(self.hide)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
+        row.setSpacing(GRID)
+        row.addWidget(self._word)
+        row.addWidget(self.label, 1)
+        row.addWidget(dismiss)
+        self.hide()
+
+    def show_message(self, kind: str, text: str) -> None:
+        """`kind` is "error" or "notice"."""
+        self.setProperty("role", kind)
+        self._word.setText("Error" if kind == "error" else "Note")
+        self.label.setText(text)
+        self.setAccessibleName(f"{self._word.text()}: {text}")
+        self.style().unpolish(self)
+        self.style().polish(self)
+        self.show()
+
+
+class Page(QWidget):
+    """Base of all pages. Subclasses hand their widget to `set_content`, set the primary action, and emit.
+
+    Signals: `primary_triggered` for the button at the top right; `crumb_clicked(key)` with the key of the page that
+    a part of the breadcrumb stands for ("model", "rotation", "sparsity").
+    """
+
+    primary_triggered = Signal()
+    crumb_clicked = Signal(str)
+    empty_triggered = Signal()
+
+    def __init__(self, key: str, title: str) -> None:
+        super().__init__()
+        self.key = key
+        self.title = title
+        self.setProperty("role", "surface")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName(f"{title} page")
+        heading = QLabel(title)
+        heading.setProperty("role", "title")
+        self._crumbs = QHBoxLayout()
+        self._crumbs.setSpacing(0)
+        self.primary = QPushButton()
+        self.primary.setProperty("role", "primary")
+        self.primary.hide()
+        self.primary.clicked.connect(self.primary_triggered)
+        header = QWidget()
+        header.setProperty("role", "header")
+        header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        row = QHBoxLayout(header)
+        row.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
+        row.setSpacing(GRID * 2)
+        row.addWidget(heading)
+        row.addLayout(self._crumbs)
+        row.addStretch(1)
+        self.header_actions = QHBoxLayout()
+        self.header_actions.setSpacing(GRID)
+        row.addLayout(self.header_actions)
+        row.addWidget(self.primary)
+        header.setMinimumHeight(GRID * 6)
+        self.message = MessageBar()
+        self._stack = QStackedWidget()
+        self._empty: EmptyState | None = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(header)
+        column.addWidget(self.message)
+        column.addWidget(self._stack, 1)
+
+    def set_content(self, content: QWidget) -> None:
+        """The page's own widget, shown unless the empty state is."""
+        self._stack.addWidget(content)
+        self._stack.setCurrentWidget(content)
+        self._content = content
+
+    def show_empty(self, title: str, text: str, button: str = "") -> None:
+        """Replace the content by an empty state; its button emits `empty_triggered`."""
+        self.show_content()
+        self._empty = EmptyState(title, text, button)
+        self._empty.triggered.connect(self.empty_triggered)
+        self._stack.addWidget(self._empty)
+        self._stack.setCurrentWidget(self._empty)
+
+    def show_content(self) -> None:
+        """Back from the empty state."""
+        if self._empty is not None:
+            self._stack.removeWidget(self._empty)
+            self._empty.deleteLater()
+            self._empty = None
+        self._stack.setCurrentWidget(self._content)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the empty state is shown."""
+        return self._empty is not None
+
+    def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
+        """Name the one primary action; when it is impossible, `reason` says why in the tooltip."""
+        self.primary.setText(text)
+        self.primary.setAccessibleName(text)
+        self.primary.setEnabled(enabled)
+        self.primary.setToolTip("" if enabled else reason)
+        self.primary.setVisible(True)
+
+    def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
+        """(page key, text) of each part, in order; clicking one emits `crumb_clicked`."""
+        while (item := self._crumbs.takeAt(0)) is not None:
+            item.widget().deleteLater()
+        for index, (key, text) in enumerate(parts):
+            if index:
+                slash = QLabel("/")
+                slash.setProperty("role", "muted")
+                self._crumbs.addWidget(slash)
+            crumb = QPushButton(text)
+            crumb.setProperty("role", "link")
+            crumb.setAccessibleName(f"Go to {key}: {text}")
+            crumb.clicked.connect(lambda _=False, key=key: self.crumb_clicked.emit(key))
+            self._crumbs.addWidget(crumb)
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline, above the content, until it is dismissed or cleared."""
+        self.message.show_message("error", text)
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+        self.message.show_message("notice", text)
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+        self.message.hide()

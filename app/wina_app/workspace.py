@@ -1,0 +1,96 @@
+"""What the user is working on: the model, its rotation, the method and the sparsity plan. Every page reads it."""
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_core.plan import SparsityPlan
+from wina_core.records import ModelSummary, RotationReport
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+
+START_SPARSITY = 0.5
+"""Uniform target of the plan that a newly loaded model starts with."""
+
+
+class Workspace(QObject):
+    """The evented model shared by the pages. A signal fires after its value changed; read the attributes then."""
+
+    model_changed = Signal()
+    rotation_changed = Signal()
+    method_changed = Signal()
+    plan_changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._source: ModelSource | None = None
+        self._summary: ModelSummary | None = None
+        self._rotation = RotationSpec()
+        self._report: RotationReport | None = None
+        self._method = MethodSpec(name="wina")
+        self._plan: SparsityPlan | None = None
+
+    @property
+    def source(self) -> ModelSource | None:
+        """Which model, fingerprint resolved; None before the first one is loaded."""
+        return self._source
+
+    @property
+    def summary(self) -> ModelSummary | None:
+        """What the model is; None until loaded."""
+        return self._summary
+
+    @property
+    def rotation(self) -> RotationSpec:
+        """The rotation chosen on the Rotation page."""
+        return self._rotation
+
+    @property
+    def rotation_report(self) -> RotationReport | None:
+        """How the chosen rotation did on the current model; None until measured."""
+        return self._report
+
+    @property
+    def method(self) -> MethodSpec:
+        """The gate rule chosen on the Sparsity page."""
+        return self._method
+
+    @property
+    def plan(self) -> SparsityPlan | None:
+        """The plan being edited; None until a model is loaded."""
+        return self._plan
+
+    def set_model(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Switch to a loaded model. The plan is kept if it fits the new model, else it starts uniform."""
+        self._source, self._summary = source, summary
+        self._report = None
+        fits = self._plan is not None and self._plan.layout == summary.layout
+        self.model_changed.emit()
+        self.rotation_changed.emit()
+        if not fits:
+            self.set_plan(SparsityPlan.uniform(summary.layout, START_SPARSITY))
+
+    def set_rotation(self, rotation: RotationSpec, report: RotationReport | None = None) -> None:
+        """Choose a rotation, with its measurement when there is one."""
+        if rotation == self._rotation and report is None:
+            return
+        self._rotation, self._report = rotation, report
+        self.rotation_changed.emit()
+
+    def set_method(self, method: MethodSpec) -> None:
+        """Choose the gate rule."""
+        if method != self._method:
+            self._method = method
+            self.method_changed.emit()
+
+    def set_plan(self, plan: SparsityPlan) -> None:
+        """Replace the plan; it must fit the loaded model (raises WinaError)."""
+        if self._summary is not None:
+            plan.for_layout(self._summary.layout)
+        if plan != self._plan:
+            self._plan = plan
+            self.plan_changed.emit()
+
+    def breadcrumb(self) -> list[tuple[str, str]]:
+        """(page key, text) of model, rotation and method, for the page headers."""
+        if self._source is None:
+            return [("model", "no model")]
+        name = self._source.location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
+        return [("model", name), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
