@@ -111,4 +111,6 @@ class Environment(Record):
     versions: dict[str, str]
 
 
-RunStatus = Literal["queued", "running", "done", "failed", "cancelled"]
+RunStatus = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
+"""A run that is waiting or being computed ends as one of the last four; "interrupted": its program or job ended first.
+Whatever the end, its finished units stay valid, and only the missing ones are computed when it is asked for again."""
