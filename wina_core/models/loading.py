@@ -1,0 +1,147 @@
+"""From a ModelSource to a live model: safetensors only, no remote code, no surprises."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from wina_core.errors import WinaError
+from wina_core.models.architectures import family_of, view
+from wina_core.models.files import check_tokenizer, check_weights, read_config
+from wina_core.models.precision import compute_norms_in_float64
+from wina_core.models.view import ModelView
+from wina_core.reporting import Reporter
+from wina_core.sources import local_folder
+from wina_core.specs import ModelSource
+
+_DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
+_NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
+
+
+@dataclass
+class LoadedModel:
+    """A model ready for rotation and gating: in evaluation mode, without gradients, on its device."""
+
+    source: ModelSource
+    model: Any
+    """transformers' PreTrainedModel."""
+    tokenizer: Any
+    """transformers' tokenizer."""
+    view: ModelView
+    folder: Path | None = None
+    """Where its files are; None for a model that was built in memory."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.view.embedding.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are stored as."""
+        return self.view.embedding.weight.dtype
+
+
+def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
+    """Load a model and its tokenizer from a local folder, or from the Hugging Face hub.
+
+    Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
+    Cancelled between the stages (files, weights, tokenizer).
+    """
+    device = _device(source.device)
+    folder = local_folder(source) or _download(source, reporter)
+    config = read_config(folder)
+    model_type = str(config.get("model_type"))
+    family_of(model_type, str((config.get("architectures") or ["a model without a named class"])[0]))
+    size = check_weights(folder)
+    check_tokenizer(folder)
+    reporter.progress(0, size, "bytes", "reading weights")
+    reporter.check()
+    model = _load_weights(folder, source, device)
+    reporter.progress(size, size, "bytes", "reading tokenizer")
+    reporter.check()
+    return LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise WinaError(f'"{name}" is not a device; choose "auto", "cpu" or "cuda".') from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise WinaError('No CUDA device is available here; choose the device "cpu" or "auto".')
+    return device
+
+
+def _download(source: ModelSource, reporter: Reporter) -> Path:
+    """The hub's snapshot of a model in the local cache, downloaded where files are missing."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
+
+    reporter.progress(0, None, "bytes", f"fetching {source.location}")
+    reporter.check()
+    try:
+        return Path(
+            snapshot_download(
+                source.location,
+                revision=source.revision,
+                allow_patterns=list(_DOWNLOADED),
+                ignore_patterns=list(_NOT_DOWNLOADED),
+            )
+        )
+    except GatedRepoError as error:
+        raise WinaError(
+            f"{source.location} is gated: accept its terms on huggingface.co and log in with `hf auth login`."
+        ) from error
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise WinaError(
+            f"{source.location} is neither a folder here nor a model that could be fetched from the Hugging Face hub; "
+            "check the spelling and the network connection."
+        ) from error
+
+
+def _load_weights(folder: Path, source: ModelSource, device: torch.device) -> Any:
+    transformers_logging.disable_progress_bar()
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=source.dtype if source.dtype == "auto" else getattr(torch, source.dtype),
+            device_map=None if device.type == "cpu" else {"": device},
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except torch.OutOfMemoryError as error:
+        raise WinaError(
+            f"{source.location} does not fit into the memory of {device}; choose a smaller dtype or the cpu."
+        ) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise WinaError(f"The weights in {folder} do not fit its config.json: {_first_line(error)}") from error
+    if info["missing_keys"]:
+        names = sorted(info["missing_keys"])
+        raise WinaError(
+            f"The weights in {folder} lack {names[0]} and {len(names) - 1} more that its config.json asks for; "
+            "download or copy the model again."
+        )
+    if model.dtype == torch.float64:
+        compute_norms_in_float64(model)
+    return model.eval().requires_grad_(False)
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises plain Exception for a broken file
+        raise WinaError(
+            f"The tokenizer in {folder} cannot be opened ({_first_line(error)}); restore it from the model's source."
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,33 @@
+"""What a loaded model is, in numbers."""
+
+from typing import Any
+
+from wina_core.models.loading import LoadedModel
+from wina_core.records import ModelSummary
+
+
+def summarize(loaded: LoadedModel) -> ModelSummary:
+    """Sizes, dtype and memory of a model; a tied embedding counts once."""
+    config: Any = loaded.model.config
+    view = loaded.view
+    parameters = list(loaded.model.parameters())
+    buffers = list(loaded.model.buffers())
+    return ModelSummary(
+        location=loaded.source.location,
+        fingerprint=loaded.source.fingerprint,
+        architecture=type(loaded.model).__name__,
+        family=view.family,
+        layout=view.layout,
+        hidden_size=view.hidden_size,
+        intermediate_size=config.intermediate_size,
+        heads=view.heads,
+        kv_heads=view.kv_heads,
+        head_dim=view.head_dim,
+        vocabulary=config.vocab_size,
+        context=config.max_position_embeddings,
+        tied_embeddings=view.head.weight is view.embedding.weight,
+        dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
+        parameters=sum(parameter.numel() for parameter in parameters),
+        gated_parameters=sum(map(sum, view.layout.parameters)),
+        memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
+    )

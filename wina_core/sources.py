@@ -1,0 +1,122 @@
+"""Where models and texts are on disk, and which files they were: everything about a source short of loading it."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.paths import resources_folder
+from wina_core.specs import ModelSource
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_WHOLE = 32 * 2**20
+"""Weight files up to this many bytes are digested whole, larger ones by samples of every tensor."""
+_BLOCK = 4096
+_BLOCKS_PER_TENSOR = 4
+
+
+def demo_folder() -> Path:
+    """The shipped demo model, its tasks and texts."""
+    return resources_folder() / "demo"
+
+
+def local_folder(source: ModelSource) -> Path | None:
+    """The folder a source names, or None for a hub id.
+
+    Raises WinaError when the location is written as a path but no folder is there.
+    """
+    if source.location == "demo":
+        return demo_folder() / "model"
+    folder = Path(source.location).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise WinaError(f"{folder} is a file, but a model is a folder with a config.json; choose the folder it is in.")
+    if _HUB_ID.fullmatch(source.location):
+        return None
+    raise WinaError(f"The model folder {folder} does not exist; check the path, or give a Hugging Face model id.")
+
+
+def resolve(source: ModelSource) -> ModelSource:
+    """The same source with an absolute location and the fingerprint of its files; a hub id stays as it is."""
+    folder = local_folder(source)
+    if folder is None:
+        return source
+    is_demo = folder.resolve() == (demo_folder() / "model").resolve()
+    location = "demo" if is_demo else str(folder.resolve())
+    return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
+
+
+def fingerprint(folder: Path) -> str:
+    """16 hex digits over the files that determine a model's outputs: JSON files, tokenizer and weights.
+
+    Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read, so that a
+    30 GB model takes well under a second and an edit of any one tensor is still seen.
+    """
+    digest = hashlib.sha256()
+    try:
+        for path in sorted(folder.iterdir()):
+            if path.name == "config.json" or path.suffix == ".safetensors" or path.name.startswith("tokenizer"):
+                digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+                for block in _samples(path):
+                    digest.update(block)
+    except OSError as error:
+        raise WinaError(f"The model folder {folder} cannot be read ({error}); check its permissions.") from error
+    return digest.hexdigest()[:16]
+
+
+def _samples(path: Path) -> Iterator[bytes]:
+    if path.suffix != ".safetensors" or path.stat().st_size <= _WHOLE:
+        yield path.read_bytes()
+        return
+    header = read_safetensors_header(path)
+    yield json.dumps(header, sort_keys=True).encode()
+    first = 8 + _header_length(path)
+    with path.open("rb") as file:
+        for name in sorted(header):
+            begin, end = header[name].get("data_offsets", (0, 0))
+            for block in range(_BLOCKS_PER_TENSOR):
+                file.seek(first + begin + (end - begin) * block // _BLOCKS_PER_TENSOR)
+                yield file.read(min(_BLOCK, end - begin))
+
+
+def _header_length(path: Path) -> int:
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(8), "little")
+
+
+def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type-arg]  # JSON of the format
+    """Names, dtypes, shapes and offsets of a safetensors file, once it is known to be complete.
+
+    Raises WinaError when the file is truncated or not in the format.
+    """
+    size = path.stat().st_size
+    length = _header_length(path)
+    damaged = f"The weight file {path} is damaged or was not copied to the end; download or copy it again."
+    if size < 8 or length > size - 8:
+        raise WinaError(damaged)
+    with path.open("rb") as file:
+        file.seek(8)
+        try:
+            header = json.loads(file.read(length))
+            expected = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise WinaError(damaged) from error
+    if size != 8 + length + expected:
+        raise WinaError(f"{damaged[:-1]} ({size:,} bytes instead of {8 + length + expected:,}).")
+    return header
+
+
+def text_file(source: str) -> Path:
+    """The file of a TextSpec's source: "demo:calibration", "demo:heldout", or a path."""
+    if source.startswith("demo:"):
+        path = demo_folder() / "text" / f"{source.removeprefix('demo:')}.txt"
+        if not path.is_file():
+            raise WinaError(f'There is no demo text "{source}"; use "demo:calibration", "demo:heldout" or a file.')
+        return path
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise WinaError(f"The text file {path} does not exist; check the path.")
+    return path
