@@ -12,10 +12,12 @@ from wina_core.errors import WinaError
 from wina_core.models.architectures import family_of, view
 from wina_core.models.files import check_tokenizer, check_weights, read_config
 from wina_core.models.precision import compute_norms_in_float64
+from wina_core.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.models.view import ModelView
+from wina_core.records import RotationReport
 from wina_core.reporting import Reporter
 from wina_core.sources import local_folder
-from wina_core.specs import ModelSource
+from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 _NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
@@ -33,6 +35,9 @@ class LoadedModel:
     view: ModelView
     folder: Path | None = None
     """Where its files are; None for a model that was built in memory."""
+    rotation: RotationSpec | None = None
+    """The last rotation applied, here or before the model was exported."""
+    rotation_report: RotationReport | None = None
 
     @property
     def device(self) -> torch.device:
@@ -48,6 +53,8 @@ class LoadedModel:
 def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     """Load a model and its tokenizer from a local folder, or from the Hugging Face hub.
 
+    A folder exported by `save_rotated` gets its residual shortcuts attached.
+
     Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
     Cancelled between the stages (files, weights, tokenizer).
     """
@@ -58,12 +65,18 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     family_of(model_type, str((config.get("architectures") or ["a model without a named class"])[0]))
     size = check_weights(folder)
     check_tokenizer(folder)
+    rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
     model = _load_weights(folder, source, device)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
-    return LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
+    loaded = LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
+    if rotated:
+        loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
+        if rotated.shortcuts:
+            attach_stored_shortcuts(loaded.view, folder)
+    return loaded
 
 
 def _device(name: str) -> torch.device:

@@ -1,0 +1,52 @@
+"""Orthogonal bases from Gram matrices, the same ones on every machine."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_DEGENERATE = 1e-10
+"""Eigenvalues closer than this, relative to the Frobenius norm, are one eigenspace: far above the rounding of
+float64 (1e-13 for the sums that occur here), far below any distance that matters for a basis."""
+
+
+def trace_normalized(gram: Tensor) -> Tensor:
+    """The Gram matrix divided by its trace, so that sums of several weigh them alike; a zero matrix stays."""
+    trace = gram.trace()
+    return gram / trace if trace > 0 else gram
+
+
+def canonical_basis(*grams: Tensor) -> Tensor:
+    """Eigenvectors of the first Gram matrix, float64 [d, d] in columns, by falling eigenvalue.
+
+    This is V of the SVD of any W with W^T W = grams[0] (paper, appendix "Orthogonal Tensor Transformation").
+    Where its eigenvalues coincide, as in the null space of a k_proj with fewer rows than columns, any basis of
+    the eigenspace would do: there the next Gram matrix decides, then the one after, and at last the fixed matrix
+    diag(d, ..., 1). The entry of largest magnitude in each vector is positive.
+    """
+    d = grams[0].shape[0]
+    ranking = torch.arange(d, 0, -1, dtype=torch.float64, device=grams[0].device).diag()
+    basis = _refined(torch.eye(d, dtype=torch.float64, device=grams[0].device), [*grams, ranking])
+    largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
+    return basis * largest.sign()
+
+
+def _refined(basis: Tensor, grams: Sequence[Tensor]) -> Tensor:
+    """The given orthonormal columns, rotated among themselves to the eigenvectors of the first Gram matrix, and
+    within each of its eigenspaces by the others."""
+    gram, *others = grams
+    values, vectors = torch.linalg.eigh(basis.T @ gram @ basis)
+    basis = basis @ vectors.flip(1)
+    gaps = -values.flip(0).diff()
+    ends = (gaps > _DEGENERATE * torch.linalg.matrix_norm(gram)).nonzero().flatten() + 1
+    if others:
+        for block in torch.tensor_split(basis, ends.cpu(), dim=1):
+            if block.shape[1] > 1:
+                block.copy_(_refined(block.clone(), others))
+    return basis
+
+
+def orthogonality_error(matrix: Tensor) -> float:
+    """max |Q^T Q - I| of [.., d, d]."""
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return float((matrix.mT @ matrix - identity).abs().max())

@@ -1,0 +1,62 @@
+"""Rotating a loaded model as a RotationSpec says."""
+
+from pathlib import Path
+from time import perf_counter
+
+from torch import Tensor
+
+from wina_core.errors import WinaError
+from wina_core.models.loading import LoadedModel
+from wina_core.models.shortcuts import shortcut_parameters
+from wina_core.records import RotationReport
+from wina_core.reporting import Reporter
+from wina_core.rotation.apply import apply_bases
+from wina_core.rotation.choose import choose_bases, needs_text
+from wina_core.rotation.matrices import collected, given_bases, save_matrices
+from wina_core.rotation.measure import off_diagonal_energies, probe_logits, relative_deviation
+from wina_core.specs import RotationSpec, TextSpec
+from wina_core.text import read_tokens
+
+_PROBE_TOKENS = 256
+_PROBE_SEQUENCE = 128
+
+
+def rotate(
+    loaded: LoadedModel, spec: RotationSpec, reporter: Reporter, matrices_to: Path | None = None
+) -> RotationReport:
+    """Rotate `loaded.model` in place and measure the result; with `matrices_to`, write the bases there.
+
+    Bad input raises WinaError before the model is touched. When it is cancelled on the way, the model is left half
+    rotated and must be loaded anew. Peak memory above the model: a handful of float64 [d, d] matrices, blocks of
+    2,048 rows of one weight and, with activations, one copy of the text's hidden states; an untied head and
+    the shortcuts come to stay.
+    """
+    if shortcut_parameters(loaded.model):
+        raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
+    probe_text = TextSpec(source=spec.text.source, tokens=_PROBE_TOKENS, sequence=_PROBE_SEQUENCE)
+    probe = read_tokens(probe_text, loaded.tokenizer)
+    dense = probe_logits(loaded.model, probe)
+    reporter.check()
+
+    start = perf_counter()
+    matrices: dict[str, Tensor] = {}
+    if not spec.is_identity:
+        if spec.matrices:
+            bases = given_bases(loaded.view, spec)
+        else:
+            tokens = read_tokens(spec.text, loaded.tokenizer) if needs_text(spec) else None
+            bases = choose_bases(loaded.view, spec, tokens, reporter)
+        apply_bases(loaded.view, collected(bases, spec, matrices) if matrices_to else bases, reporter)
+    seconds = perf_counter() - start
+
+    if matrices_to:
+        save_matrices(matrices, matrices_to)
+    report = RotationReport(
+        rotation=spec.content_hash(),
+        logits_deviation=relative_deviation(probe_logits(loaded.model, probe), dense),
+        residuals=off_diagonal_energies(loaded.view),
+        shortcut_parameters=shortcut_parameters(loaded.model),
+        seconds=seconds,
+    )
+    loaded.rotation, loaded.rotation_report = spec, report
+    return report
