@@ -1,0 +1,35 @@
+"""The results database: every spec that was launched, and every number that was computed, exactly once."""
+
+from wina_core.store.recorder import Recorder
+from wina_core.store.rows import (
+    Curve,
+    Frontier,
+    FrontierLine,
+    FrontierPoint,
+    LayerMap,
+    MetricFilter,
+    MetricRow,
+    ModelRow,
+    PlanRow,
+    RotationRow,
+    RunRow,
+    StudyRow,
+)
+from wina_core.store.store import Store
+
+__all__ = [
+    "Curve",
+    "Frontier",
+    "FrontierLine",
+    "FrontierPoint",
+    "LayerMap",
+    "MetricFilter",
+    "MetricRow",
+    "ModelRow",
+    "PlanRow",
+    "Recorder",
+    "RotationRow",
+    "RunRow",
+    "Store",
+    "StudyRow",
+]

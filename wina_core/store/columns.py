@@ -1,0 +1,63 @@
+"""The columns that lists filter by, read off the specs."""
+
+import re
+from typing import Any
+
+from wina_core.plan import UniformSparsity
+from wina_core.specs import Arm, EvaluationSpec, ModelSource, RunSpec
+
+
+def model_columns(source: ModelSource) -> dict[str, Any]:
+    """Columns of `tables.Model` that follow from the spec."""
+    return {
+        "hash": source.content_hash(),
+        "label": model_label(source),
+        "location": source.location,
+        "spec": source.model_dump_json(),
+    }
+
+
+def model_label(source: ModelSource) -> str:
+    """Short name for tables and plots: the last part of the location, and what was asked for beside it."""
+    name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
+    extra = [part for part in (source.revision, source.dtype if source.dtype != "auto" else None) if part]
+    return f"{name} ({', '.join(extra)})" if extra else name
+
+
+def run_columns(run: RunSpec) -> dict[str, Any]:
+    """Columns of `tables.Run` that follow from the spec."""
+    if isinstance(run.plan, UniformSparsity):
+        origin, target = "uniform", run.plan.sparsity
+    else:
+        origin, target = run.plan.origin, run.plan.budget
+    return {
+        "hash": run.content_hash(),
+        "spec": run.model_dump_json(),
+        "rotation_label": run.rotation.label,
+        "method_label": run.method.label,
+        "arm_label": Arm(rotation=run.rotation, method=run.method).label,
+        "selection": run.method.selection,
+        "plan_origin": origin,
+        "target_sparsity": target,
+        "settings": settings_label(run.evaluation),
+        "seed": run.evaluation.seed,
+        "unit_count": len(run.evaluation.units),
+    }
+
+
+def settings_label(evaluation: EvaluationSpec) -> str:
+    """What changes a task's number and differs from the default, for example "limit 100, 5-shot"."""
+    default = EvaluationSpec()
+    parts = []
+    if evaluation.limit is not None:
+        parts.append(f"limit {evaluation.limit}")
+    if evaluation.num_fewshot is not None:
+        parts.append(f"{evaluation.num_fewshot}-shot")
+    if evaluation.dense_prefix != default.dense_prefix:
+        parts.append(f"first {100 * evaluation.dense_prefix:g} % dense")
+    if evaluation.seed != default.seed:
+        parts.append(f"seed {evaluation.seed}")
+    text = evaluation.deviation
+    if text is not None and text != default.deviation:
+        parts.append(f"deviation on {text.tokens} tokens of {text.source}")
+    return ", ".join(parts)

@@ -1,0 +1,109 @@
+"""Connections to the database: SQLite set up for several processes at once, and its errors in the user's words."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from wina_core.errors import WinaError
+
+BUSY_SECONDS = 30.0
+"""How long a process waits for another one's write; a write takes milliseconds."""
+
+
+def parse_url(place: str | Path) -> URL:
+    """The SQLAlchemy URL of a database, or of an SQLite file given as a Path; WinaError when it is not one."""
+    if isinstance(place, Path):
+        return URL.create("sqlite", database=str(place))
+    try:
+        url = make_url(place)
+        url.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise WinaError(
+            f"{place!r} is not a database that can be opened here; give an SQLAlchemy URL such as "
+            "sqlite:////home/me/results.sqlite, and install its driver if it has one."
+        ) from error
+    return url
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file behind an SQLite URL; None for one in memory and for other databases."""
+    in_memory = url.database in (None, "", ":memory:")
+    return None if url.get_backend_name() != "sqlite" or in_memory else Path(str(url.database)).absolute()
+
+
+def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
+    """An engine that does not touch the database yet.
+
+    SQLite: foreign keys are enforced, writers wait for each other, and a transaction takes the write lock at its
+    start when the connection has the option `writing`, because a reader that turns into a writer under WAL is
+    refused at once when somebody else wrote in between.
+    """
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    if sqlite_file(url) is None:
+        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
+    else:
+        engine = create_engine(url, connect_args=arguments)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # BEGIN is ours to send, see below
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        connection.execute(
+            "PRAGMA synchronous = NORMAL"
+        )  # under WAL: a power cut may cost the last rows, never the file
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def use_wal(file: Path) -> None:
+    """Let readers and a writer work at the same time. Folders on a network may refuse; all else works without."""
+    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS)) as connection:
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            connection.execute("PRAGMA journal_mode = WAL")
+
+
+@contextmanager
+def explained(url: URL) -> Iterator[None]:
+    """Turn a database's refusal to be opened, read or written into a WinaError."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        sentence = _sentence(str(cause), sqlite_file(url) or url.render_as_string(hide_password=True))
+        if sentence is None:
+            raise
+        raise WinaError(sentence) from error
+
+
+def _sentence(reason: str, place: object) -> str | None:
+    lower = reason.lower()
+    if "not a database" in lower:
+        return f"{place} is not a results database; move it away or set WINA_DATABASE to another file."
+    if "malformed" in lower:
+        return f"The results database {place} is damaged; put one of the backups beside it in its place."
+    if "unable to open" in lower or "readonly" in lower:
+        return (
+            f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "
+            "file elsewhere."
+        )
+    if "disk is full" in lower or "disk i/o error" in lower:
+        return (
+            f"The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
+        )
+    if "locked" in lower:
+        return f"Another program has kept {place} locked for {BUSY_SECONDS:.0f} s; close it and try again."
+    if "could not connect" in lower or "connection" in lower:
+        return f"The results database {place} cannot be reached ({reason.splitlines()[0]}); check WINA_DATABASE."
+    return None

@@ -1,0 +1,32 @@
+"""Sorting metrics into the lines of a frontier plot."""
+
+from wina_core.store.rows import FrontierLine, FrontierPoint, MetricRow
+
+
+def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
+    """One line for all rows that differ in nothing but their sparsity; labels say only what sets a line apart."""
+    groups: dict[tuple[str, ...], list[MetricRow]] = {}
+    for row in rows:
+        key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, row.settings)
+        groups.setdefault(key, []).append(row)
+    several_models = len({row.model_hash for row in rows}) > 1
+    lines = []
+    for (model, _, method, rotation, selection, plan, settings), members in groups.items():
+        parts = (
+            model if several_models else "",
+            method,
+            rotation if rotation != "none" else "",
+            selection if selection != "topk" else "",
+            plan if plan != "uniform" else "",
+            settings,
+        )
+        members.sort(key=lambda row: row.target_sparsity)
+        points = tuple(
+            FrontierPoint(
+                row.run, row.target_sparsity, row.counted_sparsity, row.full_sparsity, row.value, row.stderr, row.n
+            )
+            for row in members
+        )
+        label = ", ".join(part for part in parts if part)
+        lines.append(FrontierLine(label, model, method, rotation, selection, plan, settings, points))
+    return tuple(lines)

@@ -1,0 +1,19 @@
+"""Alembic's entry point. `wina_core.store.schema` hands over a connection that is already in a transaction.
+
+To change the schema: change tables.py, add versions/<next number>_<what>.py by hand, raise schema.HEAD. A test
+checks that the migrations lead to exactly what tables.py declares.
+"""
+
+from alembic import context
+
+from wina_core.store.schema import VERSION_TABLE
+from wina_core.store.tables import Table
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Table.metadata,
+    version_table=VERSION_TABLE,
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

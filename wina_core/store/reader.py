@@ -1,0 +1,291 @@
+"""The queries behind every list and plot."""
+
+import math
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, desc, func, select
+
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
+from wina_core.store.frontier import lines
+from wina_core.store.rows import (
+    Curve,
+    Frontier,
+    LayerMap,
+    MetricFilter,
+    MetricRow,
+    ModelRow,
+    PlanRow,
+    RotationRow,
+    RunRow,
+    StudyRow,
+)
+from wina_core.store.tables import (
+    Calibration,
+    Environment,
+    LayerStat,
+    Metric,
+    Model,
+    Plan,
+    Rotation,
+    Run,
+    Study,
+    StudyRun,
+    Unit,
+)
+
+Query = Select[*tuple[Any, ...]]
+EVERYTHING = MetricFilter()
+
+
+class Reader:
+    """All reading of a database; may be called from any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # ---- metrics and runs ----------------------------------------------------------------------------------------
+
+    def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
+        """One row per stored metric, in the order in which the runs were first asked for."""
+        query = _metric_query(wanted).order_by(Run.id, Unit.id, Metric.id)
+        with self._engine.connect() as connection:
+            return [MetricRow._make(row) for row in connection.execute(query)]
+
+    def frontier(self, task: str, metric: str, wanted: MetricFilter = EVERYTHING) -> Frontier:
+        """One metric against sparsity: a line for each arm, model, selection, kind of plan and evaluation setting."""
+        narrowed = _metric_query(wanted).where(Metric.task == task, Metric.metric == metric)
+        with self._engine.connect() as connection:
+            rows = [MetricRow._make(row) for row in connection.execute(narrowed.order_by(Run.id))]
+        dense = [row for row in rows if row.method == "dense"]
+        sparse = [row for row in rows if row.method != "dense"]
+        better = next((row.higher_is_better for row in rows if row.higher_is_better is not None), None)
+        return Frontier(task, metric, better, lines(sparse), lines(dense))
+
+    def runs(self, study: str = "") -> list[RunRow]:
+        """All runs, or those of the study with this hash in its order."""
+        done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
+        query = (
+            select(
+                Run.hash, Model.label, Run.arm_label, Run.selection, Run.plan_origin, Run.target_sparsity, Run.settings,
+                Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created, Run.started,
+                Run.finished, Environment.device, Environment.hardware,
+            )
+            .join(Model, Model.id == Run.model_id)
+            .outerjoin(done, done.c.run_id == Run.id)
+            .outerjoin(Environment, Environment.id == Run.environment_id)
+        )  # fmt: skip
+        if study:
+            query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
+            query = query.where(Study.hash == study).order_by(StudyRun.position)
+        else:
+            query = query.order_by(Run.id)
+        with self._engine.connect() as connection:
+            return [RunRow._make(row) for row in connection.execute(query)]
+
+    def run_spec(self, run: str) -> RunSpec | None:
+        """The spec of the run with this hash: all it takes to compute it again."""
+        found = self._scalar(select(Run.spec).where(Run.hash == run))
+        return None if found is None else RunSpec.model_validate_json(found)
+
+    def run_status(self, run: str) -> RunStatus | None:
+        """Status of the run with this hash; None when it is unknown here."""
+        return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
+
+    def studies(self) -> list[StudyRow]:
+        """All studies, the last launched first."""
+        query = (
+            select(
+                Study.hash,
+                Study.name,
+                Study.saved,
+                func.count(Run.id).filter(Run.status == "done"),
+                func.count(Run.id),
+            )
+            .outerjoin(StudyRun, StudyRun.study_id == Study.id)
+            .outerjoin(Run, Run.id == StudyRun.run_id)
+            .group_by(Study.id)
+            .order_by(desc(Study.saved), desc(Study.id))
+        )
+        with self._engine.connect() as connection:
+            return [StudyRow._make(row) for row in connection.execute(query)]
+
+    def study_spec(self, study: str) -> StudySpec | None:
+        """The study with this hash, to launch it again."""
+        found = self._scalar(select(Study.spec).where(Study.hash == study))
+        return None if found is None else StudySpec.model_validate_json(found)
+
+    def missing_units(self, run: RunSpec) -> tuple[str, ...]:
+        """The run's units that are not stored yet, in their order."""
+        query = select(Unit.unit).join(Run, Run.id == Unit.run_id).where(Run.hash == run.content_hash())
+        with self._engine.connect() as connection:
+            stored = set(connection.scalars(query))
+        return tuple(unit for unit in run.evaluation.units if unit not in stored)
+
+    # ---- layers --------------------------------------------------------------------------------------------------
+
+    def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> LayerMap | None:
+        """A metric of a run over layers x projections, as measured during `unit` or, unless given, its first unit."""
+        query = (
+            select(Unit.unit, LayerStat.layer, LayerStat.projection, LayerStat.value)
+            .join(Unit, Unit.id == LayerStat.unit_id)
+            .join(Run, Run.id == Unit.run_id)
+            .where(Run.hash == run, LayerStat.metric == metric)
+            .order_by(Unit.id, LayerStat.id)
+        )
+        if unit:
+            query = query.where(Unit.unit == unit)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).all()
+        if not rows:
+            return None
+        first = rows[0][0]
+        cells = {(layer, projection): value for name, layer, projection, value in rows if name == first}
+        projections = tuple(dict.fromkeys(projection for _, projection in cells))
+        layers = 1 + max(layer for layer, _ in cells)
+        table = tuple(tuple(cells.get((row, column), math.nan) for column in projections) for row in range(layers))
+        return LayerMap(first, projections, table)
+
+    def error_curves(
+        self, model: ModelSource, rotation: RotationSpec, method: MethodSpec, metric: str = "relative_error"
+    ) -> tuple[Curve, ...]:
+        """The curves of the latest calibration, whatever its text; empty when there is none."""
+        query = _calibrations(model, rotation, method).order_by(desc(Calibration.recorded), desc(Calibration.id))
+        with self._engine.connect() as connection:
+            found = connection.execute(query.limit(1)).first()
+            records = () if found is None else _layers(connection, LayerStat.calibration_id == found.id)
+        chosen = [record for record in records if record.metric == metric and record.x is not None]
+        chosen.sort(key=lambda record: record.layer)  # stable: projections keep their order
+        curves: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for record in chosen:
+            curves.setdefault((record.layer, record.projection), []).append((record.x or 0.0, record.value))
+        return tuple(
+            Curve(layer, projection, *(tuple(axis) for axis in zip(*sorted(points), strict=True)))
+            for (layer, projection), points in curves.items()
+        )
+
+    # ---- what was prepared before --------------------------------------------------------------------------------
+
+    def recent_models(self, limit: int = 20) -> list[ModelRow]:
+        """The models that were opened last, each location once."""
+        latest = select(Model.location, func.max(Model.opened).label("opened")).group_by(Model.location).subquery()
+        query = (
+            select(Model.spec, Model.summary, Model.opened)
+            .join(latest, and_(latest.c.location == Model.location, latest.c.opened == Model.opened))
+            .where(Model.summary.is_not(None))
+            .order_by(desc(Model.opened), desc(Model.id))
+            .limit(limit)
+        )
+        with self._engine.connect() as connection:
+            return [
+                ModelRow(ModelSource.model_validate_json(spec), ModelSummary.model_validate_json(summary), opened)
+                for spec, summary, opened in connection.execute(query)
+                if summary is not None and opened is not None
+            ]
+
+    def rotations(self, model: ModelSource) -> list[RotationRow]:
+        """The rotations that were computed of a model, the latest first."""
+        query = (
+            select(Rotation)
+            .join(Model, Model.id == Rotation.model_id)
+            .where(Model.hash == model.content_hash())
+            .order_by(desc(Rotation.recorded), desc(Rotation.id))
+        )
+        with self._engine.connect() as connection:
+            return [
+                RotationRow(
+                    RotationSpec.model_validate_json(row.spec),
+                    RotationReport(
+                        rotation=row.hash,
+                        logits_deviation=row.logits_deviation,
+                        residuals=_layers(connection, LayerStat.rotation_id == row.id),
+                        shortcut_parameters=row.shortcut_parameters,
+                        seconds=row.seconds,
+                        exported_to=row.exported_to,
+                    ),
+                    row.recorded,
+                )
+                for row in connection.execute(query).all()
+            ]
+
+    def find_calibration(
+        self, model: ModelSource, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec
+    ) -> CalibrationRecord | None:
+        """The stored calibration of exactly this, if there is one."""
+        query = _calibrations(model, rotation, method).where(Calibration.hash == spec.content_hash())
+        with self._engine.connect() as connection:
+            found = connection.execute(query).first()
+            if found is None:
+                return None
+            layers = _layers(connection, LayerStat.calibration_id == found.id)
+        return CalibrationRecord(key=found.key, tokens=found.tokens, layers=layers, seconds=found.seconds)
+
+    def list_plans(self) -> list[PlanRow]:
+        """The named plans, the last saved first."""
+        query = select(Plan.name, Plan.origin, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
+        with self._engine.connect() as connection:
+            return [PlanRow._make(row) for row in connection.execute(query)]
+
+    def load_plan(self, name: str) -> SparsityPlan:
+        """The plan of this name; WinaError when there is none. `plan.for_layout` tells whether it fits a model."""
+        found = self._scalar(select(Plan.plan).where(Plan.name == name))
+        if found is None:
+            raise WinaError(f"There is no saved sparsity plan called {name!r}; choose one of the saved plans.")
+        return SparsityPlan.model_validate_json(found)
+
+    def _scalar(self, query: Query) -> str | None:
+        with self._engine.connect() as connection:
+            found: str | None = connection.execute(query).scalar()
+        return found
+
+
+def _metric_query(wanted: MetricFilter) -> Query:
+    query: Query = (
+        select(
+            Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
+            Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Metric.task, Metric.metric, Metric.value,
+            Metric.stderr, Metric.n, Metric.higher_is_better, Run.settings, Run.status, Unit.finished, Model.hash,
+            Unit.unit,
+        )
+        .join(Unit, Unit.id == Metric.unit_id)
+        .join(Run, Run.id == Unit.run_id)
+        .join(Model, Model.id == Run.model_id)
+    )  # fmt: skip
+    if wanted.study:
+        query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
+        query = query.where(Study.hash == wanted.study)
+    for column, values in (
+        (Run.hash, wanted.runs),
+        (Model.hash, wanted.models),
+        (Run.rotation_label, wanted.rotations),
+        (Run.method_label, wanted.methods),
+        (Run.selection, wanted.selections),
+        (Metric.task, wanted.tasks),
+        (Metric.metric, wanted.metrics),
+        (Run.status, wanted.statuses),
+    ):
+        if values:
+            query = query.where(column.in_(values))
+    return query
+
+
+def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
+    return (
+        select(Calibration)
+        .join(Model, Model.id == Calibration.model_id)
+        .where(
+            Model.hash == model.content_hash(),
+            Calibration.rotation_hash == rotation.content_hash(),
+            Calibration.method_label == method.label,
+        )
+    )
+
+
+def _layers(connection: Connection, owner: ColumnElement[bool]) -> tuple[LayerRecord, ...]:
+    query = select(LayerStat.layer, LayerStat.projection, LayerStat.metric, LayerStat.value, LayerStat.x)
+    return tuple(
+        LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=x)
+        for layer, projection, metric, value, x in connection.execute(query.where(owner).order_by(LayerStat.id))
+    )

@@ -1,0 +1,70 @@
+"""Writes what an engine reports about one job to the store; the window and the command line share it."""
+
+from wina_core.engine.protocol import (
+    CalibrateJob,
+    Done,
+    EvaluateJob,
+    Event,
+    Failed,
+    InspectJob,
+    Job,
+    Partial,
+    Result,
+    RotateJob,
+    RunFailed,
+    RunStarted,
+)
+from wina_core.records import CalibrationRecord, Environment, ModelSummary, RotationReport, RunStatus
+from wina_core.store.store import Store
+
+NOT_REACHED = "Its job ended before this run was finished; run it again to compute what is missing."
+
+
+class Recorder:
+    """Feed `record` every event of the job. Its runs must have been saved with `Store.save_study` before."""
+
+    def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
+        """`environment` is what the engine said in Ready: where the numbers come from."""
+        self._store = store
+        self._job = job
+        self._environment = environment
+        self._current: str | None = None
+
+    def record(self, event: Event) -> None:
+        """Store what the event brings, in one transaction; events that bring nothing to store are passed over."""
+        match event:
+            case RunStarted():
+                self._current = event.run
+                self._store.begin_run(event.run, self._environment)
+            case Partial():
+                self._store.record_unit(event.unit)
+            case RunFailed():
+                self._store.finish_run(event.run, "failed", event.error)
+            case Result():
+                self._result(event.value)
+            case Failed():
+                run = event.run or self._current
+                if run is not None and self._store.run_status(run) == "running":
+                    self._store.finish_run(run, "failed", event.error)
+                self._end_the_rest("interrupted", NOT_REACHED)
+            case Done():
+                self._end_the_rest(
+                    "cancelled" if event.cancelled else "interrupted", "" if event.cancelled else NOT_REACHED
+                )
+
+    def _result(self, value: ModelSummary | RotationReport | CalibrationRecord) -> None:
+        match self._job, value:
+            case InspectJob() as job, ModelSummary():
+                self._store.record_model(job.model, value)
+            case RotateJob() as job, RotationReport():
+                self._store.record_rotation(job.model, job.rotation, value)
+            case CalibrateJob() as job, CalibrationRecord():
+                self._store.record_calibration(job.model, job.rotation, job.method, job.calibration, value)
+            case _:
+                raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
+
+    def _end_the_rest(self, status: RunStatus, error: str) -> None:
+        if isinstance(self._job, EvaluateJob):
+            for run in (pending.spec.content_hash() for pending in self._job.runs):
+                if self._store.run_status(run) in ("queued", "running"):
+                    self._store.finish_run(run, status, error)

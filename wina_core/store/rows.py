@@ -1,0 +1,176 @@
+"""What queries return: plain, immutable rows, cheap enough for lists of a hundred thousand."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wina_core.records import ModelSummary, RotationReport
+from wina_core.specs import ModelSource, RotationSpec
+
+
+class MetricRow(NamedTuple):
+    """One metric of one run."""
+
+    run: str
+    """Content hash of the RunSpec."""
+    model: str
+    """The model's short name."""
+    rotation: str
+    """`RotationSpec.label`."""
+    method: str
+    """`MethodSpec.label`."""
+    selection: str
+    plan: str
+    """The plan's origin: "uniform", "edited", ..."""
+    target_sparsity: float
+    """The uniform target, or the plan's budget."""
+    counted_sparsity: float | None
+    """As measured while this metric's unit ran; None where nothing was gated."""
+    full_sparsity: float | None
+    task: str
+    metric: str
+    value: float
+    stderr: float | None
+    n: int | None
+    higher_is_better: bool | None
+    settings: str
+    """What of the evaluation differs from the defaults, for example "limit 100"; empty when nothing does."""
+    status: str
+    """Of the run, one of `records.RunStatus`."""
+    finished: float
+    """When the unit was finished, seconds since the epoch."""
+    model_hash: str
+    unit: str
+
+
+class RunRow(NamedTuple):
+    """One run and how far it is."""
+
+    run: str
+    model: str
+    arm: str
+    """`Arm.label`: method and rotation."""
+    selection: str
+    plan: str
+    target_sparsity: float
+    settings: str
+    status: str
+    units_done: int
+    units_total: int
+    error: str
+    created: float
+    started: float | None
+    finished: float | None
+    device: str | None
+    hardware: str | None
+
+
+class StudyRow(NamedTuple):
+    """One launched study; its runs may be shared with others."""
+
+    study: str
+    """Content hash of the StudySpec."""
+    name: str
+    saved: float
+    runs_done: int
+    runs_total: int
+
+
+class PlanRow(NamedTuple):
+    """One named plan."""
+
+    name: str
+    origin: str
+    budget: float
+    saved: float
+
+
+class ModelRow(NamedTuple):
+    """A model that was opened before."""
+
+    source: ModelSource
+    summary: ModelSummary
+    opened: float
+
+
+class RotationRow(NamedTuple):
+    """A rotation that was computed before."""
+
+    rotation: RotationSpec
+    report: RotationReport
+    recorded: float
+
+
+@dataclass(frozen=True)
+class MetricFilter:
+    """Which metrics to list; an empty field lets everything pass."""
+
+    study: str = ""
+    """Content hash of a StudySpec."""
+    runs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Content hashes of ModelSources."""
+    rotations: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One run on a frontier plot."""
+
+    run: str
+    target_sparsity: float
+    counted_sparsity: float | None
+    full_sparsity: float | None
+    value: float
+    stderr: float | None
+    n: int | None
+
+
+@dataclass(frozen=True)
+class FrontierLine:
+    """Runs that differ in nothing but their sparsity, in its order."""
+
+    label: str
+    model: str
+    method: str
+    """Decides the colour."""
+    rotation: str
+    selection: str
+    plan: str
+    settings: str
+    points: tuple[FrontierPoint, ...]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """A metric against sparsity; `dense` are the references, one line of one point for each rotation and model."""
+
+    task: str
+    metric: str
+    higher_is_better: bool | None
+    lines: tuple[FrontierLine, ...]
+    dense: tuple[FrontierLine, ...]
+
+
+@dataclass(frozen=True)
+class LayerMap:
+    """One metric over decoder layers x projections; `values[layer][projection]` is NaN where nothing is stored."""
+
+    unit: str
+    """The unit of the run during which it was measured."""
+    projections: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A calibration's curve of one projection of one layer, in the order of x."""
+
+    layer: int
+    projection: str
+    x: tuple[float, ...]
+    value: tuple[float, ...]

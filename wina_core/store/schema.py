@@ -1,0 +1,118 @@
+"""Bringing a database to the schema this program was written for, or refusing it untouched.
+
+The version is the number of the last migration, kept in a table of a name that no other program uses. A fresh
+database is made from the table declarations at once; Alembic is imported only when there is something to upgrade.
+"""
+
+import sqlite3
+import time
+from pathlib import Path
+
+from sqlalchemy import URL, Engine, inspect, text
+
+from wina_core.errors import WinaError
+from wina_core.store.connection import explained, open_engine, sqlite_file
+from wina_core.store.tables import Table
+
+HEAD = "0001"
+"""The newest file in migrations/versions."""
+VERSION_TABLE = "wina_schema_version"
+BACKUPS_KEPT = 3
+
+
+def check(url: URL) -> None:
+    """Raise WinaError for a file of another program or of a newer version, without writing to it."""
+    file = sqlite_file(url)
+    if file is None or not file.exists() or file.stat().st_size == 0:
+        return
+    with explained(url):
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+        try:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if tables and VERSION_TABLE not in tables:
+                raise WinaError(
+                    f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
+                )
+        finally:
+            connection.close()
+    # The version itself is read again, by `prepare`, once nobody else can be upgrading it.
+
+
+def prepare(engine: Engine) -> None:
+    """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
+    version = _version(engine)
+    if version == HEAD:
+        return
+    if version is None:
+        _create(engine)
+    elif version > HEAD:
+        raise WinaError(
+            f"The results database {_place(engine)} was written by a newer version of WINA Workbench (schema "
+            f"{version}, this one knows {HEAD}); update the program or set WINA_DATABASE to another file."
+        )
+    else:
+        _upgrade(engine, version)
+
+
+def _version(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one()
+
+
+def _create(engine: Engine) -> None:
+    with engine.execution_options(writing=True).begin() as connection:
+        Table.metadata.create_all(connection)
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')"))
+
+
+def _upgrade(engine: Engine, version: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    file = sqlite_file(engine.url)
+    saved = back_up(file, version) if file else None
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    # With foreign keys enforced, rebuilding a table would delete the rows that refer to it.
+    plain = open_engine(engine.url, foreign_keys=False)
+    try:
+        with plain.execution_options(writing=True).begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, HEAD)
+    except Exception as error:
+        kept = f" and a copy is in {saved}" if saved else ""
+        raise WinaError(
+            f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({error}); "
+            f"it is as it was{kept}."
+        ) from error
+    finally:
+        plain.dispose()
+
+
+def back_up(file: Path, version: str) -> Path:
+    """Copy a database, its write-ahead log included, beside itself; only the last few copies are kept."""
+    target = file.with_name(f"{file.name}.backup-{version}-{time.strftime('%Y%m%d-%H%M%S')}")
+    partial = target.with_name(f"{target.name}.partial")
+    source = sqlite3.connect(file)
+    copy = sqlite3.connect(partial)
+    try:
+        source.backup(copy)
+    finally:
+        copy.close()
+        source.close()
+    partial.replace(target)
+    copies = sorted(file.parent.glob(f"{_escaped(file.name)}.backup-*"), key=lambda path: path.stat().st_mtime)
+    for old in copies[:-BACKUPS_KEPT]:
+        old.unlink()
+    return target
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
+
+
+def _place(engine: Engine) -> str:
+    return str(sqlite_file(engine.url) or engine.url.render_as_string(hide_password=True))

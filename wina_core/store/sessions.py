@@ -1,0 +1,50 @@
+"""Which of the programs that used a database still live, so that runs a dead one left behind can be told.
+
+Each open store holds a lock on a file of its own beside the database. A session whose file is unlocked is dead:
+no process numbers, which are reused, and no clocks.
+"""
+
+import uuid
+from pathlib import Path
+
+from wina_core.store.locks import FileLock
+
+
+class Sessions:
+    """The sessions of one database, and this process's own. All methods are called with `starting` held."""
+
+    def __init__(self, folder: Path, scope: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.scope = scope
+        """Beginning of the names: empty where the folder lies beside the database, else the machine's name, since the
+        sessions of other machines cannot be told dead from here."""
+        self.starting = FileLock(folder / "starting")
+        """Held while a store opens: one at a time makes, upgrades and tidies the database."""
+        self._own: FileLock | None = None
+
+    def living(self) -> tuple[str, ...]:
+        """Names of the sessions that are open now; the files of dead ones are removed."""
+        names = []
+        for file in sorted(self.folder.glob("*.session")):
+            lock = FileLock(file)
+            if lock.acquire():
+                lock.release()
+                file.unlink(missing_ok=True)
+            else:
+                names.append(self.scope + file.stem)
+        return tuple(names)
+
+    def begin(self) -> str:
+        """Open this store's own session and return its name."""
+        name = uuid.uuid4().hex
+        self._own = FileLock(self.folder / f"{name}.session")
+        self._own.acquire()
+        return self.scope + name
+
+    def end(self) -> None:
+        """Close it."""
+        if self._own is not None:
+            self._own.release()
+            self._own.path.unlink(missing_ok=True)
+            self._own = None

@@ -1,0 +1,288 @@
+"""The store: opening a database, and everything that is written to it."""
+
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import URL, Connection, and_, delete, func, insert, select, update
+
+from wina_core import paths
+from wina_core.engine.protocol import PendingRun
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.records import (
+    CalibrationRecord,
+    Environment,
+    LayerRecord,
+    ModelSummary,
+    RotationReport,
+    RunStatus,
+    UnitRecord,
+)
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
+from wina_core.store import columns, schema, tables
+from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
+from wina_core.store.reader import Reader
+from wina_core.store.sessions import Sessions
+
+ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
+
+
+class Store(Reader):
+    """The only writer of a process. Each method is one transaction; other processes may write in between.
+
+    Opening makes or upgrades the tables, after a backup, and marks what a program that died left behind as
+    interrupted. Raises WinaError for a database that is another program's, newer, damaged, locked or not writable.
+    """
+
+    def __init__(self, place: str | Path | None = None) -> None:
+        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database_url()`."""
+        self.url = parse_url(paths.database_url() if place is None else place)
+        schema.check(self.url)
+        super().__init__(open_engine(self.url))
+        self._sessions = _sessions(self.url)
+        with self._sessions.starting, explained(self.url):
+            schema.prepare(self._engine)
+            if file := sqlite_file(self.url):
+                use_wal(file)
+            self._mark_interrupted()
+            self._session = self._sessions.begin()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+        self._sessions.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- studies and their runs ----------------------------------------------------------------------------------
+
+    def save_study(self, study: StudySpec, runs: Sequence[RunSpec]) -> str:
+        """Store a study about to be launched and queue those of its `runs` that miss units; returns its hash.
+
+        Runs that other studies share are stored once. A run that another living program computes stays with it.
+        """
+        now = time.time()
+        with self._writing() as connection:
+            row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
+            study_id = _upsert(connection, tables.Study, ("hash",), row)
+            connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
+            members = {self._queue(connection, run, now): None for run in runs}
+            if members:
+                places = [
+                    {"study_id": study_id, "run_id": run_id, "position": index} for index, run_id in enumerate(members)
+                ]
+                connection.execute(insert(tables.StudyRun), places)
+        return study.content_hash()
+
+    def pending(self, runs: Iterable[RunSpec]) -> list[PendingRun]:
+        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of."""
+        pairs = ((run, self.missing_units(run)) for run in runs)
+        return [PendingRun(spec=run, units=units) for run, units in pairs if units]
+
+    def begin_run(self, run: str, environment: Environment | None) -> None:
+        """The run with this hash is being computed from now on, on `environment`."""
+        with self._writing() as connection:
+            values = {"status": "running", "started": time.time(), "finished": None, "error": ""}
+            if environment is not None:
+                values["environment_id"] = _environment(connection, environment)
+            self._update_run(connection, run, values | {"owner": self._session})
+
+    def record_unit(self, record: UnitRecord) -> None:
+        """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
+        now = time.time()
+        with self._writing() as connection:
+            run = connection.execute(
+                select(tables.Run.id, tables.Run.unit_count, tables.Run.environment_id).where(
+                    tables.Run.hash == record.run
+                )
+            ).first()
+            if run is None:
+                raise WinaError(_unknown_run(record.run))
+            same = (tables.Unit.run_id == run.id) & (tables.Unit.unit == record.unit)
+            connection.execute(delete(tables.Unit).where(same))
+            unit = {
+                "run_id": run.id,
+                "unit": record.unit,
+                "seconds": record.seconds,
+                "counted_sparsity": record.counted_sparsity,
+                "full_sparsity": record.full_sparsity,
+                "environment_id": run.environment_id,
+                "finished": now,
+            }
+            unit_id = _insert(connection, tables.Unit, unit)
+            if record.metrics:
+                metrics = [metric.model_dump() | {"unit_id": unit_id} for metric in record.metrics]
+                connection.execute(insert(tables.Metric), metrics)
+            _insert_layers(connection, record.layers, unit_id=unit_id)
+            stored = connection.scalar(select(func.count(tables.Unit.id)).where(tables.Unit.run_id == run.id))
+            if stored == run.unit_count:
+                self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
+
+    def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
+        """The run with this hash has ended without all of its units; what it has stays valid."""
+        with self._writing() as connection:
+            self._update_run(connection, run, {"status": status, "finished": time.time(), "error": error})
+
+    # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
+
+    def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
+        """A model was opened: keep its summary and remember when."""
+        with self._writing() as connection:
+            row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": time.time()}
+            _upsert(connection, tables.Model, ("hash",), row)
+
+    def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
+        """A rotation was computed; it replaces an earlier report on the same one."""
+        with self._writing() as connection:
+            row = {
+                "model_id": _model_id(connection, model),
+                "hash": spec.content_hash(),
+                "label": spec.label,
+                "spec": spec.model_dump_json(),
+                "logits_deviation": report.logits_deviation,
+                "shortcut_parameters": report.shortcut_parameters,
+                "seconds": report.seconds,
+                "exported_to": report.exported_to,
+                "recorded": time.time(),
+            }
+            rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
+            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
+            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
+
+    def record_calibration(
+        self,
+        model: ModelSource,
+        rotation: RotationSpec,
+        method: MethodSpec,
+        spec: CalibrationSpec,
+        record: CalibrationRecord,
+    ) -> None:
+        """A calibration was measured; it replaces an earlier one of exactly the same."""
+        with self._writing() as connection:
+            row = {
+                "model_id": _model_id(connection, model),
+                "rotation_hash": rotation.content_hash(),
+                "method_label": method.label,
+                "hash": spec.content_hash(),
+                "spec": spec.model_dump_json(),
+                "key": record.key,
+                "tokens": record.tokens,
+                "seconds": record.seconds,
+                "recorded": time.time(),
+            }
+            same = ("model_id", "rotation_hash", "method_label", "hash")
+            calibration_id = _upsert(connection, tables.Calibration, same, row)
+            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
+            _insert_layers(connection, record.layers, calibration_id=calibration_id)
+
+    def save_plan(self, name: str, plan: SparsityPlan) -> None:
+        """Keep a plan under a name, in place of an earlier one of that name."""
+        with self._writing() as connection:
+            row = {"name": name, "plan": plan.model_dump_json(), "origin": plan.origin, "budget": plan.budget}
+            _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with explained(self.url), self._engine.execution_options(writing=True).begin() as connection:
+            yield connection
+
+    def _queue(self, connection: Connection, run: RunSpec, now: float) -> int:
+        """Id of the run, which is stored if it is new and queued if units are missing."""
+        found = connection.execute(
+            select(tables.Run.id, tables.Run.status, tables.Run.owner).where(tables.Run.hash == run.content_hash())
+        ).first()
+        if found is None:
+            row = columns.run_columns(run) | {"model_id": _model_id(connection, run.model), "owner": self._session}
+            status = "queued" if run.evaluation.units else "done"
+            return _insert(connection, tables.Run, row | {"status": status, "error": "", "created": now})
+        elsewhere = found.status in ("queued", "running") and found.owner != self._session
+        if found.status != "done" and not elsewhere:
+            values = {"status": "queued", "owner": self._session, "error": "", "finished": None}
+            self._update_run(connection, run.content_hash(), values)
+        return int(found.id)
+
+    def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
+        done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
+        if done.rowcount == 0:
+            raise WinaError(_unknown_run(run))
+
+    def _mark_interrupted(self) -> None:
+        left = (
+            tables.Run.status.in_(("queued", "running"))
+            & tables.Run.owner.startswith(self._sessions.scope)
+            & tables.Run.owner.not_in(self._sessions.living())
+        )
+        with self._engine.connect() as connection:
+            if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
+                return
+        with self._writing() as connection:
+            values = {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY}
+            connection.execute(update(tables.Run).where(left).values(values))
+
+
+def _sessions(url: URL) -> Sessions:
+    file = sqlite_file(url)
+    if file is None:
+        return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
+    try:
+        return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
+    except OSError as error:
+        raise WinaError(
+            f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
+            "WINA_DATABASE to a file elsewhere."
+        ) from error
+
+
+def _unknown_run(run: str) -> str:
+    return f"The results database has no run {run}; save its study before computing it."
+
+
+def _insert(connection: Connection, table: type[tables.Table], row: dict[str, Any]) -> int:
+    key = connection.execute(insert(table).values(row)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _upsert(connection: Connection, table: type[tables.Table], same: tuple[str, ...], row: dict[str, Any]) -> int:
+    """Insert `row`, or update the one that agrees with it in the columns `same`; its id."""
+    where = and_(*(getattr(table, name) == row[name] for name in same))
+    found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
+    if found is None:
+        return _insert(connection, table, row)
+    connection.execute(update(table).where(where).values(row))
+    return int(found)
+
+
+def _model_id(connection: Connection, source: ModelSource) -> int:
+    return _upsert(connection, tables.Model, ("hash",), columns.model_columns(source))
+
+
+def _environment(connection: Connection, environment: Environment) -> int:
+    content = json.dumps(environment.model_dump(), sort_keys=True)
+    row = {
+        "hash": hashlib.sha256(content.encode()).hexdigest()[:16],
+        "device": environment.device,
+        "hardware": environment.hardware,
+        "versions": json.dumps(environment.versions, sort_keys=True),
+    }
+    return _upsert(connection, tables.Environment, ("hash",), row)
+
+
+def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:
+    if records:
+        connection.execute(insert(tables.LayerStat), [record.model_dump() | owner for record in records])

@@ -1,0 +1,235 @@
+"""The tables of the results database.
+
+Times are seconds since the epoch (UTC). Specs are kept as their JSON, beside the few columns that lists filter by.
+NaN has no portable form in SQL: the number columns that are never unknown hold NULL for it (see `Number`).
+"""
+
+import math
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "pk": "pk_%(table_name)s",
+}
+"""Every constraint is named, so that a later migration can change it."""
+
+
+INTEGER = BigInteger().with_variant(Integer, "sqlite")
+"""64 bits everywhere; SQLite's INTEGER has them, and numbers its rows only under that name."""
+
+OWNERS = ("unit_id", "calibration_id", "rotation_id")
+"""Columns of layer_stats, exactly one of which is set."""
+
+
+class Number(TypeDecorator[float]):
+    """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        """NaN becomes NULL on every database alike."""
+        return None if value is None or math.isnan(value) else value
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
+        """NULL becomes NaN."""
+        return math.nan if value is None else value
+
+
+class Table(DeclarativeBase):
+    """Base of all tables."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {str: Text, float: Double, int: INTEGER}  # noqa: RUF012 - SQLAlchemy's own declaration
+
+
+class Model(Table):
+    """A resolved ModelSource and, once it has been loaded, its summary."""
+
+    __tablename__ = "models"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    label: Mapped[str]
+    location: Mapped[str]
+    spec: Mapped[str]
+    summary: Mapped[str | None]
+    opened: Mapped[float | None] = mapped_column(index=True)
+    """When it was last loaded for a summary."""
+
+
+class Rotation(Table):
+    """What a rotation did to a model; its off-diagonal energies are in layer_stats."""
+
+    __tablename__ = "rotations"
+    __table_args__ = (UniqueConstraint("model_id", "hash"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
+    hash: Mapped[str]
+    label: Mapped[str]
+    spec: Mapped[str]
+    logits_deviation: Mapped[float] = mapped_column(Number, nullable=True)
+    shortcut_parameters: Mapped[int]
+    seconds: Mapped[float]
+    exported_to: Mapped[str | None]
+    recorded: Mapped[float]
+
+
+class Calibration(Table):
+    """Thresholds and error curves, in layer_stats, of one model, rotation, method and calibration text."""
+
+    __tablename__ = "calibrations"
+    __table_args__ = (UniqueConstraint("model_id", "rotation_hash", "method_label", "hash"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
+    rotation_hash: Mapped[str]
+    method_label: Mapped[str]
+    hash: Mapped[str]
+    """Content hash of the CalibrationSpec."""
+    spec: Mapped[str]
+    key: Mapped[str]
+    """Name of the safetensors file in the cache."""
+    tokens: Mapped[int]
+    seconds: Mapped[float]
+    recorded: Mapped[float]
+
+
+class Plan(Table):
+    """A sparsity plan that was given a name."""
+
+    __tablename__ = "plans"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    plan: Mapped[str]
+    origin: Mapped[str]
+    budget: Mapped[float]
+    saved: Mapped[float]
+
+
+class Study(Table):
+    """A study as it was launched."""
+
+    __tablename__ = "studies"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    spec: Mapped[str]
+    saved: Mapped[float]
+
+
+class Environment(Table):
+    """A device, its hardware and the versions of the libraries numbers were computed with."""
+
+    __tablename__ = "environments"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    device: Mapped[str]
+    hardware: Mapped[str]
+    versions: Mapped[str]
+    """JSON object of library: version."""
+
+
+class Run(Table):
+    """One point of a study, shared by all studies that contain it."""
+
+    __tablename__ = "runs"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"), index=True)
+    spec: Mapped[str]
+    rotation_label: Mapped[str]
+    method_label: Mapped[str]
+    arm_label: Mapped[str]
+    selection: Mapped[str]
+    plan_origin: Mapped[str]
+    target_sparsity: Mapped[float]
+    """The uniform target, or the plan's budget."""
+    settings: Mapped[str]
+    """What of its EvaluationSpec differs from the default, in words; empty when nothing does."""
+    seed: Mapped[int]
+    unit_count: Mapped[int]
+    status: Mapped[str] = mapped_column(index=True)
+    error: Mapped[str]
+    owner: Mapped[str]
+    """The session (see sessions.py) in which it was last queued or begun."""
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    created: Mapped[float]
+    started: Mapped[float | None]
+    finished: Mapped[float | None]
+
+
+class StudyRun(Table):
+    """Which runs a study consists of, in its order."""
+
+    __tablename__ = "study_runs"
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, index=True)
+    position: Mapped[int]
+
+
+class Unit(Table):
+    """One finished unit of a run: an lm-eval task, or the deviation from dense."""
+
+    __tablename__ = "units"
+    __table_args__ = (UniqueConstraint("run_id", "unit"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    unit: Mapped[str]
+    seconds: Mapped[float]
+    counted_sparsity: Mapped[float | None]
+    full_sparsity: Mapped[float | None]
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    """What this very unit was computed on: a resumed run may have moved to another machine."""
+    finished: Mapped[float]
+
+
+class Metric(Table):
+    """One number that a unit reported. A standard error that is NaN is stored as unknown."""
+
+    __tablename__ = "metrics"
+    __table_args__ = (UniqueConstraint("unit_id", "task", "metric"), Index(None, "task", "metric"))
+    id: Mapped[int] = mapped_column(primary_key=True)
+    unit_id: Mapped[int] = mapped_column(ForeignKey("units.id", ondelete="CASCADE"))
+    task: Mapped[str]
+    metric: Mapped[str]
+    value: Mapped[float] = mapped_column(Number, nullable=True)
+    stderr: Mapped[float | None]
+    n: Mapped[int | None]
+    higher_is_better: Mapped[bool | None]
+
+
+class LayerStat(Table):
+    """One number about one projection of one decoder layer, owned by a unit, a calibration or a rotation."""
+
+    __tablename__ = "layer_stats"
+    __table_args__ = (
+        CheckConstraint(
+            " + ".join(f"(CASE WHEN {owner} IS NULL THEN 0 ELSE 1 END)" for owner in OWNERS) + " = 1",
+            name="one_owner",
+        ),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    unit_id: Mapped[int | None] = mapped_column(ForeignKey("units.id", ondelete="CASCADE"), index=True)
+    calibration_id: Mapped[int | None] = mapped_column(ForeignKey("calibrations.id", ondelete="CASCADE"), index=True)
+    rotation_id: Mapped[int | None] = mapped_column(ForeignKey("rotations.id", ondelete="CASCADE"), index=True)
+    layer: Mapped[int]
+    projection: Mapped[str]
+    metric: Mapped[str]
+    x: Mapped[float | None]
+    value: Mapped[float] = mapped_column(Number, nullable=True)
