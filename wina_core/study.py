@@ -1,0 +1,81 @@
+"""Studies as files, and what they expand to: the runs of a declarative grid."""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.export import write_atomically
+from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.sources import resolve
+from wina_core.specs import DENSE, NO_ROTATION, Arm, ModelSource, RunSpec, StudySpec
+
+MAX_RUNS = 20_000
+MAX_FILE_BYTES = 32 * 2**20
+
+
+def expand(study: StudySpec) -> tuple[RunSpec, ...]:
+    """The study's runs, models resolved, in the order models, arms, sparsities, plans, each distinct run once.
+
+    A dense arm is one run per rotation whatever the sparsities; fields that do not reach a run's numbers are set to
+    their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
+    MAX_RUNS runs, before any is made, and for a model folder that is missing.
+    """
+    per_model = sum(1 if _is_dense(arm) else len(study.sparsities) + len(study.plans) for arm in study.arms)
+    count = len(study.models) * per_model
+    if count > MAX_RUNS:
+        raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
+    models = [resolve(model) for model in study.models]
+    distinct = {run.content_hash(): run for model in models for arm in study.arms for run in _runs(study, model, arm)}
+    return tuple(distinct.values())
+
+
+def _is_dense(arm: Arm) -> bool:
+    return arm.method.name == DENSE.name
+
+
+def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
+    rotation = NO_ROTATION if arm.rotation.is_identity else arm.rotation
+    if _is_dense(arm):
+        evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
+        yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
+        return
+    calibration = study.calibration if arm.method.selection == "threshold" else None
+    plans: list[UniformSparsity | SparsityPlan] = [UniformSparsity(sparsity=value) for value in study.sparsities]
+    for plan in [*plans, *study.plans]:
+        yield RunSpec(
+            model=model,
+            rotation=rotation,
+            method=arm.method,
+            plan=plan,
+            calibration=calibration,
+            evaluation=study.evaluation,
+        )
+
+
+def load_study(path: Path) -> StudySpec:
+    """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise WinaError(f"The study {path} cannot be read ({reason}); check the path and the file.") from error
+    try:
+        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+        return StudySpec.model_validate(content)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
+        kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
+        raise WinaError(f"The study {path} is not valid {kind}: {error}.") from error
+    except ValidationError as error:
+        raise WinaError(f"The study {path} is not right: {explain(error)}") from error
+
+
+def save_study_file(study: StudySpec, path: Path) -> None:
+    """Write a study as JSON that `load_study` reads back; fields at their default are left out."""
+    content = study.model_dump(mode="json", exclude_defaults=True)
+    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
