@@ -1,0 +1,332 @@
+"""Drives one engine process over its standard streams. Light: no Qt, no torch.
+
+client = EngineClient(print)
+client.send(Submit(job_id="1", job=InspectJob(model=ModelSource(location="demo"))))
+...
+client.stop()
+"""
+
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from wina_core.engine.protocol import (
+    EVENTS,
+    Accepted,
+    Cancel,
+    Done,
+    Event,
+    Failed,
+    Log,
+    Ready,
+    Request,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Shutdown,
+    Submit,
+    encode,
+)
+from wina_core.paths import log_folder
+
+CANCEL_GRACE_SECONDS = 10.0
+"""How long a cancelled job may take to reach its next batch before the engine is terminated under it."""
+SHUTDOWN_GRACE_SECONDS = 4.0
+"""How long the engine may take to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
+TERMINATE_GRACE_SECONDS = 3.0
+"""How long a terminated engine may take to die before it is killed."""
+
+TAIL_LINES = 40
+"""Lines of the engine's log that go with a crash."""
+LOG_BYTES = 5 * 2**20
+"""A log file that has grown beyond this is set aside when the next engine starts."""
+
+
+@dataclass
+class _Job:
+    """A job that has not ended."""
+
+    submit: Submit
+    started: bool = False
+    cancelled: bool = False
+    run: str | None = None
+    """The run that is being computed."""
+
+
+@dataclass
+class _Engine:
+    """One engine process and the threads that serve it."""
+
+    process: "subprocess.Popen[bytes]"
+    outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    ready: bool = False
+    stopping: bool = False
+    watcher: threading.Thread | None = None
+
+
+class EngineClient:
+    """Sends requests and hands every event to `on_event`, one at a time, mostly from a thread of its own.
+
+    Every submitted job ends with exactly one Done or Failed, whatever becomes of the engine: when it dies, the job it
+    was doing fails with the tail of the log, and the jobs behind it go to a new engine. An engine that dies before it
+    was ready fails them all.
+
+    `command` starts an engine that speaks on its standard streams, this machine's by default; it may as well be
+    ["ssh", "host", "wina", "engine"]. No method waits for the engine, except `stop`.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[Event], None],
+        command: Sequence[str] | None = None,
+        log_file: Path | None = None,
+        cancel_grace: float = CANCEL_GRACE_SECONDS,
+    ) -> None:
+        self._on_event = on_event
+        self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
+        self._log_file = log_file or log_folder() / "engine.log"
+        self._cancel_grace = cancel_grace
+        self._lock = threading.RLock()
+        self._dispatching = threading.RLock()
+        self._jobs: dict[str, _Job] = {}
+        self._engine: _Engine | None = None
+        self._stopped = False
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process id, None while there is no engine."""
+        with self._lock:
+            return self._engine.process.pid if self._engine else None
+
+    def start(self) -> None:
+        """Start the engine now rather than with the first job, so that it has imported torch by then."""
+        with self._lock:
+            self._stopped = False
+        self._deliver([])
+
+    def send(self, request: Request) -> None:
+        """Submit or cancel a job, starting the engine if need be; Shutdown is `stop`."""
+        match request:
+            case Submit():
+                with self._lock:
+                    self._stopped = False
+                    self._jobs[request.job_id] = _Job(request)
+                self._deliver([request])
+            case Cancel():
+                self._cancel(request)
+            case Shutdown():
+                self.stop()
+
+    def stop(self) -> None:
+        """End the engine: cooperatively, then terminate, then kill. Returns once it is dead, in at most
+        SHUTDOWN_GRACE_SECONDS + TERMINATE_GRACE_SECONDS and typically within one batch; its jobs end as cancelled."""
+        with self._lock:
+            self._stopped = True
+            engine = self._engine
+            if engine is None:
+                return
+            engine.stopping = True
+            for job in self._jobs.values():
+                job.cancelled = True
+        engine.outbox.put(encode(Shutdown()))
+        engine.outbox.put(None)
+        try:
+            engine.process.wait(SHUTDOWN_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            _end(engine.process)
+        if engine.watcher is not threading.current_thread() and engine.watcher is not None:
+            engine.watcher.join()
+
+    # ---- requests ------------------------------------------------------------------------------------------------
+
+    def _deliver(self, submits: list[Submit]) -> None:
+        """Put jobs on the engine's desk; one that cannot be started fails them."""
+        try:
+            with self._lock:
+                if self._engine is None:
+                    self._engine = self._spawn()
+                for submit in submits:
+                    self._engine.outbox.put(encode(submit))
+        except OSError as error:
+            message = f"The engine could not be started ({error}); check the installation and the engine's command."
+            self._dispatch(Log(level="error", text=message))
+            with self._lock:
+                lost = list(self._jobs)
+                self._jobs.clear()
+            for job_id in lost:
+                self._dispatch(Failed(job_id=job_id, error=message))
+
+    def _cancel(self, cancel: Cancel) -> None:
+        with self._lock:
+            job = self._jobs.get(cancel.job_id)
+            if job is None or job.cancelled:
+                return
+            job.cancelled = True
+            engine = self._engine
+            if engine is not None:
+                engine.outbox.put(encode(cancel))
+                ladder = threading.Timer(self._cancel_grace, self._climb, args=(engine, job))
+                ladder.daemon = True
+                ladder.start()
+                return
+            del self._jobs[cancel.job_id]  # between two engines
+        self._dispatch(Done(job_id=cancel.job_id, cancelled=True))
+
+    def _climb(self, engine: _Engine, job: _Job) -> None:
+        """The job that is being done did not notice its cancellation in time: end its engine."""
+        with self._lock:
+            if self._jobs.get(job.submit.job_id) is not job or not job.started or self._engine is not engine:
+                return
+        _end(engine.process)
+
+    # ---- the process ---------------------------------------------------------------------------------------------
+
+    def _spawn(self) -> _Engine:
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
+        )
+        assert process.stdin and process.stdout and process.stderr
+        engine = _Engine(process)
+        log = threading.Thread(target=self._keep_log, args=(engine, process.stderr), name="engine log", daemon=True)
+        engine.watcher = threading.Thread(
+            target=self._watch, args=(engine, process.stdout, log), name="engine events", daemon=True
+        )
+        # A thread of its own writes: a request may exceed what the pipe holds while the engine is still starting.
+        writer = threading.Thread(
+            target=_write, args=(engine.outbox, process.stdin), name="engine requests", daemon=True
+        )
+        for thread in (log, engine.watcher, writer):
+            thread.start()
+        return engine
+
+    def _watch(self, engine: _Engine, stdout: IO[bytes], log: threading.Thread) -> None:
+        """Pass events on until the engine's end, and then see to its jobs."""
+        for line in stdout:
+            try:
+                event = EVENTS.validate_json(line)
+            except ValidationError:
+                text = f"The engine said something else than an event: {line[:200].decode(errors='replace').strip()}"
+                event = Log(level="error", text=text)
+            self._note(engine, event)
+            self._dispatch(event)
+        engine.outbox.put(None)
+        code = engine.process.wait()
+        log.join(timeout=1.0)  # a grandchild that still holds stderr must not hold us
+        self._bury(engine, code)
+
+    def _note(self, engine: _Engine, event: Event) -> None:
+        """Keep track of where each job is."""
+        with self._lock:
+            match event:
+                case Ready():
+                    engine.ready = True
+                case Done() | Failed():
+                    self._jobs.pop(event.job_id, None)
+                case Accepted() | RunStarted() | RunFinished() | RunFailed() if event.job_id in self._jobs:
+                    job = self._jobs[event.job_id]
+                    if isinstance(event, Accepted):
+                        job.started = job.started or event.started
+                    else:
+                        job.run = event.run if isinstance(event, RunStarted) else None
+                case _:
+                    pass
+
+    def _bury(self, engine: _Engine, code: int) -> None:
+        tail = "\n".join(engine.tail)
+        ends: list[Event] = []
+        with self._lock:
+            self._engine = None
+            for job_id, job in list(self._jobs.items()):
+                if job.cancelled or engine.stopping:
+                    ends.append(Done(job_id=job_id, cancelled=True))
+                elif job.started or not engine.ready:
+                    ends.append(Failed(job_id=job_id, error=_cause(engine, code), detail=tail, run=job.run))
+                else:
+                    continue
+                del self._jobs[job_id]
+        if not engine.stopping and not ends:
+            ends.append(Log(level="error", text=_cause(engine, code)))
+        for event in ends:
+            self._dispatch(event)
+        with self._lock:
+            behind = [] if self._stopped or self._engine else [job.submit for job in self._jobs.values()]
+        if behind:
+            self._deliver(behind)
+
+    def _dispatch(self, event: Event) -> None:
+        try:
+            with self._dispatching:
+                self._on_event(event)
+        except Exception:  # the callback's defect must not cost the jobs that follow
+            logging.getLogger(__name__).exception("An event could not be handled: %r", event)
+
+    def _keep_log(self, engine: _Engine, stderr: IO[bytes]) -> None:
+        """Append the engine's stderr to the log file, and remember its last lines."""
+        with suppress(OSError):
+            if self._log_file.stat().st_size > LOG_BYTES:
+                os.replace(self._log_file, self._log_file.with_suffix(".old.log"))
+        try:
+            file: IO[bytes] | None = self._log_file.open("ab", buffering=0)
+        except OSError as error:
+            file = None
+            self._dispatch(Log(level="warning", text=f"The engine's log is not kept: {error}."))
+        for line in stderr:
+            engine.tail.append(line.decode(errors="replace").rstrip().rpartition("\r")[2])
+            if file is not None:
+                with suppress(OSError):  # a full disk must not stop the engine, which waits for its log to be read
+                    file.write(line)
+        if file is not None:
+            file.close()
+
+
+def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name=f"engine client {target.__name__}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
+    """Pass requests on until None comes; the engine takes the end of its stdin for the end of its client."""
+    with suppress(OSError):  # the engine died: the watcher sees to it
+        while (line := outbox.get()) is not None:
+            stdin.write(line.encode())
+            stdin.flush()
+    with suppress(OSError):
+        stdin.close()
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(TERMINATE_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _cause(engine: _Engine, code: int) -> str:
+    """One sentence on why the engine is gone."""
+    if not engine.ready:
+        return f"The engine could not start (exit code {code}); its log tells why, and setting up again may mend it."
+    if code == -signal.SIGTERM or code == -getattr(signal, "SIGKILL", 9):
+        how = "was killed from outside, perhaps because memory ran out"
+    else:
+        how = f"crashed with signal {-code}" if code < 0 else f"stopped with exit code {code}"
+    return f"The engine {how}; finished results are kept, and starting the job again computes what is missing."

@@ -1,0 +1,55 @@
+"""How often progress is sent, and how the remaining time is estimated: pure, the clock is an argument."""
+
+import math
+
+INTERVAL_SECONDS = 0.1
+"""Least time between two progress messages of a job: smooth to the eye, far below what the wire carries."""
+
+MEMORY_SECONDS = 30.0
+"""Work older than this hardly counts for the rate: long enough to even out batches, short enough to follow changes."""
+
+
+class Eta:
+    """Smoothed remaining time of work that is reported as (now, done, total).
+
+    The rate is (sum of work) / (sum of time), both fading with `memory` seconds, so that it is exact for steady work
+    from the first step on and follows a change of pace.
+    """
+
+    def __init__(self, memory: float = MEMORY_SECONDS) -> None:
+        self._memory = memory
+        self._last: tuple[float, float] | None = None
+        self._work = 0.0
+        self._time = 0.0
+
+    def update(self, now: float, done: float, total: float | None) -> float | None:
+        """Seconds that remain after `done` of `total` at the time `now`; None while nothing is known.
+
+        Going back in `done` means that other work has begun, and starts the estimate afresh.
+        """
+        if self._last is None or done < self._last[1]:
+            self._last, self._work, self._time = (now, done), 0.0, 0.0
+            return None
+        elapsed, step = max(0.0, now - self._last[0]), done - self._last[1]
+        self._last = (now, done)
+        fade = math.exp(-elapsed / self._memory)
+        self._work = self._work * fade + step
+        self._time = self._time * fade + elapsed
+        if total is None or self._work <= 0.0 or self._time <= 0.0:
+            return None
+        return max(0.0, total - done) * self._time / self._work
+
+
+class Throttle:
+    """Lets a message pass at most every `interval` seconds, and always the last one of a stretch of work."""
+
+    def __init__(self, interval: float = INTERVAL_SECONDS) -> None:
+        self._interval = interval
+        self._passed = -math.inf
+
+    def passes(self, now: float, done: float, total: float | None) -> bool:
+        """Whether the message that reports `done` of `total` at the time `now` is to be sent."""
+        if now - self._passed < self._interval and done != total:
+            return False
+        self._passed = now
+        return True

@@ -1,0 +1,93 @@
+"""What an engine keeps between jobs: the last few models, rotated or not, and calibrations on disk."""
+
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+from wina_core.calibration import Calibration, calibrate
+from wina_core.errors import WinaError
+from wina_core.models.loading import LoadedModel, load_model
+from wina_core.paths import cache_folder
+from wina_core.records import CalibrationRecord
+from wina_core.reporting import Reporter
+from wina_core.rotation import rotate
+from wina_core.sources import fingerprint, resolve, text_file
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+
+CAPACITY = 2
+"""Models held at once: enough to go back and forth between dense and rotated, and no more than twice the memory."""
+
+
+class Session:
+    """Least recently used models by the hash of (source, rotation)."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
+
+    def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
+        """The model, loaded and rotated unless it still is.
+
+        A rotated model is always made from a fresh load, since rotation is in place. Raises WinaError when the files
+        are no longer those that `source.fingerprint` names, and what loading and rotating raise.
+        """
+        current = resolve(source)
+        if source.fingerprint and current.fingerprint != source.fingerprint:
+            raise WinaError(
+                f"The files of the model {source.location} have changed since this was set up; "
+                "open the model again to work with the new ones."
+            )
+        key = (current.content_hash(), rotation.content_hash())
+        if key not in self._models:
+            while len(self._models) >= self._capacity:  # before loading, so that the peak stays within the capacity
+                self._models.popitem(last=False)
+            loaded = load_model(current, reporter)
+            if not rotation.is_identity:
+                rotate(loaded, rotation, reporter)
+            self._models[key] = loaded
+        self._models.move_to_end(key)
+        return self._models[key]
+
+    def calibration(
+        self, loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec, reporter: Reporter
+    ) -> tuple[Calibration, CalibrationRecord]:
+        """The method's thresholds and error curves on this model, read from the cache or measured and kept there."""
+        key = calibration_key(loaded, rotation, method, spec)
+        file = _calibration_file(key)
+        start = time.perf_counter()
+        if file.is_file():
+            calibration = Calibration.load(file)
+        else:
+            calibration = calibrate(loaded, method, spec, reporter)
+            calibration.save(file)
+        return calibration, calibration.record(key, time.perf_counter() - start)
+
+    def clear(self) -> None:
+        """Let go of all models, to have their memory back."""
+        self._models.clear()
+
+
+def calibration_key(loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec) -> str:
+    """Hash over all that a calibration depends on: the very weights and text, the rotation and the method's score.
+
+    The selection is left out: top-k and threshold runs of a method share its calibration.
+    """
+    source = loaded.source
+    if loaded.folder is not None:  # a hub id can come to mean other files
+        source = source.model_copy(update={"fingerprint": fingerprint(loaded.folder)})
+    parts = {
+        "model": source.content_hash(),
+        "rotation": rotation.content_hash(),
+        "score": MethodSpec(name=method.name, variant=method.variant).content_hash(),
+        "spec": spec.content_hash(),
+        "text": hashlib.sha256(text_file(spec.text.source).read_bytes()).hexdigest(),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _calibration_file(key: str) -> Path:
+    folder = cache_folder() / "calibrations"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{key}.safetensors"
