@@ -202,18 +202,11 @@ class EngineClient:
             stderr=subprocess.PIPE,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
         )
-        assert process.stdin and process.stdout and process.stderr
         engine = _Engine(process)
-        log = threading.Thread(target=self._keep_log, args=(engine, process.stderr), name="engine log", daemon=True)
-        engine.watcher = threading.Thread(
-            target=self._watch, args=(engine, process.stdout, log), name="engine events", daemon=True
-        )
+        log = _thread(self._keep_log, engine, process.stderr)
+        engine.watcher = _thread(self._watch, engine, process.stdout, log)
         # A thread of its own writes: a request may exceed what the pipe holds while the engine is still starting.
-        writer = threading.Thread(
-            target=_write, args=(engine.outbox, process.stdin), name="engine requests", daemon=True
-        )
-        for thread in (log, engine.watcher, writer):
-            thread.start()
+        _thread(_write, engine.outbox, process.stdin)
         return engine
 
     def _watch(self, engine: _Engine, stdout: IO[bytes], log: threading.Thread) -> None:
