@@ -1,14 +1,18 @@
 """The queries behind every list and plot."""
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, desc, func, select
 
+from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
+from wina_core.store.connection import explained
 from wina_core.store.frontier import lines
 from wina_core.store.rows import (
     Curve,
@@ -46,18 +50,23 @@ class Reader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with explained(self._engine.url), self._engine.connect() as connection:
+            yield connection
+
     # ---- metrics and runs ----------------------------------------------------------------------------------------
 
     def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
-        """One row per stored metric, in the order in which the runs were first asked for."""
-        query = _metric_query(wanted).order_by(Run.id, Unit.id, Metric.id)
-        with self._engine.connect() as connection:
+        """One row per stored metric, in the order in which they arrived."""
+        query = _metric_query(wanted).order_by(Metric.id)
+        with self._reading() as connection:
             return [MetricRow._make(row) for row in connection.execute(query)]
 
     def frontier(self, task: str, metric: str, wanted: MetricFilter = EVERYTHING) -> Frontier:
         """One metric against sparsity: a line for each arm, model, selection, kind of plan and evaluation setting."""
         narrowed = _metric_query(wanted).where(Metric.task == task, Metric.metric == metric)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = [MetricRow._make(row) for row in connection.execute(narrowed.order_by(Run.id))]
         dense = [row for row in rows if row.method == "dense"]
         sparse = [row for row in rows if row.method != "dense"]
@@ -82,7 +91,7 @@ class Reader:
             query = query.where(Study.hash == study).order_by(StudyRun.position)
         else:
             query = query.order_by(Run.id)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
 
     def run_spec(self, run: str) -> RunSpec | None:
@@ -109,7 +118,7 @@ class Reader:
             .group_by(Study.id)
             .order_by(desc(Study.saved), desc(Study.id))
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [StudyRow._make(row) for row in connection.execute(query)]
 
     def study_spec(self, study: str) -> StudySpec | None:
@@ -119,10 +128,21 @@ class Reader:
 
     def missing_units(self, run: RunSpec) -> tuple[str, ...]:
         """The run's units that are not stored yet, in their order."""
-        query = select(Unit.unit).join(Run, Run.id == Unit.run_id).where(Run.hash == run.content_hash())
-        with self._engine.connect() as connection:
-            stored = set(connection.scalars(query))
-        return tuple(unit for unit in run.evaluation.units if unit not in stored)
+        return next((pending.units for pending in self.pending([run])), ())
+
+    def pending(self, runs: Iterable[RunSpec]) -> list[PendingRun]:
+        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of."""
+        wanted = {run.content_hash(): run for run in runs}
+        stored: dict[str, set[str]] = {}
+        query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
+        with self._reading() as connection:
+            for name, unit in connection.execute(query):
+                stored.setdefault(name, set()).add(unit)
+        missing = (
+            (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
+            for name, run in wanted.items()
+        )
+        return [PendingRun(spec=run, units=units) for run, units in missing if units]
 
     # ---- layers --------------------------------------------------------------------------------------------------
 
@@ -137,7 +157,7 @@ class Reader:
         )
         if unit:
             query = query.where(Unit.unit == unit)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).all()
         if not rows:
             return None
@@ -153,7 +173,7 @@ class Reader:
     ) -> tuple[Curve, ...]:
         """The curves of the latest calibration, whatever its text; empty when there is none."""
         query = _calibrations(model, rotation, method).order_by(desc(Calibration.recorded), desc(Calibration.id))
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             found = connection.execute(query.limit(1)).first()
             records = () if found is None else _layers(connection, LayerStat.calibration_id == found.id)
         chosen = [record for record in records if record.metric == metric and record.x is not None]
@@ -178,7 +198,7 @@ class Reader:
             .order_by(desc(Model.opened), desc(Model.id))
             .limit(limit)
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [
                 ModelRow(ModelSource.model_validate_json(spec), ModelSummary.model_validate_json(summary), opened)
                 for spec, summary, opened in connection.execute(query)
@@ -193,7 +213,7 @@ class Reader:
             .where(Model.hash == model.content_hash())
             .order_by(desc(Rotation.recorded), desc(Rotation.id))
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [
                 RotationRow(
                     RotationSpec.model_validate_json(row.spec),
@@ -215,7 +235,7 @@ class Reader:
     ) -> CalibrationRecord | None:
         """The stored calibration of exactly this, if there is one."""
         query = _calibrations(model, rotation, method).where(Calibration.hash == spec.content_hash())
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             found = connection.execute(query).first()
             if found is None:
                 return None
@@ -225,7 +245,7 @@ class Reader:
     def list_plans(self) -> list[PlanRow]:
         """The named plans, the last saved first."""
         query = select(Plan.name, Plan.origin, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [PlanRow._make(row) for row in connection.execute(query)]
 
     def load_plan(self, name: str) -> SparsityPlan:
@@ -236,7 +256,7 @@ class Reader:
         return SparsityPlan.model_validate_json(found)
 
     def _scalar(self, query: Query) -> str | None:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             found: str | None = connection.execute(query).scalar()
         return found
 

@@ -13,7 +13,6 @@ from typing import Any, Self
 from sqlalchemy import URL, Connection, and_, delete, func, insert, select, update
 
 from wina_core import paths
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.records import (
@@ -46,13 +45,22 @@ class Store(Reader):
         self.url = parse_url(paths.database_url() if place is None else place)
         schema.check(self.url)
         super().__init__(open_engine(self.url))
-        self._sessions = _sessions(self.url)
-        with self._sessions.starting, explained(self.url):
-            schema.prepare(self._engine)
-            if file := sqlite_file(self.url):
-                use_wal(file)
-            self._mark_interrupted()
-            self._session = self._sessions.begin()
+        try:
+            self._sessions = _sessions(self.url)
+            with self._sessions.starting, explained(self.url):
+                self._start()
+        except OSError as error:
+            raise WinaError(
+                f"The results database {self.url.database} cannot be written ({error.strerror}); make its folder "
+                "writable or set WINA_DATABASE to a file elsewhere."
+            ) from error
+
+    def _start(self) -> None:
+        schema.prepare(self._engine)
+        if file := sqlite_file(self.url):
+            use_wal(file)
+        self._mark_interrupted()
+        self._session = self._sessions.begin()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -72,25 +80,20 @@ class Store(Reader):
     def save_study(self, study: StudySpec, runs: Sequence[RunSpec]) -> str:
         """Store a study about to be launched and queue those of its `runs` that miss units; returns its hash.
 
-        Runs that other studies share are stored once. A run that another living program computes stays with it.
+        Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
         """
         now = time.time()
         with self._writing() as connection:
             row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
             study_id = _upsert(connection, tables.Study, ("hash",), row)
             connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
-            members = {self._queue(connection, run, now): None for run in runs}
-            if members:
-                places = [
-                    {"study_id": study_id, "run_id": run_id, "position": index} for index, run_id in enumerate(members)
-                ]
+            places = [
+                {"study_id": study_id, "run_id": run_id, "position": position}
+                for position, run_id in enumerate(self._queue(connection, runs, now))
+            ]
+            if places:
                 connection.execute(insert(tables.StudyRun), places)
         return study.content_hash()
-
-    def pending(self, runs: Iterable[RunSpec]) -> list[PendingRun]:
-        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of."""
-        pairs = ((run, self.missing_units(run)) for run in runs)
-        return [PendingRun(spec=run, units=units) for run, units in pairs if units]
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """The run with this hash is being computed from now on, on `environment`."""
@@ -201,20 +204,27 @@ class Store(Reader):
         with explained(self.url), self._engine.execution_options(writing=True).begin() as connection:
             yield connection
 
-    def _queue(self, connection: Connection, run: RunSpec, now: float) -> int:
-        """Id of the run, which is stored if it is new and queued if units are missing."""
-        found = connection.execute(
-            select(tables.Run.id, tables.Run.status, tables.Run.owner).where(tables.Run.hash == run.content_hash())
-        ).first()
-        if found is None:
-            row = columns.run_columns(run) | {"model_id": _model_id(connection, run.model), "owner": self._session}
-            status = "queued" if run.evaluation.units else "done"
-            return _insert(connection, tables.Run, row | {"status": status, "error": "", "created": now})
-        elsewhere = found.status in ("queued", "running") and found.owner != self._session
-        if found.status != "done" and not elsewhere:
-            values = {"status": "queued", "owner": self._session, "error": "", "finished": None}
-            self._update_run(connection, run.content_hash(), values)
-        return int(found.id)
+    def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> list[int]:
+        """Ids of the runs, of which new ones are stored and those that miss units are queued."""
+        wanted = {run.content_hash(): run for run in runs}
+        ours = tables.Run.hash.in_(wanted)
+        known = set(connection.scalars(select(tables.Run.hash).where(ours)))
+        models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
+        new = [
+            columns.run_columns(run)
+            | {"model_id": models[run.model], "owner": self._session, "error": "", "created": now}
+            | {"status": "queued" if run.evaluation.units else "done"}
+            for name, run in wanted.items()
+            if name not in known
+        ]
+        if new:
+            connection.execute(insert(tables.Run), new)
+        again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
+        values = {"status": "queued", "owner": self._session, "error": "", "finished": None}
+        connection.execute(update(tables.Run).where(again).values(values))
+        found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
+        ids = {row.hash: row.id for row in found}
+        return [ids[name] for name in wanted]
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
@@ -239,13 +249,7 @@ def _sessions(url: URL) -> Sessions:
     file = sqlite_file(url)
     if file is None:
         return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
-    try:
-        return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
-    except OSError as error:
-        raise WinaError(
-            f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
-            "WINA_DATABASE to a file elsewhere."
-        ) from error
+    return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
 
 
 def _unknown_run(run: str) -> str:
