@@ -1,0 +1,45 @@
+"""The `wina` command: the same jobs as in the window, done in this process. Light until a job begins."""
+
+import sys
+
+import typer
+from pydantic import ValidationError
+
+from wina_core.cli import calibrate, engine, evaluate, export, model, results, rotate, study
+from wina_core.errors import Cancelled, WinaError, explain
+
+FAILED, USAGE, CANCELLED = 1, 2, 130
+"""Exit codes beside 0: a foreseen failure, a request that makes no sense, Ctrl-C."""
+
+app = typer.Typer(
+    name="wina",
+    help="Training-free activation sparsity in large language models: rotate, calibrate, evaluate, compare.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(model.app, name="model")
+app.command("rotate")(rotate.rotate)
+app.command("calibrate")(calibrate.calibrate)
+app.command("eval")(evaluate.evaluate)
+app.add_typer(study.app, name="study")
+app.command("results")(results.results)
+app.command("export")(export.export)
+app.command("engine")(engine.engine)
+
+
+def main() -> None:
+    """Run the command line; foreseen failures become one sentence on stderr and an exit code, never a traceback."""
+    try:
+        app()
+    except WinaError as error:
+        _exit(str(error), FAILED)
+    except ValidationError as error:
+        _exit(explain(error), USAGE)
+    except Cancelled:
+        _exit("Cancelled; what was finished is kept, and the same command goes on from there.", CANCELLED)
+
+
+def _exit(message: str, code: int) -> None:
+    print(f"wina: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,84 @@
+"""`wina eval`: a study of one method, from flags."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.study import run_study
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.specs import DENSE, StudySpec
+from wina_core.study import save_study_file
+
+Selection = Literal["topk", "threshold"]
+
+
+def evaluate(
+    model: options.ModelOption = "demo",
+    method: options.Method = "wina",
+    variant: options.Variant = "paper",
+    selection: Annotated[Selection, typer.Option(help="Exactly the top k, or a calibrated threshold.")] = "topk",
+    sparsity: Annotated[list[float] | None, typer.Option(help="Repeatable: dropped fraction, [0, 1).")] = None,
+    plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
+    mode: options.Rotation = "none",
+    heads: options.Heads = True,
+    attention_basis: options.Attention = None,
+    mlp_basis: options.Mlp = None,
+    matrices: options.Matrices = None,
+    tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
+    task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
+    fewshot: Annotated[int | None, typer.Option(help="Examples in the prompt; the task's own by default.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Sequences per batch.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of few-shot sampling and generation.")] = 1234,
+    dense_prefix: Annotated[float, typer.Option(help="Fraction of a sequence's first tokens left dense.")] = 0.0,
+    deviation: Annotated[bool, typer.Option(help="Compare the logits with the dense model's.")] = True,
+    text: options.Text = "demo:heldout",
+    tokens: options.Tokens = 16_384,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    name: Annotated[str | None, typer.Option(help="The study's name in the store.")] = None,
+    save_study: Annotated[Path | None, typer.Option(help="Also write the study as a JSON file.")] = None,
+    again: options.Again = False,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Evaluate one method at some sparsities, and store and print the results: the same path as `study run`."""
+    rotation = options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices)
+    evaluation: dict[str, Any] = {
+        "tasks": [task for given in tasks or () for task in given.split(",") if task],
+        "task_folders": [str(folder.absolute()) for folder in task_folder or ()],
+        "limit": limit,
+        "num_fewshot": fewshot,
+        "batch_size": batch_size,
+        "seed": seed,
+        "dense_prefix": dense_prefix,
+        "deviation": {"source": text, "tokens": tokens} if deviation else None,
+    }
+    study = StudySpec.model_validate(
+        {
+            "name": name or f"{method} on {model}",
+            "models": [{"location": model, "dtype": dtype, "device": device}],
+            "arms": [
+                {"rotation": rotation, "method": {"name": method, "variant": variant, "selection": selection}},
+            ],
+            "sparsities": sparsity or (() if plan or method == DENSE.name else (0.5,)),
+            "plans": [read_plan(file) for file in plan or ()],
+            "evaluation": evaluation,
+        }
+    )
+    if save_study:
+        save_study_file(study, save_study)
+    run_study(study, again, database, as_json)
+
+
+def read_plan(file: Path) -> SparsityPlan:
+    """A sparsity plan from its JSON file; WinaError when it is not one."""
+    try:
+        return SparsityPlan.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise WinaError(f"The plan {file} cannot be read ({error.strerror}); check the path.") from error
+    except ValueError as error:
+        raise WinaError(f"The file {file} is not a sparsity plan; export one from the Sparsity page.") from error

@@ -1,0 +1,27 @@
+"""`wina export`: stored results as a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.results import Methods, Metrics, Rotations, Study, Tasks, wanted
+from wina_core.export import write_table
+from wina_core.store import MetricRow, Store
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="Its suffix names the format: .csv, .tsv, .json, .md or .tex.")],
+    study: Study = None,
+    method: Methods = None,
+    rotation: Rotations = None,
+    task: Tasks = None,
+    metric: Metrics = None,
+    database: options.Database = None,
+) -> None:
+    """Write the stored results to a file, one line per metric, with every digit."""
+    with Store(database) as store:
+        rows = store.metric_rows(wanted(store, study, method, rotation, task, metric))
+    write_table(MetricRow._fields, rows, file)
+    typer.echo(f"{len(rows)} metrics written to {file}.", err=True)

@@ -1,0 +1,40 @@
+"""`wina model`: what a model is."""
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.running import run_recorded
+from wina_core.cli.tables import print_pairs
+from wina_core.engine.protocol import InspectJob
+from wina_core.records import ModelSummary
+from wina_core.store import Store
+
+app = typer.Typer(help="Look at models.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Look at models."""
+
+
+@app.command()
+def info(
+    model: options.Model,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Load a model and print its architecture, its size, and how much of it can be gated."""
+    source = options.model_source(model, dtype, device)
+    with Store(database) as store:
+        summary = run_recorded(InspectJob(model=source), store).value
+    assert isinstance(summary, ModelSummary)
+    if as_json:
+        typer.echo(summary.model_dump_json(indent=1))
+        return
+    layout = summary.layout
+    by_projection = dict(zip(layout.projections, map(sum, zip(*layout.parameters, strict=True)), strict=True))
+    pairs = summary.model_dump(exclude={"layout"})
+    print_pairs({name.replace("_", " "): value for name, value in pairs.items()} | {"layers": layout.layers})
+    print_pairs({f"weights in {name}": total for name, total in by_projection.items()})

@@ -1,0 +1,50 @@
+"""`wina rotate`: rotate a model, say how exact that was, and save the result."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.running import run_recorded
+from wina_core.cli.tables import print_pairs, print_table
+from wina_core.engine.protocol import RotateJob
+from wina_core.records import RotationReport
+from wina_core.store import Store
+
+
+def rotate(
+    model: options.Model,
+    to: Annotated[Path | None, typer.Option(help="A new folder for the rotated model.")] = None,
+    mode: options.Rotation = "global",
+    heads: options.Heads = True,
+    attention_basis: options.Attention = None,
+    mlp_basis: options.Mlp = None,
+    matrices: options.Matrices = None,
+    text: options.Text = options.CALIBRATION_TEXT.source,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Rotate a model without changing what it computes, and measure the deviation and what is left off the diagonal."""
+    source = options.model_source(model, dtype, device)
+    spec = options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices, text)
+    export_to = str(to.absolute()) if to else None
+    with Store(database) as store:
+        report = run_recorded(RotateJob(model=source, rotation=spec, export_to=export_to), store).value
+    assert isinstance(report, RotationReport)
+    if as_json:
+        typer.echo(report.model_dump_json(indent=1))
+        return
+    print_pairs(
+        {
+            "rotation": spec.label,
+            "logits deviation": report.logits_deviation,
+            "shortcut weights": report.shortcut_parameters,
+            "seconds": report.seconds,
+            "saved in": report.exported_to,
+        }
+    )
+    rows = [(record.layer, record.projection, record.value) for record in report.residuals]
+    print_table(("layer", "projection", "off-diagonal energy"), rows, as_json=False)

@@ -1,0 +1,51 @@
+"""Doing a job in this process, recorded in the store as the window records an engine's."""
+
+from dataclasses import dataclass
+
+from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.protocol import Done, Event, Failed, Job, Result, RunFailed
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
+from wina_core.store import Recorder, Store
+
+JOB_ID = "local"
+
+
+@dataclass
+class Outcome:
+    """What a job left behind besides what is stored."""
+
+    value: ModelSummary | RotationReport | CalibrationRecord | None
+    failures: tuple[RunFailed, ...]
+
+
+def run_recorded(job: Job, store: Store) -> Outcome:
+    """Do a job with progress on stderr, and store what it yields the moment it does.
+
+    Raises what `run_job` raises, after the store has been told how the job ended.
+    """
+    from wina_core.engine.environment import environment
+    from wina_core.engine.jobs import run_job, unforeseen
+    from wina_core.engine.session import Session
+
+    recorder = Recorder(store, job, environment())
+    outcome = Outcome(None, ())
+
+    def emit(event: Event) -> None:
+        recorder.record(event)
+        if isinstance(event, Result):
+            outcome.value = event.value
+        elif isinstance(event, RunFailed):
+            outcome.failures += (event,)
+
+    try:
+        with terminal_reporter() as reporter:
+            run_job(job, Session(), emit, reporter, JOB_ID)
+    except Cancelled:
+        recorder.record(Done(job_id=JOB_ID, cancelled=True))
+        raise
+    except BaseException as error:
+        recorder.record(Failed(job_id=JOB_ID, error=str(error) if isinstance(error, WinaError) else unforeseen(error)))
+        raise
+    recorder.record(Done(job_id=JOB_ID))
+    return outcome

@@ -1,0 +1,49 @@
+"""`wina study`: computing a declarative grid of runs, as far as it is not stored yet."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.running import run_recorded
+from wina_core.cli.tables import pivot, print_table
+from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.errors import WinaError
+from wina_core.specs import StudySpec
+from wina_core.store import MetricFilter, Store
+from wina_core.study import expand, load_study
+
+app = typer.Typer(help="Compute studies.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Compute studies."""
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A study in TOML or JSON.")],
+    again: options.Again = False,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compute what the store does not have yet of a study's runs, and print its table."""
+    run_study(load_study(file), again, database, as_json)
+
+
+def run_study(study: StudySpec, again: bool, database: str | None, as_json: bool) -> None:
+    """Compute a study's missing units and print the table of all of it; WinaError if a run failed."""
+    runs = expand(study)
+    with Store(database) as store:
+        name = store.save_study(study, runs)
+        wanted = {spec: spec.evaluation.units if again else store.missing_units(spec) for spec in runs}
+        pending = tuple(PendingRun(spec=spec, units=units) for spec, units in wanted.items() if units)
+        missing, total = sum(len(run.units) for run in pending), sum(len(spec.evaluation.units) for spec in runs)
+        typer.echo(f"{study.name}: {missing} of {total} measurements to compute.", err=True)
+        failures = run_recorded(EvaluateJob(runs=pending), store).failures if pending else ()
+        print_table(*pivot(store.metric_rows(MetricFilter(study=name))), as_json)
+    reasons = list(dict.fromkeys(failure.error for failure in failures))
+    if failures:
+        raise WinaError(f"{len(failures)} of {len(runs)} runs failed: {' '.join(reasons)}")

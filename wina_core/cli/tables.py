@@ -1,0 +1,75 @@
+"""Tables on stdout: aligned text for people, JSON for programs."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+
+from wina_core.store import MetricRow
+
+PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
+
+
+def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
+    """One row per run, one column per task and metric; runs that differ in selection, plan or settings say so.
+
+    `counted` and `full` are those of the run's first unit. A column whose cells are all empty or equal for text such
+    as selection is left out.
+    """
+    rows = list(rows)
+    metrics = list(dict.fromkeys((row.task, row.metric) for row in rows))
+    runs: dict[str, list[MetricRow]] = {}
+    for row in rows:
+        runs.setdefault(row.run, []).append(row)
+    extra = [name for name in ("selection", "plan", "settings") if len({getattr(row, name) for row in rows}) > 1]
+    columns = [*PIVOT_COLUMNS, *extra, *(f"{task} {metric}" for task, metric in metrics)]
+    table = []
+    for found in runs.values():
+        first = found[0]
+        values = {(row.task, row.metric): row.value for row in found}
+        table.append(
+            [
+                *(first.model, first.method, first.rotation, first.target_sparsity),
+                *(first.counted_sparsity, first.full_sparsity),
+                *(getattr(first, name) for name in extra),
+                *(values.get(key) for key in metrics),
+            ]
+        )
+    return columns, table
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
+    """Print rows under their columns, or as a JSON list of objects with every digit (NaN and infinities as words)."""
+    if as_json:
+        objects = [{name: _plain(cell) for name, cell in zip(columns, row, strict=True)} for row in rows]
+        typer.echo(json.dumps(objects, indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    texts = [list(columns), *([_readable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    numeric = [all(isinstance(cell, int | float | None) for cell in column) for column in zip(*rows, strict=True)]
+    for line in texts:
+        cells = zip(line, widths, numeric or [False] * len(widths), strict=True)
+        typer.echo(
+            "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
+        )
+
+
+def print_pairs(pairs: dict[str, Any]) -> None:
+    """One line for each name and value."""
+    width = max(map(len, pairs))
+    for name, value in pairs.items():
+        typer.echo(f"{name.ljust(width)}  {_readable(value)}")
+
+
+def _readable(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+def _plain(cell: Any) -> Any:
+    return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell

@@ -1,0 +1,69 @@
+"""What the command line shows while a job runs, and Ctrl-C."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from wina_core.engine.progress import Eta
+from wina_core.errors import Cancelled
+from wina_core.reporting import Level
+
+
+class TerminalReporter:
+    """Progress with its remaining time as one line on stderr; log lines above it. Nothing where stderr is no terminal,
+    except warnings and errors."""
+
+    def __init__(self, progress: Progress, cancelled: threading.Event) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None, left="")
+        self._cancelled = cancelled
+        self._eta = Eta()
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        left = self._eta.update(time.monotonic(), done, total)
+        counted = f"{done:,.4g} of {total:,.4g} {unit}" if total else f"{done:,.4g} {unit}"
+        text = f"{counted}, {_duration(left)} left" if left is not None else counted
+        self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)
+
+    def log(self, level: Level, text: str) -> None:
+        if level in ("warning", "error") or self._progress.console.is_terminal:
+            self._progress.console.print(text, markup=False, highlight=False)
+
+    def check(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+
+
+def _duration(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+@contextmanager
+def terminal_reporter() -> Iterator[TerminalReporter]:
+    """A reporter that Ctrl-C cancels at the next batch; a second Ctrl-C ends the process at once."""
+    console = Console(stderr=True)
+    cancelled = threading.Event()
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        if cancelled.is_set():
+            os._exit(130)
+        cancelled.set()
+        print("\nCancelling at the next batch; press Ctrl-C again to stop at once.", file=sys.stderr)
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            yield TerminalReporter(progress, cancelled)
+    finally:
+        signal.signal(signal.SIGINT, before)
