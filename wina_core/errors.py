@@ -20,7 +20,9 @@ def explain(error: ValidationError) -> str:
 
     For example: "sparsities[2]: it should be less than 1, not 1.5."
     """
-    problems = error.errors(include_url=False)
+    found = error.errors(include_url=False)
+    # A list with a bad item is also reported as too short: the item is the news.
+    problems = [problem for problem in found if problem["type"] != "too_short"] or found
     first = problems[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")

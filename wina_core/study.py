@@ -70,7 +70,8 @@ def load_study(path: Path) -> StudySpec:
         return StudySpec.model_validate(content)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
-        raise WinaError(f"The study {path} is not valid {kind}: {error}.") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     except ValidationError as error:
         raise WinaError(f"The study {path} is not right: {explain(error)}") from error
 

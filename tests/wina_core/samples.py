@@ -1,0 +1,77 @@
+"""Small studies, runs and records for the tests of the store."""
+
+from wina_core.plan import PlanLayout
+from wina_core.records import Environment, LayerRecord, MetricRecord, ModelSummary, UnitRecord
+from wina_core.specs import (
+    DEVIATION,
+    NO_ROTATION,
+    Arm,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    StudySpec,
+    UniformSparsity,
+)
+
+MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
+WINA = MethodSpec(name="wina")
+LAYOUT = PlanLayout(projections=("q", "down"), parameters=((64, 256), (64, 256)))
+ENVIRONMENT = Environment(device="cpu", hardware="a processor", versions={"torch": "2.13.0"})
+EVALUATION = EvaluationSpec(tasks=("choice",))
+
+
+def run(sparsity: float = 0.5, rotation: RotationSpec = NO_ROTATION, method: MethodSpec = WINA) -> RunSpec:
+    """A run with two units, the deviation and the task "choice"."""
+    plan = UniformSparsity(sparsity=sparsity)
+    return RunSpec(model=MODEL, rotation=rotation, method=method, plan=plan, evaluation=EVALUATION)
+
+
+def study(name: str = "a study") -> StudySpec:
+    """The study that the runs above could come from."""
+    return StudySpec(name=name, models=(MODEL,), arms=(Arm(method=WINA),), sparsities=(0.5,), evaluation=EVALUATION)
+
+
+def unit(of: RunSpec, name: str = "choice", value: float = 0.75, layer_value: float = 0.5) -> UnitRecord:
+    """A finished unit with one metric and a layer map of 2 x 2."""
+    metric = MetricRecord(
+        task=name, metric="kl" if name == DEVIATION else "acc", value=value, stderr=0.01, n=400, higher_is_better=True
+    )
+    layers = tuple(
+        LayerRecord(layer=layer, projection=projection, metric="sparsity", value=layer_value + layer / 10)
+        for layer in range(2)
+        for projection in ("q", "down")
+    )
+    return UnitRecord(
+        run=of.content_hash(),
+        unit=name,
+        metrics=(metric,),
+        layers=layers,
+        counted_sparsity=0.49,
+        full_sparsity=0.4,
+        seconds=1.5,
+    )
+
+
+def summary(source: ModelSource = MODEL) -> ModelSummary:
+    """What opening the model would report."""
+    return ModelSummary(
+        location=source.location,
+        fingerprint=source.fingerprint,
+        architecture="LlamaForCausalLM",
+        family="llama",
+        layout=LAYOUT,
+        hidden_size=8,
+        intermediate_size=32,
+        heads=2,
+        kv_heads=1,
+        head_dim=4,
+        vocabulary=100,
+        context=128,
+        tied_embeddings=True,
+        dtype="float32",
+        parameters=5_000_000_000,
+        gated_parameters=640,
+        memory_bytes=20_000_000_000,
+    )

@@ -1,0 +1,125 @@
+"""Specs: their identity, what they refuse, and how they say so."""
+
+import pytest
+from pydantic import ValidationError
+
+from wina_core.errors import explain
+from wina_core.plan import PlanLayout, SparsityPlan
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DEVIATION,
+    NO_ROTATION,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    StudySpec,
+    UniformSparsity,
+)
+
+DEMO = ModelSource(location="demo")
+
+
+def test_hashes_are_the_stored_ones() -> None:
+    """These hashes are in users' databases: when they change, stored results are no longer found."""
+    assert RunSpec(model=DEMO).content_hash() == "1d0c295655ac0530"
+    plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
+    rich = RunSpec(
+        model=ModelSource(location="org/name", revision="main", dtype="bfloat16", fingerprint="ff"),
+        rotation=RotationSpec(mode="per_site", mlp_basis=("gate",)),
+        method=MethodSpec(name="teal", variant="as_released", selection="threshold"),
+        plan=plan,
+        calibration=CalibrationSpec(),
+        evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, deviation=None),
+    )
+    assert rich.content_hash() == "f51a98fa139ded8d"
+    assert RunSpec.model_validate_json(rich.model_dump_json()).content_hash() == rich.content_hash()
+
+
+def test_a_field_at_its_default_does_not_change_the_hash() -> None:
+    assert ModelSource(location="demo", dtype="auto").content_hash() == DEMO.content_hash()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RunSpec(model=ModelSource(location="demo", fingerprint="ab")),
+        RunSpec(model=ModelSource(location="demo", dtype="float32")),
+        RunSpec(model=DEMO, rotation=RotationSpec()),
+        RunSpec(model=DEMO, rotation=RotationSpec(mode="none")),
+        RunSpec(model=DEMO, method=MethodSpec(name="wina")),
+        RunSpec(model=DEMO, plan=UniformSparsity(sparsity=0.1)),
+        RunSpec(model=DEMO, evaluation=EvaluationSpec(deviation=None)),
+        RunSpec(model=DEMO, evaluation=EvaluationSpec(seed=1)),
+    ],
+)
+def test_whatever_a_number_depends_on_changes_the_hash(other: RunSpec) -> None:
+    assert other.content_hash() != RunSpec(model=DEMO).content_hash()
+
+
+def test_specs_are_closed_and_immutable() -> None:
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        ModelSource.model_validate({"location": "demo", "trust_remote_code": True})
+    with pytest.raises(ValidationError, match="frozen"):
+        DEMO.location = "other"  # type: ignore[misc]  # the assignment under test
+
+
+def test_labels_tell_rotations_apart() -> None:
+    rotations = [
+        NO_ROTATION,
+        AS_RELEASED_ROTATION,
+        RotationSpec(),
+        RotationSpec(per_head=False),
+        RotationSpec(mode="none"),
+        RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
+        RotationSpec(attention_basis=("k", "activations")),
+        RotationSpec(matrices="q.safetensors"),
+    ]
+    labels = [rotation.label for rotation in rotations]
+    assert len(set(labels)) == len(labels)
+    assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
+
+
+def test_units_are_the_deviation_and_the_tasks_in_order() -> None:
+    assert EvaluationSpec(tasks=("b", "a")).units == (DEVIATION, "b", "a")
+    assert EvaluationSpec(tasks=("b",), deviation=None).units == ("b",)
+
+
+def _study(**changes: object) -> dict[str, object]:
+    base: dict[str, object] = {
+        "name": "s",
+        "models": [{"location": "demo"}],
+        "arms": [{"method": {"name": "wina"}}],
+        "sparsities": [0.5],
+    }
+    return base | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sparsities": [0.5, 1.0]}, "sparsities[1]: it should be less than 1, not 1.0."),
+        ({"sparsities": [-0.1]}, "sparsities[0]: it should be greater than or equal to 0, not -0.1."),
+        ({"sparsities": [float("nan")]}, "sparsities[0]: it should be less than 1, not nan."),
+        (
+            {"sparsities": ["many"]},
+            "sparsities[0]: it should be a valid number, unable to parse string as a number, not",
+        ),
+        ({"colour": 1}, "colour: there is no such setting."),
+        ({"arms": [{"method": {}}]}, "arms[0].method.name: it is missing."),
+        ({"sparsities": []}, "A study with a sparse method needs `sparsities`, `plans`, or both."),
+        ({"sparsities": [2, 3, 4]}, "sparsities[0]: it should be less than 1, not 2 (and 2 more)."),
+    ],
+)
+def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        StudySpec.model_validate(_study(**changes))
+    assert explain(caught.value).startswith(sentence)
+
+
+def test_thresholds_need_a_calibration() -> None:
+    with pytest.raises(ValidationError) as caught:
+        RunSpec(model=DEMO, method=MethodSpec(name="wina", selection="threshold"))
+    assert explain(caught.value) == "Threshold selection needs a calibration, from which the thresholds are read."

@@ -1,0 +1,170 @@
+"""Studies: what they expand to, and how they are read and written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wina_core.errors import WinaError
+from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    NO_ROTATION,
+    Arm,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    StudySpec,
+    TextSpec,
+)
+from wina_core.study import MAX_RUNS, expand, load_study, save_study_file
+
+HUB = ModelSource(location="org/name")
+WINA = MethodSpec(name="wina")
+PLAN = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.3)
+
+
+def _study(*arms: Arm, **changes: object) -> StudySpec:
+    content = {"name": "s", "models": (HUB,), "arms": arms, "sparsities": (0.25, 0.5)} | changes
+    return StudySpec.model_validate(content)
+
+
+def test_a_sparse_arm_gives_one_run_per_sparsity_and_plan_in_order() -> None:
+    runs = expand(_study(Arm(method=WINA), plans=(PLAN,)))
+    assert [run.plan for run in runs] == [UniformSparsity(sparsity=0.25), UniformSparsity(sparsity=0.5), PLAN]
+    assert all(run.method == WINA and run.model == HUB for run in runs)
+
+
+def test_a_dense_arm_gives_one_run_per_rotation() -> None:
+    odd_dense = MethodSpec(name="dense", variant="as_released", selection="threshold")
+    identity = RotationSpec(mode="none", per_head=False, mlp_basis=("gate",))
+    arms = (Arm(), Arm(method=odd_dense), Arm(rotation=identity), Arm(rotation=AS_RELEASED_ROTATION))
+    runs = expand(_study(*arms))
+    assert [run.rotation for run in runs] == [NO_ROTATION, AS_RELEASED_ROTATION]
+    assert all(run.method == DENSE and run.plan == UniformSparsity(sparsity=0.0) for run in runs)
+    assert all(run.calibration is None for run in runs)
+
+
+def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_touch_it() -> None:
+    one = expand(_study(Arm(), evaluation=EvaluationSpec(dense_prefix=0.5)))
+    other = expand(_study(Arm(), calibration=CalibrationSpec(text=TextSpec(tokens=128)), sparsities=(0.9,)))
+    assert one == other
+
+
+def test_only_thresholds_carry_the_calibration() -> None:
+    calibration = CalibrationSpec(text=TextSpec(tokens=128))
+    by_threshold = MethodSpec(name="wina", selection="threshold")
+    runs = expand(_study(Arm(method=WINA), Arm(method=by_threshold), calibration=calibration, sparsities=(0.5,)))
+    assert [run.calibration for run in runs] == [None, calibration]
+
+
+def test_models_are_outermost_and_duplicates_are_dropped() -> None:
+    second = ModelSource(location="org/second")
+    arms = (Arm(method=WINA), Arm(), Arm(method=WINA))
+    runs = expand(_study(*arms, models=(second, HUB, second), sparsities=(0.5, 0.25, 0.5)))
+    found = [(run.model.location, run.method.name, run.plan.sparsity) for run in runs]  # type: ignore[union-attr]  # all uniform
+    assert found == [
+        (model, *rest)
+        for model in ("org/second", "org/name")
+        for rest in (("wina", 0.5), ("wina", 0.25), ("dense", 0.0))
+    ]
+    assert expand(_study(*arms)) == expand(_study(*arms))
+
+
+def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    study = _study(Arm(), models=(ModelSource(location=str(tmp_path)),))
+    before = expand(study)[0]
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    after = expand(study)[0]
+    assert before.model.fingerprint
+    assert before.content_hash() != after.content_hash()
+
+
+def test_a_missing_model_folder_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match="nowhere"):
+        expand(_study(Arm(), models=(ModelSource(location=str(tmp_path / "nowhere")),)))
+
+
+def test_a_study_with_a_million_runs_is_refused_before_it_is_expanded() -> None:
+    sparsities = tuple(i / 1_000_000 for i in range(1_000_000))
+    study = StudySpec.model_construct(
+        name="huge", models=(HUB,), arms=(Arm(method=WINA),), sparsities=sparsities, plans=()
+    )
+    with pytest.raises(WinaError) as caught:
+        expand(study)
+    assert str(caught.value) == "The study 'huge' expands to 1,000,000 runs, more than 20,000; split it up."
+    assert MAX_RUNS == 20_000
+
+
+TOML = """
+name = "Größe & 😀"
+sparsities = [0.25, 0.5]
+models = [{location = "org/name"}]
+
+[[arms]]
+
+[[arms]]
+method = {name = "wina"}
+rotation = {mode = "per_site"}
+
+[evaluation]
+tasks = ["choice"]
+"""
+
+
+def test_toml_and_json_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(TOML, encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
+    assert study.name == "Größe & 😀"
+    assert [arm.label for arm in study.arms] == ["dense", "wina, per_site + heads"]
+    save_study_file(study, tmp_path / "study.json")
+    assert load_study(tmp_path / "study.json") == study
+
+
+def test_a_written_study_reads_back_with_its_plans_and_without_a_deviation(tmp_path: Path) -> None:
+    study = _study(Arm(method=WINA), plans=(PLAN,), evaluation=EvaluationSpec(deviation=None, tasks=("a",)))
+    save_study_file(study, tmp_path / "a b.json")
+    again = load_study(tmp_path / "a b.json")
+    assert again == study
+    assert again.content_hash() == study.content_hash()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("s.toml", 'name = "a"\nsparsities = [0.5', "is not valid TOML: Unclosed array (at end of document)."),
+        ("s.toml", "name = \n", "is not valid TOML: Invalid value (at line 1, column 8)."),
+        ("s.json", '{\n"name": }', "is not valid JSON: Expecting value: line 2 column 9 (char 10)."),
+        ("s.json", "[" * 100_000, "is not valid JSON: it is nested too deeply."),
+        ("s.toml", TOML.replace("0.5]", "1.5]"), "is not right: sparsities[1]: it should be less than 1, not 1.5."),
+        ("s.toml", TOML.replace("tasks", "task"), "is not right: evaluation.task: there is no such setting."),
+        (
+            "s.toml",
+            TOML.replace('"choice"', "2020-01-01"),
+            "is not right: evaluation.tasks[0]: it should be a valid string",
+        ),
+        ("s.json", json.dumps({"name": "x"}), "is not right: models: it is missing (and 1 more)."),
+        ("s.json", "3", "is not right: It should be a valid dictionary"),
+    ],
+)
+def test_a_wrong_file_is_told_by_line_or_field(tmp_path: Path, name: str, content: str, reason: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(WinaError) as caught:
+        load_study(tmp_path / name)
+    assert str(caught.value).startswith(f"The study {tmp_path / name} {reason}")
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WinaError, match=r"missing\.toml cannot be read \(No such file or directory\)"):
+        load_study(tmp_path / "missing.toml")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(WinaError, match="it is not UTF-8 text"):
+        load_study(tmp_path / "binary.json")
+    monkeypatch.setattr("wina_core.study.MAX_FILE_BYTES", 2**20)
+    (tmp_path / "large.json").write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(WinaError, match="is larger than 1 MiB, too large to be a study"):
+        load_study(tmp_path / "large.json")
