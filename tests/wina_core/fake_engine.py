@@ -1,0 +1,48 @@
+"""An engine that misbehaves as told: `fake_engine.py BEHAVIOUR`. Jobs are named after what becomes of them.
+
+A job whose id begins with "die" ends the process with code 3, "hang" never ends, anything else is done at once.
+"""
+
+import json
+import signal
+import sys
+import time
+
+READY = {"type": "ready", "pid": 0, "environment": {"device": "fake", "hardware": "none", "versions": {}}}
+
+
+def say(**event: object) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def main(behaviour: str) -> None:
+    print("the log begins", file=sys.stderr, flush=True)
+    if behaviour == "stillborn":
+        print("no module named torch", file=sys.stderr, flush=True)
+        sys.exit(1)
+    if behaviour == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say(**READY)
+    if behaviour == "babbling":
+        sys.stdout.write("this is no event\n")
+    for line in sys.stdin:
+        request = json.loads(line)
+        job_id = request.get("job_id", "")
+        if request["type"] == "submit":
+            say(type="accepted", job_id=job_id, started=True)
+            say(type="run_started", job_id=job_id, run="0123")
+            if job_id.startswith("die"):
+                sys.stdin.readline()  # the next job is waiting by now
+                print("about to die", file=sys.stderr, flush=True)
+                sys.exit(3)
+            if job_id.startswith("hang"):
+                time.sleep(600)
+            say(type="run_finished", job_id=job_id, run="0123")
+            say(type="done", job_id=job_id)
+        elif request["type"] == "shutdown" and behaviour != "stubborn":
+            return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
