@@ -45,6 +45,10 @@ class Selection:
         """Select the whole table."""
         return self._span((self.rows - 1, self.columns - 1), (0, 0), extend=False, toggle=False)
 
+    def none(self) -> "Selection":
+        """Select nothing."""
+        return Selection(self.rows, self.columns)
+
     def move(self, down: int, right: int, extend: bool = False) -> "Selection":
         """Move the cursor, clamped to the table; `extend` keeps the anchor."""
         start = self.cursor or (0, 0)

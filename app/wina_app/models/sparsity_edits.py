@@ -1,0 +1,41 @@
+"""Edits of a sparsity plan: pure functions from the old plan to the new one, and how typed text is read."""
+
+import math
+from collections.abc import Iterable
+
+from wina_core.errors import WinaError
+from wina_core.plan import Cell, SparsityPlan
+
+HIGHEST = 0.999
+"""The largest target that stepping reaches; a target must stay under 1."""
+
+
+def fill(plan: SparsityPlan, cells: Iterable[Cell], sparsity: float) -> SparsityPlan:
+    """The same target in all given cells."""
+    return plan.with_cells(dict.fromkeys(cells, sparsity))
+
+
+def step(plan: SparsityPlan, cells: Iterable[Cell], points: int) -> SparsityPlan:
+    """Every given cell changed by percentage points, within 0 and the highest target."""
+    return plan.with_cells({(r, c): _clamped(plan.sparsity[r][c] + points / 100) for r, c in cells})
+
+
+def target_span(plan: SparsityPlan, cells: Iterable[Cell]) -> tuple[float, float] | None:
+    """The lowest and the highest target among the given cells, None when there are none."""
+    values = [plan.sparsity[row][column] for row, column in cells]
+    return (min(values), max(values)) if values else None
+
+
+def parse_percent(text: str) -> float:
+    """A typed percentage as a fraction: "62.5" -> 0.625. Raises WinaError for what is no target sparsity."""
+    try:
+        value = float(text.strip().removesuffix("%").replace(",", ".")) / 100
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1:
+        raise WinaError(f'"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.')
+    return value
+
+
+def _clamped(value: float) -> float:
+    return min(max(round(value, 6), 0.0), HIGHEST)

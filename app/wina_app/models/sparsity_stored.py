@@ -1,0 +1,64 @@
+"""What the store knows about the plan at hand."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wina_core.plan import SparsityPlan
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec, RunSpec
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import Curve, LayerMap, Store
+
+_SAME = 1e-9
+"""Two budgets closer than this may belong to the same plan."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked about."""
+
+    source: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    plan: SparsityPlan
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is stored about a subject."""
+
+    measured: "LayerMap | None" = None
+    """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
+    curves: "tuple[Curve, ...]" = ()
+    """Calibrated error curves of this model, rotation and method."""
+
+
+def read_facts(store: "Store", subject: Subject) -> Facts:
+    """Ask the store; runs on its thread."""
+    curves = store.error_curves(subject.source, subject.rotation, subject.method)
+    return Facts(_measured(store, subject), curves)
+
+
+def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
+    from wina_core.store import MetricFilter
+
+    wanted = MetricFilter(
+        models=(subject.source.content_hash(),),
+        rotations=(subject.rotation.label,),
+        methods=(subject.method.label,),
+        selections=(subject.method.selection,),
+    )
+    budget = subject.plan.budget
+    rows = [row for row in store.metric_rows(wanted) if abs(row.target_sparsity - budget) < _SAME]
+    latest_first = dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True))
+    for run in latest_first:
+        spec = store.run_spec(run)
+        if spec is not None and spec.rotation == subject.rotation and _has_plan(spec, subject.plan):
+            return store.layer_map(run)
+    return None
+
+
+def _has_plan(spec: RunSpec, plan: SparsityPlan) -> bool:
+    if isinstance(spec.plan, SparsityPlan):
+        return spec.plan.layout == plan.layout and spec.plan.sparsity == plan.sparsity
+    return spec.plan.for_layout(plan.layout).sparsity == plan.sparsity

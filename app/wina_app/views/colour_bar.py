@@ -1,0 +1,65 @@
+"""The key to a heatmap: its colours from low to high with title, unit and the pattern for "no data"."""
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from wina_app.theme import GRID, HALF, font, notifier, tokens
+from wina_app.views.colour_maps import ColourScale, lookup_table
+from wina_app.views.heatmap_painter import hatch
+
+_NO_DATA = "no data"
+
+
+class ColourBar(QWidget):
+    """A horizontal bar: title and unit above, low, middle and high below."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._scale: ColourScale | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        notifier().changed.connect(self.update)
+
+    def set_scale(self, scale: ColourScale) -> None:
+        """Show another scale."""
+        self._scale = scale
+        self.setAccessibleName(f"Colour bar: {_title(scale)} from {scale.text(scale.low)} to {scale.text(scale.high)}")
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """A title line, the bar, a line of figures."""
+        return QSize(240, round(2 * QFontMetricsF(font("small")).height()) + GRID + 3 * HALF)
+
+    def minimumSizeHint(self) -> QSize:
+        """As high as the hint."""
+        return QSize(200, self.sizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
+        """Paint all of it; it is small."""
+        if self._scale is None:
+            return
+        painter, scale, t = QPainter(self), self._scale, tokens()
+        painter.setFont(font("small", tabular=True))
+        line = QFontMetricsF(painter.font()).height()
+        missing = QFontMetricsF(painter.font()).horizontalAdvance(_NO_DATA) + HALF
+        bar = QRectF(0, line + HALF, max(self.width() - missing - 2 * GRID, 80), GRID)
+        table = lookup_table(scale.name)
+        ramp = QImage(table.tobytes(), len(table), 1, 3 * len(table), QImage.Format.Format_RGB888)
+        painter.drawImage(bar, ramp)
+        hatch(painter, QRectF(self.width() - missing, bar.top(), missing, GRID))
+        painter.setPen(QColor(t.text))
+        painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignLeft, _title(scale))
+        painter.setPen(QColor(t.muted))
+        figures = QRectF(0, bar.bottom() + HALF, bar.width(), line)
+        for value, align in (
+            (scale.low, Qt.AlignmentFlag.AlignLeft),
+            ((scale.low + scale.high) / 2, Qt.AlignmentFlag.AlignHCenter),
+            (scale.high, Qt.AlignmentFlag.AlignRight),
+        ):
+            painter.drawText(figures, align, scale.text(value))
+        below = QRectF(self.width() - missing, figures.top(), missing, line)
+        painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, _NO_DATA)
+
+
+def _title(scale: ColourScale) -> str:
+    return f"{scale.title} ({scale.unit})" if scale.unit else scale.title

@@ -1,0 +1,202 @@
+"""A plot as all pages draw it: themed axes, names beside the lines, crosshair with read-out, copy and save."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
+from PySide6.QtWidgets import QMenu
+
+from wina_app.theme import GRID, notifier, style_plot, tokens
+from wina_app.views.plot_export import image_of
+from wina_app.views.plot_labels import LineEnd, LineLabels
+
+_REACH = 40.0
+"""Pixels within which the crosshair catches a point."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One line: points in the order of x, with a read-out for each."""
+
+    name: str
+    colour: QColor
+    x: Sequence[float]
+    y: Sequence[float]
+    readouts: Sequence[str]
+    errors: Sequence[float] = ()
+    """Standard errors, NaN where unknown; empty when there are none at all."""
+    symbol: str = ""
+    """pyqtgraph's name of the marker; empty for none."""
+    style: Qt.PenStyle = Qt.PenStyle.SolidLine
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A dashed horizontal line."""
+
+    name: str
+    colour: QColor
+    y: float
+
+
+class DataPlot(pg.PlotWidget):
+    """Shows traces. Double-click resets the zoom; the pointer catches the nearest point and emits its read-out."""
+
+    readout_changed = Signal(str)
+    """Of the caught point; empty when none is near."""
+    save_requested = Signal()
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setMinimumSize(240, 160)
+        self._traces: tuple[Trace, ...] = ()
+        self._references: tuple[Reference, ...] = ()
+        self._curves: list[tuple[pg.PlotDataItem, pg.ErrorBarItem]] = []
+        self._dashes: list[pg.InfiniteLine] = []
+        plot = self.getPlotItem()
+        plot.setMenuEnabled(False)
+        plot.hideButtons()
+        plot.vb.setDefaultPadding(0.06)
+        plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed
+        self._labels = LineLabels(plot)
+        self._cross = pg.InfiniteLine(angle=90)
+        self._catch = pg.ScatterPlotItem(size=14, brush=None)
+        for overlay in (self._cross, self._catch):
+            overlay.setZValue(20)
+            plot.addItem(overlay, ignoreBounds=True)
+            overlay.hide()
+        self.scene().sigMouseMoved.connect(self._pointer_moved)
+        self.scene().sigMouseClicked.connect(self._clicked)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def set_axes(self, x: str, y: str, least: float = 0.0) -> None:
+        """Titles with their units, for example "target sparsity (%)"; y never shows less than `least` of them."""
+        self.getPlotItem().vb.setLimits(minYRange=least)
+        self.getPlotItem().setLabel("bottom", x)
+        self.getPlotItem().setLabel("left", y)
+        style_plot(self.getPlotItem())
+
+    def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
+        """Replace the lines; a zoom that was chosen by hand is kept."""
+        self._traces, self._references = tuple(traces), tuple(references)
+        self._draw()
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """The lines that are shown."""
+        return self._traces
+
+    def reset_zoom(self) -> None:
+        """Show everything again."""
+        self.getPlotItem().enableAutoRange()
+
+    def _restyle(self) -> None:
+        style_plot(self.getPlotItem())
+        self._cross.setPen(pg.mkPen(tokens().muted, style=Qt.PenStyle.DotLine))
+        self._catch.setPen(pg.mkPen(tokens().text, width=2))
+        self._draw()
+
+    def _draw(self) -> None:
+        plot = self.getPlotItem()
+        while len(self._curves) > len(self._traces):
+            for item in self._curves.pop():
+                plot.removeItem(item)
+        while len(self._curves) < len(self._traces):
+            bars = pg.ErrorBarItem(beam=0.0)
+            curve = pg.PlotDataItem(connect="finite")
+            self._curves.append((curve, bars))
+            plot.addItem(bars)
+            plot.addItem(curve)
+        for trace, (curve, bars) in zip(self._traces, self._curves, strict=True):
+            _fill(trace, curve, bars)
+        for dash in self._dashes:
+            plot.removeItem(dash)
+        self._dashes = [
+            pg.InfiniteLine(one.y, angle=0, pen=pg.mkPen(one.colour, width=1.5, style=Qt.PenStyle.DashLine))
+            for one in self._references
+        ]
+        for dash in self._dashes:
+            plot.addItem(dash)
+        self._hide_crosshair()
+        ends = [LineEnd(one.name, one.colour, tuple(one.x), tuple(one.y), one.symbol) for one in self._traces]
+        ends += [LineEnd(one.name, one.colour, (math.inf,), (one.y,)) for one in self._references]
+        self._labels.show(ends)
+
+    # ---- pointer -------------------------------------------------------------------------------------------------
+
+    def nearest(self, scene: QPointF) -> tuple[int, int] | None:
+        """(trace, point) nearest to a position in the scene, None when none is within reach."""
+        best, found = _REACH, None
+        for index, trace in enumerate(self._traces):
+            if not len(trace.x):
+                continue
+            points = [
+                self.getPlotItem().vb.mapViewToScene(QPointF(x, y)) for x, y in zip(trace.x, trace.y, strict=True)
+            ]
+            distances = [math.hypot(p.x() - scene.x(), p.y() - scene.y()) for p in points]
+            point = int(np.nanargmin(distances)) if not all(map(math.isnan, distances)) else None
+            if point is not None and distances[point] < best:
+                best, found = distances[point], (index, point)
+        return found
+
+    def _pointer_moved(self, scene: QPointF) -> None:
+        caught = self.nearest(scene) if self.getPlotItem().vb.sceneBoundingRect().contains(scene) else None
+        if caught is None:
+            self._hide_crosshair()
+            return
+        trace = self._traces[caught[0]]
+        x, y = trace.x[caught[1]], trace.y[caught[1]]
+        self._cross.setPos(x)
+        self._catch.setData([x], [y])
+        self._cross.show()
+        self._catch.show()
+        self.readout_changed.emit(trace.readouts[caught[1]])
+
+    def _hide_crosshair(self) -> None:
+        self._cross.hide()
+        self._catch.hide()
+        self.readout_changed.emit("")
+
+    def leaveEvent(self, event) -> None:
+        """No crosshair without a pointer."""
+        self._hide_crosshair()
+        super().leaveEvent(event)
+
+    def _clicked(self, event) -> None:
+        if event.double():
+            self.reset_zoom()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Copy, save, reset."""
+        menu = QMenu(self)
+        menu.addAction("Copy image", lambda: QGuiApplication.clipboard().setImage(image_of(self)))
+        menu.addAction("Save plot\N{HORIZONTAL ELLIPSIS}", self.save_requested.emit)
+        menu.addAction("Reset zoom", self.reset_zoom)
+        menu.exec(event.globalPos())
+
+
+def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem) -> None:
+    x, y = np.asarray(trace.x, dtype=float), np.asarray(trace.y, dtype=float)
+    marker = trace.symbol or None
+    curve.setData(
+        x,
+        y,
+        pen=pg.mkPen(trace.colour, width=2, style=trace.style),
+        symbol=marker,
+        symbolSize=GRID,
+        symbolBrush=pg.mkBrush(trace.colour),
+        symbolPen=pg.mkPen(tokens().surface, width=1),
+    )
+    if len(trace.errors):
+        heights = 2 * np.nan_to_num(np.asarray(trace.errors, dtype=float))
+        bars.setData(x=x, y=y, height=heights, pen=pg.mkPen(trace.colour, width=1))
+    else:
+        bars.setData(x=None, y=None)

@@ -1,0 +1,143 @@
+"""How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
+
+from wina_app.models.sparsity_selection import Selection
+from wina_app.theme import GRID, HALF, font, text_on, tokens
+from wina_app.views.colour_maps import ColourScale
+from wina_app.views.heatmap_geometry import GAP, HeatmapGeometry
+from wina_core.plan import Cell
+
+CORNER = "layer"
+"""Title of the row headings."""
+_CARET = "\N{LEFT ONE EIGHTH BLOCK}"
+
+
+@dataclass(frozen=True)
+class HeatmapLook:
+    """Everything that one painting needs to know."""
+
+    geometry: HeatmapGeometry
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: np.ndarray
+    scale: ColourScale
+    selection: Selection
+    typed: str
+    """What is being typed into the cursor's cell, if anything."""
+    focused: bool
+
+
+def paint_heatmap(painter: QPainter, area: QRect, view: QRect, look: HeatmapLook) -> None:
+    """Paint the cells and headings that `area` of the viewport `view` touches."""
+    geometry, cells = look.geometry, look.selection.cells
+    painter.save()
+    painter.setFont(font(tabular=True))
+    painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
+    for row in geometry.rows_in(area):
+        for column in geometry.columns_in(area):
+            _paint_cell(painter, look, (row, column), cells)
+    painter.restore()
+    _paint_headings(painter, area, view, look, cells)
+
+
+def hatch(painter: QPainter, rect: QRectF) -> None:
+    """Fill with the pattern that stands for "no data"."""
+    painter.fillRect(rect, QColor(tokens().raised))
+    painter.setBrushOrigin(rect.topLeft())
+    painter.fillRect(rect, QBrush(QColor(tokens().border), Qt.BrushStyle.BDiagPattern))
+
+
+def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text: str) -> None:
+    """A sentence in a box in the middle of the visible cells."""
+    body = QRectF(geometry.header_width, geometry.header_height, geometry.body_width, geometry.body_height)
+    body &= QRectF(view)
+    painter.setFont(font())
+    wrap = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+    room = body.adjusted(3 * GRID, GRID, -3 * GRID, -GRID)
+    box = painter.boundingRect(room, wrap, text).adjusted(-2 * GRID, -GRID, 2 * GRID, GRID)
+    painter.fillRect(box, QColor(tokens().surface))
+    painter.setPen(QColor(tokens().text))
+    painter.drawText(room, wrap, text)
+
+
+def _paint_cell(painter: QPainter, look: HeatmapLook, cell: Cell, selected: frozenset[Cell]) -> None:
+    rect, value = look.geometry.cell(*cell), float(look.values[cell])
+    if math.isnan(value):
+        background = QColor(tokens().raised)
+        hatch(painter, rect)
+    else:
+        background = look.scale.colour(value)
+        painter.fillRect(rect, background)
+    ink = text_on(background)
+    typing = bool(look.typed) and cell == look.selection.cursor
+    if typing:
+        painter.fillRect(rect, QColor(tokens().surface))
+        _paint_text(painter, rect, look.typed + _CARET, QColor(tokens().text))
+    elif not math.isnan(value):
+        _paint_text(painter, rect, look.scale.text(value), ink)
+    if cell in selected:
+        _paint_outline(painter, rect, cell, selected, ink)
+    if cell == look.selection.cursor and (look.focused or typing):
+        painter.setPen(QPen(QColor(tokens().text) if typing else ink, 1, Qt.PenStyle.DotLine))
+        painter.drawRect(rect.adjusted(4.5, 4.5, -4.5, -4.5))
+
+
+def _paint_text(painter: QPainter, rect: QRectF, text: str, ink: QColor) -> None:
+    if QFontMetricsF(painter.font()).horizontalAdvance(text) <= rect.width() - 2:
+        painter.setPen(ink)
+        painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _paint_outline(painter: QPainter, rect: QRectF, cell: Cell, selected: frozenset[Cell], ink: QColor) -> None:
+    """Where the selection ends: a bar of the accent and inside it a line of the cell's ink, to show on any colour."""
+    row, column = cell
+    left = (row, column - 1) not in selected
+    right = (row, column + 1) not in selected
+    top = (row - 1, column) not in selected
+    bottom = (row + 1, column) not in selected
+    for inset, width, colour in ((2, 2, ink), (0, 2, QColor(tokens().accent))):
+        frame = rect.adjusted(inset * left, inset * top, -inset * right, -inset * bottom)
+        if left:
+            painter.fillRect(QRectF(frame.left(), frame.top(), width, frame.height()), colour)
+        if right:
+            painter.fillRect(QRectF(frame.right() - width, frame.top(), width, frame.height()), colour)
+        if top:
+            painter.fillRect(QRectF(frame.left(), frame.top(), frame.width(), width), colour)
+        if bottom:
+            painter.fillRect(QRectF(frame.left(), frame.bottom() - width, frame.width(), width), colour)
+
+
+def _paint_headings(painter: QPainter, area: QRect, view: QRect, look: HeatmapLook, selected: frozenset[Cell]) -> None:
+    geometry, surface = look.geometry, QColor(tokens().surface)
+    rows, columns = {row for row, _ in selected}, {column for _, column in selected}
+    painter.fillRect(QRectF(0, 0, view.width(), geometry.header_height - GAP), surface)
+    painter.fillRect(QRectF(0, 0, geometry.header_width - GAP, view.height()), surface)
+    plain, bold = font("small", tabular=True), font("small", bold=True, tabular=True)
+
+    def heading(rect: QRectF, text: str, lit: bool, align: Qt.AlignmentFlag) -> None:
+        _heading(painter, rect, text, bold if lit else plain, tokens().text if lit else tokens().muted, align)
+
+    painter.save()
+    painter.setClipRect(QRectF(0, geometry.header_height, geometry.header_width, view.height()))
+    for row in geometry.rows_in(area):
+        rect = geometry.row_header(row).adjusted(0, 0, -GRID, 0)
+        heading(rect, look.rows[row], row in rows, Qt.AlignmentFlag.AlignRight)
+    painter.setClipRect(QRectF(geometry.header_width, 0, view.width(), geometry.header_height))
+    for column in geometry.columns_in(area):
+        rect = geometry.column_header(column).adjusted(0, 0, 0, -HALF)
+        heading(rect, look.columns[column], column in columns, Qt.AlignmentFlag.AlignHCenter)
+    painter.restore()
+    corner = QRectF(0, 0, geometry.header_width - GRID, geometry.header_height - HALF)
+    heading(corner, CORNER, False, Qt.AlignmentFlag.AlignRight)
+
+
+def _heading(painter: QPainter, rect: QRectF, text: str, face: QFont, colour: str, align: Qt.AlignmentFlag) -> None:
+    painter.setFont(face)
+    painter.setPen(QColor(colour))
+    painter.drawText(rect, align | Qt.AlignmentFlag.AlignVCenter, text)

@@ -1,0 +1,241 @@
+"""The Sparsity page: how much each projection of each decoder layer drops, edited on a heatmap."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QSplitter, QVBoxLayout, QWidget
+
+from wina_app.controllers.sparsity_controller import Figures, MapKey, SparsityController
+from wina_app.store_thread import StoreThread
+from wina_app.theme import GRID
+from wina_app.views.colour_bar import ColourBar
+from wina_app.views.colour_maps import percent, three_digits
+from wina_app.views.heatmap import Heatmap
+from wina_app.views.page import Page
+from wina_app.views.plot_export import ask_and_save
+from wina_app.views.sparsity_editor import SparsityEditor
+from wina_app.views.sparsity_profile import SparsityProfile
+from wina_app.views.sparsity_scales import scale_for
+from wina_app.views.sparsity_toolbar import SparsityToolbar
+from wina_app.workspace import Workspace
+from wina_core.plan import Cell
+from wina_core.specs import MethodSpec
+
+_PLAN_FORMATS = "Sparsity plan (*.json)"
+
+
+class SparsityPage(Page):
+    """Shows the plan and emits edits to its controller."""
+
+    calibration_requested = Signal(object)
+    """CalibrateJob."""
+
+    def __init__(self, workspace: Workspace, store: StoreThread) -> None:
+        super().__init__("sparsity", "Sparsity")
+        self._workspace = workspace
+        self._projections: tuple[str, ...] = ()
+        self.toolbar = SparsityToolbar()
+        self.heatmap = Heatmap("Sparsity plan, layers by projections", editable=True)
+        self.heatmap.tooltip = self._cell_text
+        self.colour_bar = ColourBar()
+        self.profile = SparsityProfile()
+        self.editor = SparsityEditor()
+        self._figures = QLabel()
+        self._figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._readout = QLabel()
+        self._readout.setProperty("role", "muted")
+        self.calibrate = QPushButton("Calibrate")
+        self.calibrate.setToolTip("Measure the output error of every projection at 20 sparsities, in the background")
+        self.calibrate.setAccessibleName("Calibrate error curves")
+        self.set_content(self._arrange())
+        self.controller = SparsityController(workspace, store, self)
+        self._add_actions()
+        self._connect()
+        self.set_primary("Evaluate plan", enabled=workspace.plan is not None, reason="Open a model first")
+        self.show_context()
+
+    def _arrange(self) -> QWidget:
+        left = QWidget()
+        under_map = QVBoxLayout(left)
+        under_map.setContentsMargins(0, 0, GRID, 0)
+        under_map.setSpacing(GRID)
+        under_map.addWidget(self.heatmap, 1)
+        under_map.addWidget(self.colour_bar)
+        right = QWidget()
+        under_profile = QVBoxLayout(right)
+        under_profile.setContentsMargins(GRID, 0, 0, 0)
+        under_profile.addWidget(self.profile, 1)
+        under_profile.addWidget(self._readout)
+        splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter.addWidget(left)
+        splitter.addWidget(right)
+        splitter.setStretchFactor(0, 3)
+        splitter.setStretchFactor(1, 2)
+        splitter.setChildrenCollapsible(False)
+        figures = QHBoxLayout()
+        figures.setSpacing(GRID)
+        figures.addWidget(self._figures)
+        figures.addStretch(1)
+        figures.addWidget(self.calibrate)
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.toolbar)
+        column.addWidget(splitter, 1)
+        column.addWidget(self.editor)
+        column.addLayout(figures)
+        return content
+
+    def _add_actions(self) -> None:
+        stack = self.controller.undo_stack
+        undo, redo = stack.createUndoAction(self), stack.createRedoAction(self)
+        undo.setShortcut(QKeySequence(QKeySequence.StandardKey.Undo))
+        redo.setShortcuts([QKeySequence("Ctrl+Shift+Z"), QKeySequence("Ctrl+Y")])
+        open_plan, save_plan = (
+            QAction("Open plan\N{HORIZONTAL ELLIPSIS}", self),
+            QAction("Save plan\N{HORIZONTAL ELLIPSIS}", self),
+        )
+        open_plan.triggered.connect(self._open_plan)
+        save_plan.triggered.connect(self._save_plan)
+        self.plan_buttons: dict[str, QPushButton] = {}
+        for name, action in (("Undo", undo), ("Redo", redo), ("Open plan", open_plan), ("Save plan", save_plan)):
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            self.addAction(action)
+            self.plan_buttons[name] = _button_for(action, name)
+            self.header_actions.addWidget(self.plan_buttons[name])
+
+    def _connect(self) -> None:
+        control, heatmap, editor = self.controller, self.heatmap, self.editor
+        heatmap.selection_changed.connect(lambda: control.select(heatmap.selection.cells))
+        heatmap.text_entered.connect(control.type_target)
+        heatmap.stepped.connect(control.step)
+        heatmap.stroke_began.connect(control.begin_gesture)
+        heatmap.stroke_ended.connect(control.end_gesture)
+        heatmap.painted.connect(lambda cells: control.paint(cells, editor.target))
+        heatmap.save_requested.connect(lambda: ask_and_save(self, heatmap, "sparsity"))
+        editor.gesture_began.connect(control.begin_gesture)
+        editor.gesture_ended.connect(control.end_gesture)
+        editor.target_chosen.connect(self._target_chosen)
+        editor.brush_toggled.connect(self._toggle_brush)
+        self.toolbar.method_chosen.connect(control.set_method)
+        self.toolbar.map_chosen.connect(control.show)
+        self.toolbar.uniform_chosen.connect(control.set_uniform)
+        self.profile.readout_changed.connect(self._readout.setText)
+        self.profile.save_requested.connect(lambda: ask_and_save(self, self.profile, "profile"))
+        self.calibrate.clicked.connect(control.calibrate)
+        control.calibration_requested.connect(self.calibration_requested)
+        self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
+        self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
+
+    # ---- what the controller asks for ----------------------------------------------------------------------------
+
+    def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
+        """Name the rows and columns of the heatmap."""
+        self._projections = tuple(projections)
+        self.heatmap.set_table(layers, projections)
+        self.show_content()
+        self.set_primary("Evaluate plan")
+
+    def show_map(self, key: MapKey, values: np.ndarray, remark: str) -> None:
+        """Show a table in heatmap, colour bar and profile."""
+        scale = scale_for(key, values)
+        self.toolbar.show_map_key(key)
+        self.heatmap.set_values(values, scale)
+        self.colour_bar.set_scale(scale)
+        self.profile.show_table(self._projections, values, scale)
+        self.heatmap.set_remark(remark)
+
+    def show_figures(self, figures: Figures) -> None:
+        """Show the read-outs in one line."""
+        parts = [f"<b>Budget {100 * figures.budget:.1f} %</b>"]
+        if figures.measured is not None:
+            parts.append(f"measured {100 * figures.measured:.1f} %")
+        if figures.predicted is not None:
+            parts.append(f"mean predicted error {three_digits(figures.predicted)}")
+        self._figures.setText("&nbsp;&nbsp;\N{MIDDLE DOT}&nbsp;&nbsp;".join(parts))
+
+    def show_targets(self, span: tuple[float, float] | None) -> None:
+        """Show the lowest and highest target of the selection in slider and spin box."""
+        if not self.editor.brush.isChecked():
+            self.editor.show_targets(self._named(self.heatmap.selection.cells), span)
+
+    def show_method(self, method: MethodSpec) -> None:
+        """Show the gate rule."""
+        self.toolbar.show_method(method)
+
+    def show_context(self) -> None:
+        """Follow the breadcrumb; without a model say what this page is for."""
+        self.set_breadcrumb(self._workspace.breadcrumb())
+        if self._workspace.plan is None:
+            self.set_primary("Evaluate plan", enabled=False, reason="Open a model first")
+            self.show_empty(
+                "No model is open",
+                "This page sets how much of each projection's input is dropped, layer by layer, on a heatmap that you "
+                "edit directly. Open a model to start with a uniform plan.",
+                "Open a model",
+            )
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def _target_chosen(self, target: float) -> None:
+        if not self.editor.brush.isChecked():
+            self.controller.set_target(target)
+
+    def _toggle_brush(self, on: bool) -> None:
+        self.heatmap.brush = on
+        self.heatmap.viewport().setCursor(Qt.CursorShape.CrossCursor if on else Qt.CursorShape.ArrowCursor)
+        self.heatmap.set_selection(self.heatmap.selection.none())
+        if on:
+            self.editor.show_targets("brush paints", (self.editor.target, self.editor.target))
+        else:
+            self.show_targets(None)
+
+    def _open_plan(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self, "Open sparsity plan", "", _PLAN_FORMATS)
+        if name:
+            self.controller.open_plan(Path(name))
+
+    def _save_plan(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(self, "Save sparsity plan", "plan.json", _PLAN_FORMATS)
+        if name:
+            self.controller.save_plan(Path(name))
+
+    def _named(self, cells: frozenset[Cell]) -> str:
+        if not cells:
+            return "nothing selected"
+        if len(cells) > 1:
+            layers = len({layer for layer, _ in cells})
+            return f"{len(cells)} cells in {layers} layer{'s' if layers > 1 else ''}"
+        ((layer, column),) = cells
+        return f"layer {layer} \N{MIDDLE DOT} {self._projections[column]}"
+
+    def _cell_text(self, cell: Cell) -> str:
+        layer, column = cell
+        lines = [f"layer {layer} \N{MIDDLE DOT} {self._projections[column]}"]
+        for key, title, text, unit in (
+            ("target", "target", percent, " %"),
+            ("measured", "measured", percent, " %"),
+            ("predicted", "predicted error", three_digits, ""),
+        ):
+            value = self.controller.value(key, cell)
+            lines.append(f"{title}: {'not known yet' if np.isnan(value) else text(value) + unit}")
+        return "\n".join(lines)
+
+
+def _button_for(action: QAction, name: str) -> QPushButton:
+    button = QPushButton(name)
+    button.setAccessibleName(name)
+    button.clicked.connect(action.trigger)
+
+    def follow() -> None:
+        button.setEnabled(action.isEnabled())
+        shortcut = action.shortcut().toString()
+        button.setToolTip(f"{action.text()} ({shortcut})" if shortcut else "")
+
+    action.changed.connect(follow)
+    follow()
+    return button

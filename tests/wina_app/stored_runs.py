@@ -1,0 +1,137 @@
+"""A small real database, and a stand-in for the window's store thread that answers at once."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelSummary, UnitRecord
+from wina_core.specs import (
+    DEVIATION,
+    NO_ROTATION,
+    Arm,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    StudySpec,
+)
+from wina_core.store import Store
+
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")
+GLOBAL = RotationSpec()
+ARMS = (("teal", NO_ROTATION), ("wina", NO_ROTATION), ("wina", GLOBAL))
+SPARSITIES = (0.25, 0.4, 0.5, 0.65)
+
+
+def layout(layers: int = 8) -> PlanLayout:
+    """Weights as in a small model with grouped-query attention."""
+    return PlanLayout(
+        projections=PROJECTIONS, parameters=((65536, 16384, 16384, 65536, 172032, 172032, 172032),) * layers
+    )
+
+
+def summary(layers: int = 8) -> ModelSummary:
+    """What the Model page would have loaded."""
+    table = layout(layers)
+    gated = sum(map(sum, table.parameters))
+    return ModelSummary(
+        location=SOURCE.location, fingerprint=SOURCE.fingerprint, architecture="LlamaForCausalLM", family="llama",
+        layout=table, hidden_size=256, intermediate_size=672, heads=8, kv_heads=2, head_dim=32, vocabulary=4096,
+        context=512, tied_embeddings=True, dtype="bfloat16", parameters=gated + 1_048_576, gated_parameters=gated,
+        memory_bytes=2 * (gated + 1_048_576),
+    )  # fmt: skip
+
+
+class DirectStore(QObject):
+    """Has the interface of `StoreThread`, on the calling thread."""
+
+    changed = Signal()
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+
+    def ask(
+        self,
+        question: Callable[[Any], object],
+        answer: Callable[[Any], None] = lambda _: None,
+        refused: Callable[[str], None] = lambda _: None,  # noqa: ARG002 - StoreThread's interface
+    ) -> None:
+        """Answer at once."""
+        answer(question(self.store))
+
+
+def run_spec(method: str, rotation: RotationSpec, sparsity: float | SparsityPlan) -> RunSpec:
+    """One run of the demo evaluation."""
+    plan = UniformSparsity(sparsity=sparsity) if isinstance(sparsity, float) else sparsity
+    evaluation = EvaluationSpec(tasks=("demo_choice",))
+    return RunSpec(model=SOURCE, rotation=rotation, method=MethodSpec(name=method), plan=plan, evaluation=evaluation)
+
+
+def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "demo study") -> str:
+    """Store a finished run with plausible numbers; returns its hash."""
+    store.save_study(StudySpec(name=name, models=(SOURCE,), arms=(Arm(),)), [spec])
+    run, target = (
+        spec.content_hash(),
+        spec.plan.sparsity if isinstance(spec.plan, UniformSparsity) else spec.plan.budget,
+    )
+    loss = target**3 * (1.0 + shift)
+    dense = spec.method.name == "dense"
+    layers = () if dense else tuple(
+        LayerRecord(layer=layer, projection=projection, metric="sparsity", value=value)
+        for layer, projection, value in _measured(spec)
+    )  # fmt: skip
+    counted = None if dense else target - 0.002
+    store.record_unit(
+        UnitRecord(
+            run=run, unit=DEVIATION, seconds=1.0, layers=layers, counted_sparsity=counted, full_sparsity=counted,
+            metrics=(
+                MetricRecord(task="demo:heldout", metric="kl", value=loss, n=16384, higher_is_better=False),
+                MetricRecord(task="demo:heldout", metric="perplexity", value=6.2 * math.exp(loss), n=16384, higher_is_better=False),
+            ),
+        )
+    )  # fmt: skip
+    store.record_unit(
+        UnitRecord(
+            run=run, unit="demo_choice", seconds=2.0, counted_sparsity=counted, full_sparsity=counted,
+            metrics=(MetricRecord(task="demo_choice", metric="acc", value=0.71 - 0.5 * loss, stderr=0.0161, n=800, higher_is_better=True),),
+        )
+    )  # fmt: skip
+    return run
+
+
+def record_demo_study(store: Store) -> list[str]:
+    """Dense, TEAL, WINA and rotated WINA at four sparsities; returns the runs' hashes."""
+    runs = [record_run(store, run_spec("dense", NO_ROTATION, 0.0))]
+    for number, (method, rotation) in enumerate(ARMS):
+        runs += [record_run(store, run_spec(method, rotation, s), shift=0.8 - 0.4 * number) for s in SPARSITIES]
+    return runs
+
+
+def record_calibration(store: Store, method: MethodSpec, rotation: RotationSpec) -> None:
+    """Error curves that grow with depth and sparsity."""
+    records = tuple(
+        LayerRecord(
+            layer=layer, projection=name, metric="relative_error", x=x, value=x**2 * (1 + layer / 8 + column / 7)
+        )
+        for layer in range(8)
+        for column, name in enumerate(PROJECTIONS)
+        for x in (0.05 * step for step in range(20))
+    )
+    record = CalibrationRecord(key="cache-key", tokens=16384, layers=records, seconds=3.0)
+    store.record_calibration(SOURCE, rotation, method, CalibrationSpec(), record)
+
+
+def _measured(spec: RunSpec) -> list[tuple[int, str, float]]:
+    table = spec.plan.for_layout(layout()).sparsity
+    return [
+        (layer, name, table[layer][column] + 0.01 * math.sin(3 * layer + column))
+        for layer in range(8)
+        for column, name in enumerate(PROJECTIONS)
+    ]
