@@ -1,0 +1,258 @@
+"""Gates on a live model: what they compute, what they count, and that they leave no trace."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.wina_core.tiny import tiny_loaded, tiny_tokens
+from wina_core.errors import WinaError
+from wina_core.gating import attach
+from wina_core.models.shortcuts import set_shortcut
+from wina_core.models.view import PROJECTIONS
+from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.specs import MethodSpec
+
+WINA = MethodSpec(name="wina")
+TEAL = MethodSpec(name="teal")
+HALF = UniformSparsity(sparsity=0.5)
+FAMILIES = ["llama", "qwen2", "phi3"]
+
+
+def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
+    with torch.no_grad():
+        return loaded.model(ids, use_cache=False, **kwargs).logits
+
+
+def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
+    """{(layer, projection): (inputs kept, inputs seen)}."""
+    return {(part.layer, name): (int(part.kept), int(part.seen)) for part in gates._slices for name in part.names}
+
+
+def table(loaded, **sparsities: float) -> SparsityPlan:
+    """The named projections at their sparsity in every layer, the others at 0."""
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.0)
+    cells = {
+        (layer, PROJECTIONS.index(name)): value
+        for layer in range(plan.layout.layers)
+        for name, value in sparsities.items()
+    }
+    return plan.with_cells(cells)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_detached_gates_leave_no_trace(family):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    before, state = logits(loaded, ids), {name: value.clone() for name, value in loaded.model.state_dict().items()}
+    instance = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
+    with attach(loaded, WINA, HALF):
+        assert list(loaded.model.state_dict()) == list(state)
+        assert not torch.equal(logits(loaded, ids), before)
+    assert torch.equal(logits(loaded, ids), before)
+    after = loaded.model.state_dict()
+    assert list(after) == list(state)
+    assert all(torch.equal(after[name], value) for name, value in state.items())
+    assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == instance
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_switched_off_gates_are_dense_bit_for_bit_and_do_not_count(family):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, WINA, HALF) as gates:
+        gates.enabled = False
+        assert torch.equal(logits(loaded, ids), dense)
+        assert gates.measured() == ()
+        gates.enabled = True
+        assert not torch.equal(logits(loaded, ids), dense)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", [TEAL, WINA])
+def test_zero_sparsity_is_dense(family, method):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, method, UniformSparsity(sparsity=0.0)) as gates:
+        # Fused layers are computed slice by slice when their scales differ, which may round differently.
+        torch.testing.assert_close(logits(loaded, ids), dense, rtol=1e-5, atol=1e-5)
+        assert {record.value for record in gates.measured()} == {0.0}
+
+
+def test_the_dense_method_gates_nothing():
+    loaded = tiny_loaded()
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
+        assert torch.equal(logits(loaded, ids), dense)
+        assert (gates.measured(), gates.counted_sparsity, gates.full_sparsity) == ((), 0.0, 0.0)
+
+
+def by_hand(projection, x: Tensor, sparsity: float) -> Tensor:
+    """W (m * x) + b of one projection under WINA, token by token, in plain Python."""
+    weight, bias = projection.weight, projection.linear.bias
+    norms = weight.norm(dim=0)
+    outputs = []
+    for token in x.reshape(-1, x.shape[-1]):
+        order = sorted(range(len(token)), key=lambda i: -float(token[i].abs() * norms[i]))
+        dropped = int(sparsity * len(token) + 0.5)
+        masked = token.clone()
+        masked[order[len(token) - dropped :]] = 0
+        outputs.append(functional.linear(masked, weight, None if bias is None else bias[projection.rows]))
+    return torch.stack(outputs).reshape(*x.shape[:-1], -1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_projection_gates_with_its_own_mask(family):
+    """Fused layers too: each of their slices sees only the inputs that its own matrix keeps."""
+    loaded = tiny_loaded(family)
+    sparsities = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
+    projections = loaded.view.layers[1].projections
+    with attach(loaded, WINA, table(loaded, **sparsities)):
+        for projection in projections.values():
+            x = torch.randn(2, 5, projection.weight.shape[1], generator=torch.Generator().manual_seed(3))
+            y = projection.linear(x)[..., projection.rows]
+            torch.testing.assert_close(
+                y, by_hand(projection, x, sparsities[projection.name]), rtol=1e-4, atol=1e-5, msg=projection.name
+            )
+
+
+def test_equal_masks_of_a_fused_layer_take_one_product():
+    loaded = tiny_loaded("phi3")
+    with attach(loaded, TEAL, HALF) as gates:
+        assert [part.names for part in gates._slices][:4] == [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]
+    with attach(loaded, TEAL, table(loaded, q=0.5, k=0.5, v=0.2)) as gates:
+        assert [part.names for part in gates._slices][:2] == [("q", "k"), ("v",)]
+    with attach(loaded, WINA, HALF) as gates:
+        assert [part.names for part in gates._slices][:2] == [("q",), ("k",)]
+
+
+def test_measured_sparsity_is_counted_per_projection():
+    loaded = tiny_loaded(layers=2)
+    ids = tiny_tokens(rows=2, length=24)
+    with attach(loaded, WINA, table(loaded, q=0.25, down=0.65)) as gates:
+        logits(loaded, ids)
+        logits(loaded, ids)
+        measured = {(record.layer, record.projection): record.value for record in gates.measured()}
+        seen = counts(gates)
+        kept_down = 80 - 52
+        assert seen[1, "down"] == (2 * 48 * kept_down, 2 * 48 * 80)
+        assert [name for layer, name in measured if layer == 0] == list(PROJECTIONS)
+        assert measured[0, "q"] == 0.25
+        assert measured[1, "down"] == pytest.approx(52 / 80)
+        assert measured[0, "up"] == 0
+        parameters = loaded.view.layout.parameters[0]
+        expected = (0.25 * parameters[0] + 52 / 80 * parameters[6]) / sum(parameters)
+        assert gates.counted_sparsity == pytest.approx(expected)
+        gates.reset_counts()
+        assert gates.measured() == ()
+
+
+def test_thresholds_are_counted_from_their_masks():
+    loaded = tiny_loaded(layers=1)
+    threshold = MethodSpec(name="teal", selection="threshold")
+    thresholds = ((0.5, 0.5, 0.5, -1.0, 0.0, 0.5, 1e9),)
+    x = torch.randn(1, 7, 32, generator=torch.Generator().manual_seed(0))
+    with attach(loaded, threshold, HALF, thresholds) as gates:
+        for projection in loaded.view.layers[0].projections.values():
+            projection.linear(x if projection.name != "down" else torch.randn(1, 7, 80))
+        measured = {record.projection: record.value for record in gates.measured()}
+    assert measured["q"] == pytest.approx(float((x.abs() <= 0.5).float().mean()))
+    assert (measured["o"], measured["gate"], measured["down"]) == (0.0, 0.0, 1.0)
+
+
+def test_shortcuts_count_as_kept_weights():
+    loaded = tiny_loaded(layers=2)
+    set_shortcut(loaded.view.layers[0].module, "attention", torch.eye(32))
+    with attach(loaded, TEAL, HALF) as gates:
+        logits(loaded, tiny_tokens())
+        weights = sum(map(sum, loaded.view.layout.parameters))
+        assert gates.counted_sparsity == 0.5
+        assert gates.full_sparsity == pytest.approx(0.5 - 32 * 32 / weights)
+
+
+def test_padding_is_not_counted_and_does_not_move_the_dense_prefix():
+    loaded = tiny_loaded()
+    ids = tiny_tokens(rows=1, length=16)
+    padded = torch.cat([ids, torch.zeros(1, 8, dtype=torch.long)], dim=1)
+    with attach(loaded, WINA, HALF, dense_prefix=0.5) as gates:
+        alone = logits(loaded, ids)
+        expected = counts(gates)
+        assert expected[0, "q"] == (8 * 32 + 8 * 16, 16 * 32)
+        gates.reset_counts()
+        with gates.tokens(torch.arange(24)[None] < 16):
+            together = logits(loaded, padded)
+        assert counts(gates) == expected
+    torch.testing.assert_close(together[:, :16], alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_a_left_padding_attention_mask_is_understood(positional):
+    loaded = tiny_loaded()
+    ids = tiny_tokens(rows=1, length=16)
+    padded = torch.cat([torch.zeros(1, 8, dtype=torch.long), ids], dim=1)
+    mask = (torch.arange(24)[None] >= 8).long()
+    with attach(loaded, WINA, HALF, dense_prefix=0.25) as gates, torch.no_grad():
+        logits(loaded, ids)
+        expected = counts(gates)
+        gates.reset_counts()
+        if positional:
+            loaded.model(padded, mask)
+        else:
+            loaded.model(padded, attention_mask=mask)
+        assert counts(gates) == expected
+
+
+def test_a_dense_prefix_of_the_whole_prompt_but_one_token_gates_that_token_only():
+    loaded = tiny_loaded(layers=1)
+    with attach(loaded, TEAL, HALF, dense_prefix=0.75) as gates:
+        logits(loaded, tiny_tokens(rows=1, length=4))
+        assert counts(gates)[0, "gate"] == (3 * 32 + 16, 4 * 32)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cached_decoding_equals_recomputing_everything(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    prompt = tiny_tokens(rows=1, length=12)
+    with attach(loaded, WINA, HALF):
+        cached = loaded.model.generate(prompt, max_new_tokens=12, do_sample=False, use_cache=True)
+        ids = prompt
+        for _ in range(12):
+            ids = torch.cat([ids, logits(loaded, ids)[:, -1:].argmax(-1)], dim=1)
+    dense = loaded.model.generate(prompt, max_new_tokens=12, do_sample=False)
+    assert torch.equal(cached, ids)
+    assert not torch.equal(cached, dense)
+
+
+def test_decoded_tokens_are_gated_whatever_the_prefill_policy():
+    loaded = tiny_loaded(layers=1)
+    prompt = tiny_tokens(rows=1, length=8)
+    with attach(loaded, TEAL, HALF, dense_prefix=0.5) as gates:
+        loaded.model.generate(prompt, max_new_tokens=4, min_new_tokens=4, do_sample=False)
+        # 4 of 8 prompt tokens dense; the prompt's pass yields the first new token, three decoding steps the rest.
+        assert counts(gates)[0, "q"] == (4 * 32 + (4 + 3) * 16, 11 * 32)
+
+
+def test_a_plan_for_another_model_is_refused_and_nothing_is_gated():
+    loaded = tiny_loaded(layers=2)
+    plan = SparsityPlan.uniform(tiny_loaded(layers=3).view.layout, 0.5)
+    dense = logits(loaded, tiny_tokens())
+    with pytest.raises(WinaError, match="made for a model with 3 layers"):
+        attach(loaded, WINA, plan)
+    assert torch.equal(logits(loaded, tiny_tokens()), dense)
+
+
+def test_gating_twice_is_a_defect():
+    loaded = tiny_loaded()
+    with attach(loaded, WINA, HALF) as gates:
+        with pytest.raises(RuntimeError, match="already"):
+            attach(loaded, TEAL, HALF)
+        logits(loaded, tiny_tokens())
+        assert gates.counted_sparsity == 0.5
+
+
+def test_threshold_selection_without_thresholds_is_a_defect():
+    with pytest.raises(ValueError, match="needs thresholds"):
+        attach(tiny_loaded(), MethodSpec(name="teal", selection="threshold"), HALF)

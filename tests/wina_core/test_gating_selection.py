@@ -1,0 +1,89 @@
+"""Masks: exactly K per token, ties by index, thresholds, padding and the dense prefix."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wina_core.gating.selection import kept_inputs, scores, threshold_mask, top_k_mask
+from wina_core.gating.tokens import dense_prefix, without_trailing
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sparsity", "kept"),
+    [(100, 0.0, 100), (100, 0.65, 35), (5, 0.5, 2), (7, 0.5, 3), (10, 0.999, 1), (3, 0.99, 1), (256, 0.25, 192)],
+)
+def test_dropped_inputs_are_rounded_to_nearest_halves_up_and_one_is_always_kept(inputs, sparsity, kept):
+    assert kept_inputs(inputs, sparsity) == kept
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_exactly_the_k_highest_are_kept_and_equals_by_index(dtype, data):
+    inputs = data.draw(st.integers(1, 12))
+    # Few distinct values, so that most examples have ties at the cut.
+    rows = data.draw(
+        st.lists(st.lists(st.integers(0, 4), min_size=inputs, max_size=inputs), min_size=1, max_size=4), label="rows"
+    )
+    keep = data.draw(st.integers(1, inputs), label="keep")
+    values = torch.tensor(rows, dtype=dtype)
+    expected = torch.zeros_like(values, dtype=torch.bool)
+    for row, numbers in enumerate(rows):
+        ranked = sorted(range(inputs), key=lambda index: (-numbers[index], index))
+        expected[row, ranked[:keep]] = True
+    assert torch.equal(top_k_mask(values, keep), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_rows_of_coarse_values_keep_exactly_k(dtype):
+    x = torch.randn(4, 8, 256, generator=torch.Generator().manual_seed(1)).to(dtype)
+    mask = top_k_mask(scores(x, None), 90)
+    assert mask.sum(-1).eq(90).all()
+    dropped, kept = x.abs().masked_fill(mask, 0), x.abs().masked_fill(~mask, torch.inf)
+    assert (dropped.amax(-1) <= kept.amin(-1)).all()
+
+
+def test_scores_are_products_in_the_dtype_of_the_norms():
+    x, scale = torch.tensor([-2.0, 0.5], dtype=torch.bfloat16), torch.tensor([3.0, 0.1])
+    assert scores(x, scale).tolist() == [6.0, pytest.approx(0.05)]
+    assert scores(x, scale).dtype == torch.float32
+    assert x.tolist() == [-2.0, 0.5]
+
+
+def test_a_threshold_keeps_what_is_strictly_above_it():
+    assert threshold_mask(torch.tensor([0.0, 1.0, 1.5]), 1.0).tolist() == [False, False, True]
+    assert threshold_mask(torch.tensor([0.0, 1.0]), -1.0).tolist() == [True, True]
+
+
+def test_a_threshold_between_two_16_bit_values_separates_them():
+    lower, upper = torch.tensor([1.0, 1.0078125], dtype=torch.bfloat16)  # neighbours
+    assert threshold_mask(torch.stack([lower, upper]), 1.0077).tolist() == [False, True]
+
+
+def test_trailing_padding_is_told_from_zeros_inside():
+    ids = torch.tensor([[5, 0, 7, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
+    assert without_trailing(ids, 0).sum(-1).tolist() == [3, 1, 5]
+
+
+@given(tokens=st.integers(1, 300), percent=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_the_dense_prefix_is_what_the_gated_rest_leaves(tokens, percent):
+    real = torch.ones(1, tokens, dtype=torch.bool)
+    expected = tokens - int((1 - percent / 100) * tokens)
+    prefix = dense_prefix(real, percent / 100)[0]
+    assert prefix.tolist() == [True] * expected + [False] * (tokens - expected)
+
+
+def test_released_prefill_policies():
+    real = torch.ones(1, 250, dtype=torch.bool)
+    assert dense_prefix(real, 0.01).sum() == 250 - int(0.99 * 250)
+    assert dense_prefix(real, 0.5).sum() == 125
+
+
+def test_padding_on_either_side_does_not_change_the_prefix():
+    right = torch.tensor([[1, 1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)
+    assert dense_prefix(right, 0.5).int().tolist() == [[1, 1, 0, 0, 0, 0, 0, 0]]
+    assert dense_prefix(right.flip(-1), 0.5).int().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]

@@ -1,0 +1,121 @@
+"""The forward pass of one gated linear layer, and the count of what its masks keep."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wina_core.gating.rules import Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Gated:
+    """An input after its gate."""
+
+    x: Tensor
+    """m * x, [..., tokens, n]."""
+    kept: Tensor | int
+    """Inputs kept over all real tokens."""
+    seen: Tensor | int
+    """Inputs there were."""
+
+
+class Call:
+    """What a model's gated layers share about the model call in progress."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self._latest: tuple[Tensor, Rule, Gated] | None = None
+        self.begin()
+
+    def begin(self, real: Tensor | None = None, dense: Tensor | None = None) -> None:
+        """Start a call, or forget the last one.
+
+        `real` is bool [batch, tokens], False for padding; None when every token is real. `dense` is likewise, True
+        for real tokens that the prefill policy leaves dense; None when there are none.
+        """
+        self.real, self.dense = real, dense
+        self._latest = None
+
+    def gate(self, x: Tensor, rule: Rule) -> Gated:
+        """Apply a rule to x [..., tokens, n], once when neighbours (q, k, v or gate, up) share both."""
+        if self._latest is None or self._latest[0] is not x or self._latest[1] is not rule:
+            self._latest = (x, rule, self._gate(x, rule))
+        return self._latest[2]
+
+    def _gate(self, x: Tensor, rule: Rule) -> Gated:
+        real = None if self.real is None else self.real.to(x.device)
+        mask = rule.mask(x)
+        seen = x.numel() if real is None else real.sum() * x.shape[-1]
+        if mask is None:
+            return Gated(x, seen, seen)
+        if self.dense is not None:
+            mask |= self.dense.to(x.device).unsqueeze(-1)
+        kept = mask.sum(-1, dtype=torch.int32)
+        # A product rather than a selection: a dropped NaN still shows. The detour over bytes converts much faster.
+        gated = x * mask.view(torch.uint8).to(x.dtype)
+        return Gated(gated, (kept if real is None else kept * real).sum(), seen)
+
+
+@dataclass(eq=False)
+class Slice:
+    """Rows of a linear layer that share one mask: one projection, or neighbours in a fused layer."""
+
+    layer: int
+    names: tuple[str, ...]
+    """Canonical names of its projections."""
+    rows: slice
+    rule: Rule | None
+    """None when the method leaves these rows dense."""
+    kept: Tensor
+    """Inputs kept so far, int64 scalar on the layer's device, over real tokens."""
+    seen: Tensor
+    """Inputs seen so far, likewise."""
+
+    def gate(self, x: Tensor, call: Call) -> Tensor:
+        """m * x for x [..., tokens, n]; counts m."""
+        if self.rule is None:
+            return x
+        gated = call.gate(x, self.rule)
+        self.kept += gated.kept
+        self.seen += gated.seen
+        return gated.x
+
+
+class GatedForward:
+    """Stands in for `linear.forward`: y = W_p (m_p * x) + b_p for each slice p of its rows."""
+
+    def __init__(self, linear: nn.Linear, slices: list[Slice], call: Call) -> None:
+        self.linear = linear
+        self.slices = slices
+        self._call = call
+        self._own = linear.__dict__.get("forward")
+        """A forward set on the instance before this one, as device placement does; usually None."""
+        self._dense = linear.forward
+        if isinstance(self._own, GatedForward):
+            raise RuntimeError("the model is gated already; detach its gates first")
+
+    def install(self) -> None:
+        """Put this in the place of the layer's forward."""
+        self.linear.forward = self  # type: ignore[assignment,method-assign]  # the instance attribute hides the class's method
+
+    def remove(self) -> None:
+        """Give the layer its own forward back, if this is still in its place."""
+        if self.linear.__dict__.get("forward") is self:
+            del self.linear.forward
+            if self._own is not None:
+                self.linear.forward = self._own
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [..., tokens, n] -> y [..., tokens, m]."""
+        if not self._call.enabled:
+            return self._dense(x)
+        if len(self.slices) == 1:
+            return self._dense(self.slices[0].gate(x, self._call))
+        weight, bias = self.linear.weight, self.linear.bias
+        outputs = [
+            functional.linear(part.gate(x, self._call), weight[part.rows], None if bias is None else bias[part.rows])
+            for part in self.slices
+        ]
+        return torch.cat(outputs, dim=-1)

@@ -1,0 +1,24 @@
+"""The registry of gate rules. A method is one class in one file, named here. Light: importing it loads no torch."""
+
+from wina_core.errors import WinaError
+from wina_core.methods.base import Method
+from wina_core.methods.dense import Dense
+from wina_core.methods.teal import Teal
+from wina_core.methods.wina import Wina
+from wina_core.specs import MethodSpec
+
+_METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina)}
+
+__all__ = ["Method", "get_method", "method_names"]
+
+
+def method_names() -> tuple[str, ...]:
+    """All registered names, the dense reference first."""
+    return tuple(_METHODS)
+
+
+def get_method(spec: MethodSpec) -> Method:
+    """The method a spec names; WinaError with the known names when there is none."""
+    if spec.name not in _METHODS:
+        raise WinaError(f'There is no method "{spec.name}"; choose one of {", ".join(_METHODS)}.')
+    return _METHODS[spec.name](spec.variant)

@@ -1,0 +1,47 @@
+"""WINA: activation magnitude times the column's weight norm (paper, section 3.2, the weight informed gate)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from wina_core.methods.base import Method
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from wina_core.models.view import LayerView, Projection
+
+_NORMED_AS_RELEASED = ("k", "gate")
+_FUSED_BLOCKS = (("q", "k", "v"), ("gate", "up"))
+
+
+class Wina(Method):
+    """Score |x_i| * c_i with c_i = ||W[:, i]||_2.
+
+    `paper`: every matrix with its own column norms. `as_released`: the authors' code takes norms for k and gate
+    only, or of the whole fused matrix where q, k, v and gate, up are fused; everywhere else c = 1, TEAL's rule.
+    """
+
+    name: ClassVar[str] = "wina"
+
+    def scales(self, layer: LayerView) -> dict[str, Tensor | None]:
+        """Column norms, float32 (float64 for a float64 model)."""
+        if self.variant == "paper":
+            return {name: column_norms(projection.weight) for name, projection in layer.projections.items()}
+        scales: dict[str, Tensor | None] = dict.fromkeys(layer.projections)
+        for block in _FUSED_BLOCKS:
+            fused = _is_fused(layer.projections[block[0]])
+            normed = block if fused else [name for name in block if name in _NORMED_AS_RELEASED]
+            norms = column_norms(layer.projections[normed[0]].linear.weight)
+            scales.update(dict.fromkeys(normed, norms))
+        return scales
+
+
+def _is_fused(projection: Projection) -> bool:
+    return projection.weight.shape != projection.linear.weight.shape
+
+
+def column_norms(weight: Tensor) -> Tensor:
+    """c_i = ||W[:, i]||_2 of W [m, n], as [n] in at least float32."""
+    exact = weight.detach() if weight.element_size() > 4 else weight.detach().float()
+    return exact.norm(dim=0)
