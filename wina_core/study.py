@@ -63,14 +63,14 @@ def load_study(path: Path) -> StudySpec:
             raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise WinaError(f"The study {path} cannot be read ({reason}); check the path and the file.") from error
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
     try:
         content = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
         return StudySpec.model_validate(content)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     except ValidationError as error:
         raise WinaError(f"The study {path} is not right: {explain(error)}") from error

@@ -1,0 +1,184 @@
+"""The queries behind the table, the frontier plot and the heatmap."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
+from wina_core.plan import SparsityPlan
+from wina_core.records import LayerRecord
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    DEVIATION,
+    NO_ROTATION,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    RunSpec,
+)
+from wina_core.store import MetricFilter, Store
+
+TEAL = MethodSpec(name="teal")
+RUNS = (
+    run(0.0, method=DENSE),
+    run(0.5),
+    run(0.25),
+    run(0.5, AS_RELEASED_ROTATION),
+    run(0.5, method=TEAL),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store with five finished runs whose accuracy is 0.9, 0.8, 0.7, ..."""
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), RUNS)
+        for index, spec in enumerate(RUNS):
+            store.record_unit(unit(spec, value=0.9 - index / 10))
+            store.record_unit(unit(spec, DEVIATION, value=float(index), layer_value=0.1))
+        yield store
+
+
+def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
+    rows = store.metric_rows()
+    assert [row.run for row in rows[::2]] == [spec.content_hash() for spec in RUNS]
+    first = rows[2]
+    assert first._asdict() | {"finished": 0.0} == {
+        "run": RUNS[1].content_hash(),
+        "model": "small llama",
+        "rotation": "none",
+        "method": "wina",
+        "selection": "topk",
+        "plan": "uniform",
+        "target_sparsity": 0.5,
+        "counted_sparsity": 0.49,
+        "full_sparsity": 0.4,
+        "task": "choice",
+        "metric": "acc",
+        "value": 0.8,
+        "stderr": 0.01,
+        "n": 400,
+        "higher_is_better": True,
+        "settings": "",
+        "status": "done",
+        "finished": 0.0,
+        "model_hash": MODEL.content_hash(),
+        "unit": "choice",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (MetricFilter(), 10),
+        (MetricFilter(methods=("wina",)), 6),
+        (MetricFilter(methods=("wina", "teal"), metrics=("acc",)), 4),
+        (MetricFilter(rotations=(AS_RELEASED_ROTATION.label,)), 2),
+        (MetricFilter(tasks=(DEVIATION,)), 5),
+        (MetricFilter(runs=(RUNS[0].content_hash(),)), 2),
+        (MetricFilter(models=(MODEL.content_hash(),), selections=("topk",), statuses=("done",)), 10),
+        (MetricFilter(models=("another",)), 0),
+        (MetricFilter(study=study().content_hash()), 10),
+        (MetricFilter(study="another"), 0),
+        (MetricFilter(statuses=("failed",)), 0),
+    ],
+)
+def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int) -> None:
+    assert len(store.metric_rows(wanted)) == count
+
+
+def test_the_frontier_has_a_line_per_arm_in_the_order_of_sparsity(store: Store) -> None:
+    frontier = store.frontier("choice", "acc")
+    assert frontier.higher_is_better is True
+    lines = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in frontier.lines}
+    assert lines == {
+        "wina": [(0.25, 0.9 - 0.2), (0.5, 0.8)],
+        "wina, per_site (k, gate)": [(0.5, 0.9 - 0.3)],
+        "teal": [(0.5, 0.5)],
+    }
+    ((dense,),) = (line.points for line in frontier.dense)
+    assert (dense.value, dense.stderr, dense.run) == (0.9, 0.01, RUNS[0].content_hash())
+
+
+def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})
+    variants = (
+        RunSpec(model=MODEL, method=WINA, plan=plan, evaluation=EVALUATION),
+        RUNS[1].model_copy(update={"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})}),
+        RUNS[1].model_copy(
+            update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
+        ),
+        RUNS[1].model_copy(update={"method": WINA.model_copy(update={"variant": "as_released"})}),
+    )
+    store.save_study(study("variants"), variants)
+    for spec in variants:
+        store.record_unit(unit(spec))
+    labels = {line.label: len(line.points) for line in store.frontier("choice", "acc").lines}
+    assert labels == {
+        "wina": 2,
+        "wina, per_site (k, gate)": 1,
+        "teal": 1,
+        "wina, edited": 1,
+        "wina, limit 10, first 1 % dense": 1,
+        "wina, threshold": 1,
+        "wina (as released)": 1,
+    }
+
+
+def test_the_frontier_of_several_models_names_them(store: Store) -> None:
+    other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
+    store.save_study(study("other"), (other,))
+    store.record_unit(unit(other))
+    labels = [line.label for line in store.frontier("choice", "acc").lines]
+    assert labels == [
+        "small llama, wina",
+        "small llama, wina, per_site (k, gate)",
+        "small llama, teal",
+        "other (float32), wina",
+    ]
+    narrowed = store.frontier("choice", "acc", MetricFilter(models=(other.model.content_hash(),)))
+    assert [line.label for line in narrowed.lines] == ["wina"]
+
+
+def test_a_frontier_of_nothing_is_empty(store: Store) -> None:
+    frontier = store.frontier("choice", "unknown")
+    assert (frontier.lines, frontier.dense, frontier.higher_is_better) == ((), (), None)
+
+
+def test_the_layer_map_is_of_one_unit(store: Store) -> None:
+    name = RUNS[1].content_hash()
+    first = store.layer_map(name)
+    assert first is not None
+    assert (first.unit, first.projections, first.values) == ("choice", ("q", "down"), ((0.5, 0.5), (0.6, 0.6)))
+    chosen = store.layer_map(name, unit=DEVIATION)
+    assert chosen is not None
+    assert chosen.values[0] == (0.1, 0.1)
+    assert store.layer_map(name, "unknown") is None
+    assert store.layer_map("unknown") is None
+
+
+def test_cells_without_a_value_are_nan(store: Store) -> None:
+    spec = run(0.125)
+    store.save_study(study("holes"), (spec,))
+    layers = tuple(
+        LayerRecord(layer=layer, projection=name, metric="sparsity", value=0.5)
+        for layer, name in ((0, "q"), (2, "q"), (2, "down"))
+    )
+    store.record_unit(unit(spec).model_copy(update={"layers": layers}))
+    found = store.layer_map(spec.content_hash())
+    assert found is not None
+    assert found.values[0][0] == 0.5
+    assert math.isnan(found.values[0][1])
+    assert all(map(math.isnan, found.values[1]))
+    assert found.values[2] == (0.5, 0.5)
+
+
+def test_rows_of_runs_say_how_they_differ(store: Store) -> None:
+    rows = store.runs(study().content_hash())
+    assert [row.arm for row in rows] == ["dense", "wina", "wina", "wina, per_site (k, gate)", "teal"]
+    assert [row.target_sparsity for row in rows] == [0.0, 0.5, 0.25, 0.5, 0.5]
+    assert {row.status for row in rows} == {"done"}
+    assert RUNS[1].rotation == NO_ROTATION

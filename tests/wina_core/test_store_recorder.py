@@ -1,0 +1,110 @@
+"""One job's events, as the engine sends them, end up in the store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, run, study, summary, unit
+from wina_core.engine.protocol import (
+    Accepted,
+    CalibrateJob,
+    Done,
+    EvaluateJob,
+    Failed,
+    InspectJob,
+    Partial,
+    Progress,
+    Result,
+    RotateJob,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+from wina_core.records import CalibrationRecord, RotationReport
+from wina_core.specs import DEVIATION, CalibrationSpec, RotationSpec
+from wina_core.store import Recorder, Store
+
+FIRST, SECOND, THIRD = (run(0.25), run(0.5), run(0.75))
+JOB = "job 1"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), (FIRST, SECOND, THIRD))
+        yield store
+
+
+@pytest.fixture
+def recorder(store: Store) -> Recorder:
+    return Recorder(store, EvaluateJob(runs=tuple(store.pending((FIRST, SECOND, THIRD)))), ENVIRONMENT)
+
+
+def _statuses(store: Store) -> list[str]:
+    return [row.status for row in store.runs()]
+
+
+def test_units_are_stored_as_they_arrive(store: Store, recorder: Recorder) -> None:
+    recorder.record(Accepted(job_id=JOB, started=True))
+    recorder.record(RunStarted(job_id=JOB, run=FIRST.content_hash()))
+    assert _statuses(store) == ["running", "queued", "queued"]
+    recorder.record(Progress(job_id=JOB, done=1, total=2, unit="requests"))
+    recorder.record(Partial(job_id=JOB, unit=unit(FIRST, DEVIATION)))
+    assert len(store.metric_rows()) == 1
+    recorder.record(Partial(job_id=JOB, unit=unit(FIRST)))
+    recorder.record(RunFinished(job_id=JOB, run=FIRST.content_hash()))
+    assert _statuses(store) == ["done", "queued", "queued"]
+    assert store.runs()[0].hardware == "a processor"
+
+
+def test_a_failed_run_does_not_touch_the_others(store: Store, recorder: Recorder) -> None:
+    recorder.record(RunStarted(job_id=JOB, run=FIRST.content_hash()))
+    recorder.record(RunFailed(job_id=JOB, run=FIRST.content_hash(), error="The data set is not reachable."))
+    recorder.record(RunStarted(job_id=JOB, run=SECOND.content_hash()))
+    assert _statuses(store) == ["failed", "running", "queued"]
+    assert store.runs()[0].error == "The data set is not reachable."
+
+
+def test_a_dead_engine_fails_the_run_in_hand_and_interrupts_the_rest(store: Store, recorder: Recorder) -> None:
+    for name in FIRST.evaluation.units:
+        recorder.record(Partial(job_id=JOB, unit=unit(FIRST, name)))
+    recorder.record(RunStarted(job_id=JOB, run=SECOND.content_hash()))
+    recorder.record(Failed(job_id=JOB, error="The engine ran out of memory.", run=None))
+    assert _statuses(store) == ["done", "failed", "interrupted"]
+    assert store.runs()[1].error == "The engine ran out of memory."
+    assert [pending.spec for pending in store.pending((FIRST, SECOND, THIRD))] == [SECOND, THIRD]
+
+
+def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> None:
+    recorder.record(RunStarted(job_id=JOB, run=FIRST.content_hash()))
+    for name in FIRST.evaluation.units:
+        recorder.record(Partial(job_id=JOB, unit=unit(FIRST, name)))
+    recorder.record(RunStarted(job_id=JOB, run=SECOND.content_hash()))
+    recorder.record(Partial(job_id=JOB, unit=unit(SECOND)))
+    recorder.record(Done(job_id=JOB, cancelled=True))
+    assert _statuses(store) == ["done", "cancelled", "cancelled"]
+    assert store.missing_units(SECOND) == (DEVIATION,)
+
+
+def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: Store) -> None:
+    Recorder(store, InspectJob(model=MODEL)).record(Result(job_id=JOB, value=summary()))
+    assert store.recent_models()[0].summary == summary()
+
+    rotation = RotationSpec()
+    report = RotationReport(
+        rotation=rotation.content_hash(), logits_deviation=1e-6, residuals=(), shortcut_parameters=0, seconds=1.0
+    )
+    Recorder(store, RotateJob(model=MODEL, rotation=rotation)).record(Result(job_id=JOB, value=report))
+    assert store.rotations(MODEL)[0].report == report
+
+    calibration = CalibrationSpec()
+    record = CalibrationRecord(key="k", tokens=64, layers=(), seconds=1.0)
+    job = CalibrateJob(model=MODEL, rotation=rotation, method=WINA, calibration=calibration)
+    Recorder(store, job).record(Result(job_id=JOB, value=record))
+    assert store.find_calibration(MODEL, rotation, WINA, calibration) == record
+
+
+def test_a_result_of_the_wrong_kind_is_a_defect(store: Store) -> None:
+    with pytest.raises(TypeError, match="a rotate job returned a ModelSummary"):
+        Recorder(store, RotateJob(model=MODEL, rotation=RotationSpec())).record(Result(job_id=JOB, value=summary()))
