@@ -59,12 +59,12 @@ FAMILIES: Mapping[str, Family] = {
 """Keys are transformers' `model_type`."""
 
 
-def family_of(model_type: str, model_class: str) -> Family:
-    """The table's entry; raises WinaError for a class that is not in it."""
+def family_of(model_type: str, model_class: str | None) -> Family:
+    """The table's entry; raises WinaError for a class that is not in it. The class may be unknown (None)."""
     family = FAMILIES.get(model_type)
-    if family is None or family.model_class != model_class:
+    if family is None or model_class not in (None, family.model_class):
         raise WinaError(
-            f"{model_class} (model type {model_type}) is not a supported architecture; "
+            f"{model_class or 'A model'} of type {model_type} is not a supported architecture; "
             f"open a causal language model of one of these families: {', '.join(FAMILIES)}."
         )
     return family

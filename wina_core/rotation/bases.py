@@ -28,7 +28,7 @@ def canonical_basis(*grams: Tensor) -> Tensor:
     ranking = torch.arange(d, 0, -1, dtype=torch.float64, device=grams[0].device).diag()
     basis = _refined(torch.eye(d, dtype=torch.float64, device=grams[0].device), [*grams, ranking])
     largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
-    return basis * largest.sign()
+    return (basis * largest.sign()).contiguous()
 
 
 def _refined(basis: Tensor, grams: Sequence[Tensor]) -> Tensor:

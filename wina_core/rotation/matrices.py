@@ -121,7 +121,8 @@ def save_matrices(matrices: dict[str, Tensor], path: Path) -> None:
         save_file(matrices, temporary)
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():
+            temporary.unlink()
         raise WinaError(
             f"The rotation matrices could not be written to {path} ({error}); free some space or choose another folder."
         ) from error

@@ -1,0 +1,293 @@
+"""A rotated model computes what it did; its Gram matrices are diagonal where that was asked for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from wina_core.errors import Cancelled, WinaError
+from wina_core.models.architectures import FAMILIES
+from wina_core.models.loading import LoadedModel
+from wina_core.models.shortcuts import shortcuts
+from wina_core.records import RotationReport
+from wina_core.reporting import Silent
+from wina_core.rotation import rotate, shortcut_parameters
+from wina_core.rotation.measure import relative_deviation
+from wina_core.rotation.statistics import dense_moments, weight_gram
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, RotationSpec, TextSpec
+from wina_core.text import read_tokens
+
+MODES = ("none", "global", "per_layer", "per_site")
+WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
+
+
+def _spec(text: TextSpec, mode: str, per_head: bool = False, **fields: object) -> RotationSpec:
+    return RotationSpec.model_validate({"mode": mode, "per_head": per_head, "text": text, **fields})
+
+
+def _logits(loaded: LoadedModel) -> Tensor:
+    return loaded.model(tiny_tokens()).logits
+
+
+def _energies(report: RotationReport, *projections: str) -> list[float]:
+    return [record.value for record in report.residuals if record.projection in projections]
+
+
+def _off_diagonal(matrix: Tensor) -> float:
+    """Largest entry off the diagonal, relative to the largest on it."""
+    return float((matrix - matrix.diag().diag()).abs().max() / matrix.diag().abs().max())
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("per_head", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_rotation_keeps_the_logits(
+    text: TextSpec, family: str, mode: str, per_head: bool, tied: bool, dtype: torch.dtype, limit: float
+) -> None:
+    loaded = tiny_loaded(family, tied=tied, dtype=dtype)
+    dense = _logits(loaded)
+    report = rotate(loaded, _spec(text, mode, per_head), Silent())
+    loaded.model.tie_weights()  # as lm-eval does when it wraps a model
+    assert relative_deviation(_logits(loaded), dense) <= limit
+    assert report.logits_deviation <= limit
+    assert (loaded.view.head.weight is loaded.view.embedding.weight) == (tied and mode == "none")
+    if mode != "none":
+        assert loaded.view.layers[0].attention_norm.weight.eq(1.0).all()
+        assert loaded.view.final_norm.weight.eq(1.0).all()
+
+
+def test_the_deviation_reported_is_not_a_constant(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.bfloat16)
+    report = rotate(loaded, _spec(text, "global"), Silent())
+    assert 1e-4 < report.logits_deviation < 0.5, "bfloat16 rounds each rotated weight"
+
+
+def test_no_rotation_changes_nothing(text: TextSpec) -> None:
+    loaded, untouched = tiny_loaded(tied=True), tiny_loaded(tied=True)
+    report = rotate(loaded, NO_ROTATION.model_copy(update={"text": text}), Silent())
+    assert all(a.equal(b) for a, b in zip(loaded.model.parameters(), untouched.model.parameters(), strict=True))
+    assert loaded.view.head.weight is loaded.view.embedding.weight
+    assert report.logits_deviation == 0.0
+    assert loaded.model.config.tie_word_embeddings
+
+
+def test_the_mean_of_the_embedding_is_kept(text: TextSpec) -> None:
+    """RMSNorm, unlike LayerNorm, sees the mean; a rotation preserves each row's length."""
+    loaded = tiny_loaded(dtype=torch.float64)
+    lengths = loaded.view.embedding.weight.norm(dim=1)
+    rotate(loaded, _spec(text, "global"), Silent())
+    torch.testing.assert_close(loaded.view.embedding.weight.norm(dim=1), lengths)
+
+
+# ---- orthogonality where it is promised ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_as_released_makes_k_and_gate_column_orthogonal(text: TextSpec, family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    report = rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    assert max(_energies(report, "k", "gate")) < 1e-24
+    assert min(_energies(report, "v", "up")) > 1e-3
+    assert len(report.residuals) == 3 * 7
+
+
+@pytest.mark.parametrize("family", ["qwen2", "phi3"])
+def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family: str) -> None:
+    for mode in ("per_site", "per_layer", "global"):
+        loaded = tiny_loaded(family, dtype=torch.float64)
+        rotate(loaded, _spec(text, mode, **WEIGHTS), Silent())
+        grams = [
+            [gram / gram.trace() for gram in (weight_gram(layer, names, norm) for names, norm in sites)]
+            for layer in loaded.view.layers
+            for sites in [((("q", "k", "v"), layer.attention_norm), (("gate", "up"), layer.mlp_norm))]
+        ]
+        if mode == "per_site":
+            assert max(_off_diagonal(gram) for layer in grams for gram in layer) < 1e-12
+        elif mode == "per_layer":
+            assert max(_off_diagonal(attention + mlp) for attention, mlp in grams) < 1e-12
+            assert _off_diagonal(grams[0][0]) > 1e-3
+        else:
+            assert _off_diagonal(torch.stack([gram for layer in grams for gram in layer]).sum(0)) < 1e-12
+
+
+def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
+    loaded = tiny_loaded("qwen3", dtype=torch.float64)
+    tokens = read_tokens(text, loaded.tokenizer)
+    before = [moments.mlp for moments in dense_moments(loaded.view, tokens, Silent())]
+    rotate(loaded, _spec(text, "per_site", attention_basis=("activations",), mlp_basis=("activations",)), Silent())
+    for dense, rotated in zip(before, dense_moments(loaded.view, tokens, Silent()), strict=True):
+        assert _off_diagonal(rotated.attention) < 1e-12
+        assert _off_diagonal(rotated.mlp) < 1e-12
+        spectrum = torch.linalg.eigvalsh(dense).flip(0)
+        torch.testing.assert_close(rotated.mlp.diag(), spectrum, rtol=0, atol=1e-10 * float(spectrum[0]))
+
+
+def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None:
+    loaded = tiny_loaded("qwen2", dtype=torch.float64)
+    tokens = read_tokens(text, loaded.tokenizer)
+    layer = loaded.view.layers[1]
+    seen: dict[str, Tensor] = {}
+    hooks = [
+        layer.projections["q"].linear.register_forward_pre_hook(lambda _m, x: seen.update(q=x[0])),
+        layer.projections["o"].linear.register_forward_pre_hook(lambda _m, x: seen.update(o=x[0])),
+    ]
+    loaded.model(tokens)
+    for hook in hooks:
+        hook.remove()
+    moments = list(dense_moments(loaded.view, tokens, Silent()))[1]
+    x = seen["q"].flatten(0, 1) / layer.attention_norm.weight
+    torch.testing.assert_close(moments.attention, x.T @ x)
+    first, second = seen["o"].flatten(0, 1)[:, 16:].split(8, dim=1)  # the second key-value head's group
+    torch.testing.assert_close(moments.heads[1], first.T @ first + second.T @ second)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_head_rotation_makes_the_groups_columns_of_o_orthogonal(text: TextSpec, family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    rotate(loaded, _spec(text, "none", per_head=True), Silent())
+    for layer in loaded.view.layers:
+        for group in layer.projections["o"].weight.split(16, dim=1):  # two query heads of eight columns
+            first, second = group.split(8, dim=1)
+            assert _off_diagonal(first.T @ first + second.T @ second) < 1e-12
+
+
+# ---- shortcuts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "count"), [("none", 0), ("global", 0), ("per_layer", 2), ("per_site", 5)])
+def test_shortcuts_are_where_bases_change_and_counted(text: TextSpec, mode: str, count: int) -> None:
+    loaded = tiny_loaded()
+    report = rotate(loaded, _spec(text, mode, per_head=True), Silent())
+    assert len(shortcuts(loaded.view)) == count
+    assert report.shortcut_parameters == shortcut_parameters(loaded.model) == count * 32 * 32
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_generation_with_a_cache_gives_the_dense_tokens(text: TextSpec, family: str) -> None:
+    options = {"max_new_tokens": 12, "do_sample": False, "use_cache": True, "output_hidden_states": True}
+    options["return_dict_in_generate"] = True
+    loaded = tiny_loaded(family)
+    prompt = tiny_tokens(2, 9)
+    expected = loaded.model.generate(prompt, **options)
+    rotate(loaded, _spec(text, "per_site", per_head=True), Silent())
+    generated = loaded.model.generate(prompt, **options)
+    assert generated.sequences.equal(expected.sequences)
+    assert len(generated.hidden_states[0]) == len(expected.hidden_states[0]) == 4
+
+
+def test_a_model_with_shortcuts_is_not_rotated_again(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    rotate(loaded, _spec(text, "per_layer"), Silent())
+    with pytest.raises(WinaError, match="already has residual shortcuts from a rotation; open the original model"):
+        rotate(loaded, _spec(text, "global"), Silent())
+
+
+# ---- given matrices --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_written_matrices_replay_the_rotation_to_the_last_bit(tmp_path: Path, text: TextSpec, mode: str) -> None:
+    path = tmp_path / "matrices.safetensors"
+    first, second = tiny_loaded("phi3"), tiny_loaded("phi3")
+    rotate(first, _spec(text, mode, per_head=True), Silent(), matrices_to=path)
+    rotate(second, _spec(text, mode, per_head=True, matrices=str(path)), Silent())
+    assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
+    assert first.model.state_dict().keys() == second.model.state_dict().keys()
+
+
+def test_any_orthogonal_matrix_can_be_given(tmp_path: Path, text: TextSpec) -> None:
+    q, _ = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    save_file({"stream": q.contiguous()}, tmp_path / "q.safetensors")
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense, embedding = _logits(loaded), loaded.view.embedding.weight.clone()
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    torch.testing.assert_close(loaded.view.embedding.weight, embedding @ q)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "file of rotation matrices .* does not exist; check the path"),
+        (b"not a safetensors file", "is not a complete safetensors file"),
+        ({"other": torch.eye(32)}, 'no matrix "stream", which a global rotation needs; choose the mode'),
+        ({"stream": torch.eye(16)}, r'"stream" in .* is \[16, 16\] where this model needs \[32, 32\]'),
+        ({"stream": 1.1 * torch.eye(32)}, r'"stream" in .* is not orthogonal \(off by 2.1e-01, at most 1e-05'),
+        ({"stream": torch.full((32, 32), torch.nan)}, 'matrix "stream" in .* is not orthogonal'),
+    ],
+)
+def test_unfit_matrices_are_refused_before_the_model_is_touched(
+    tmp_path: Path, text: TextSpec, content: bytes | dict[str, Tensor] | None, message: str
+) -> None:
+    path = tmp_path / "matrices.safetensors"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        save_file(content, path)
+    loaded = tiny_loaded()
+    dense = _logits(loaded)
+    with pytest.raises(WinaError, match=message):
+        rotate(loaded, _spec(text, "global", matrices=str(path)), Silent())
+    assert _logits(loaded).equal(dense)
+
+
+def test_a_mode_the_matrices_lack_is_named(tmp_path: Path, text: TextSpec) -> None:
+    path = tmp_path / "matrices.safetensors"
+    rotate(tiny_loaded(), _spec(text, "per_site"), Silent(), matrices_to=path)
+    assert sorted(load_file(path)) == [f"layers.{i}.{site}" for i in range(3) for site in ("attention", "mlp")]
+    with pytest.raises(WinaError, match=r'no matrix "layers.0.heads", which a per_site rotation with heads needs'):
+        rotate(tiny_loaded(), _spec(text, "per_site", per_head=True, matrices=str(path)), Silent())
+
+
+def test_a_refused_matrices_file_is_explained(tmp_path: Path, text: TextSpec) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WinaError, match=r"could not be written to .*; free some space or choose another folder"):
+        rotate(tiny_loaded(), _spec(text, "global"), Silent(), matrices_to=tmp_path / "file" / "matrices.safetensors")
+
+
+# ---- the course of a rotation ----------------------------------------------------------------------------------
+
+
+def test_a_missing_text_is_refused_before_the_model_is_touched(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    dense = _logits(loaded)
+    missing = text.model_copy(update={"source": "/nowhere/text.txt"})
+    with pytest.raises(WinaError, match=r"/nowhere/text.txt does not exist"):
+        rotate(loaded, _spec(missing, "global"), Silent())
+    assert _logits(loaded).equal(dense)
+
+
+def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
+    class Reporter(Silent):
+        layers: float = 0
+
+        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:  # noqa: ARG002
+            assert (total, unit) == (3, "layers")
+            self.layers = done
+
+        def check(self) -> None:
+            if self.layers == 2:
+                raise Cancelled
+
+    with pytest.raises(Cancelled):
+        rotate(tiny_loaded(), _spec(text, "per_site"), Reporter())
+
+
+def test_the_loaded_model_remembers_its_rotation(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    spec = _spec(text, "global")
+    report = rotate(loaded, spec, Silent())
+    assert (loaded.rotation, loaded.rotation_report) == (spec, report)
+    assert report.rotation == spec.content_hash()
+    assert replace(loaded).rotation == spec

@@ -1,0 +1,90 @@
+"""Finding models and texts on disk, and telling one version of a model from another."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core import sources
+from wina_core.errors import WinaError
+from wina_core.specs import ModelSource
+
+
+def _source(location: object) -> ModelSource:
+    return ModelSource(location=str(location))
+
+
+def test_a_location_is_the_demo_a_folder_or_a_hub_id(tmp_path: Path) -> None:
+    assert sources.local_folder(_source("demo")) == sources.demo_folder() / "model"
+    assert sources.local_folder(_source(tmp_path)) == tmp_path
+    assert sources.local_folder(_source("meta-llama/Llama-3.2-1B")) is None
+    assert sources.local_folder(_source("gpt2")) is None
+
+
+@pytest.mark.parametrize("location", ["/nowhere/at/all", "./models", "~/no-such-model", "a/b/c"])
+def test_a_missing_folder_is_named(location: str) -> None:
+    with pytest.raises(WinaError, match="does not exist; check the path"):
+        sources.local_folder(_source(location))
+
+
+def test_a_file_is_not_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    file.touch()
+    with pytest.raises(WinaError, match="is a file, but a model is a folder"):
+        sources.local_folder(_source(file))
+
+
+def test_resolving_makes_one_source_of_many_spellings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_folder(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    resolved = sources.resolve(_source("model"))
+    assert resolved == sources.resolve(_source(tmp_path / "model"))
+    assert resolved.content_hash() == sources.resolve(resolved).content_hash()
+    assert len(resolved.fingerprint) == 16
+    assert sources.resolve(_source("owner/name")) == _source("owner/name")
+
+
+def test_the_demo_folder_is_the_demo() -> None:
+    assert sources.resolve(_source(sources.demo_folder() / "model")) == sources.resolve(_source("demo"))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_fingerprint_follows_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: bool) -> None:
+    if sampled:
+        monkeypatch.setattr(sources, "_WHOLE", 0)
+    weights = tiny_folder(tmp_path) / "model.safetensors"
+    before = sources.fingerprint(tmp_path)
+    (tmp_path / "notes.txt").write_text("irrelevant")
+    assert sources.fingerprint(tmp_path) == before
+
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert sources.fingerprint(tmp_path) != before
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_the_fingerprint_follows_configuration_and_tokenizer(tmp_path: Path, name: str) -> None:
+    tiny_folder(tmp_path)
+    before = sources.fingerprint(tmp_path)
+    (tmp_path / name).write_text((tmp_path / name).read_text() + " ")
+    assert sources.fingerprint(tmp_path) != before
+
+
+@pytest.mark.parametrize("size", [0, 5, 100, -1])
+def test_a_truncated_weight_file_is_found_by_its_header(tmp_path: Path, size: int) -> None:
+    weights = tiny_folder(tmp_path) / "model.safetensors"
+    sources.read_safetensors_header(weights)
+    weights.write_bytes(weights.read_bytes()[:size])
+    with pytest.raises(WinaError, match="damaged or was not copied to the end; download or copy it again"):
+        sources.read_safetensors_header(weights)
+
+
+def test_texts_are_files_or_the_demos(tmp_path: Path) -> None:
+    assert sources.text_file(tiny_text(tmp_path)) == tmp_path / "text.txt"
+    assert sources.text_file("demo:calibration").is_file()
+    assert sources.text_file("demo:heldout").is_file()
+    with pytest.raises(WinaError, match='no demo text "demo:other"'):
+        sources.text_file("demo:other")
+    with pytest.raises(WinaError, match="does not exist; check the path"):
+        sources.text_file(str(tmp_path / "missing.txt"))
