@@ -17,6 +17,7 @@ from wina_core.store.tables import Table
 HEAD = "0001"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
+MIGRATIONS = Path(__file__).parent / "migrations"
 BACKUPS_KEPT = 3
 
 
@@ -75,7 +76,7 @@ def _upgrade(engine: Engine, version: str) -> None:
     file = sqlite_file(engine.url)
     saved = back_up(file, version) if file else None
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     # With foreign keys enforced, rebuilding a table would delete the rows that refer to it.
     plain = open_engine(engine.url, foreign_keys=False)
     try:

@@ -161,7 +161,7 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "(CASE WHEN unit_id IS NULL THEN 0 ELSE 1 END) + (CASE WHEN calibration_id IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN rotation_id IS NULL THEN 0 ELSE 1 END) = 1",
-            name="ck_layer_stats_one_owner",
+            name=op.f("ck_layer_stats_one_owner"),
         ),
         sa.ForeignKeyConstraint(
             ["calibration_id"], ["calibrations.id"], name="fk_layer_stats_calibration_id", ondelete="CASCADE"

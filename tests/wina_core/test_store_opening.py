@@ -1,0 +1,285 @@
+"""Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.wina_core.samples import LAYOUT, run, study, unit
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.store import Store, schema
+from wina_core.store.connection import open_engine, parse_url
+
+
+def _tables(file: Path) -> dict[str, list[str]]:
+    """The definition of every table and index, without the spacing, its clauses in the order of the alphabet."""
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {
+        name: sorted(clause.strip("()") for clause in "".join(sql.split()).split(","))
+        for name, sql in rows
+        if name != schema.VERSION_TABLE
+    }
+
+
+def _fill(file: Path) -> None:
+    with Store(file) as store:
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run()))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(parse_url(tmp_path / "results.sqlite"))
+    yield engine
+    engine.dispose()
+
+
+def test_a_fresh_database_is_made_with_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "a folder" / "😀 it's ?%20#" / "results.sqlite"
+    _fill(file)
+    with Store(file) as store:
+        assert len(store.metric_rows()) == 1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_a_url_is_taken_as_well_and_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(f"sqlite:///{tmp_path / 'a.sqlite'}"):
+        assert (tmp_path / "a.sqlite").exists()
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    with Store():
+        assert (tmp_path / "home" / "data" / "results.sqlite").exists()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "nosuchdatabase://host/name"])
+def test_what_is_not_a_url_is_told(url: str) -> None:
+    with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
+        Store(url)
+
+
+def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: Engine) -> None:
+    schema._upgrade(engine, "0000")
+    with Store(tmp_path / "declared.sqlite"):
+        pass
+    assert _tables(tmp_path / "results.sqlite") == _tables(tmp_path / "declared.sqlite")
+    assert schema._version(engine) == schema.HEAD
+
+
+def test_head_is_the_newest_migration() -> None:
+    assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
+
+
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    with op.batch_alter_table("runs", recreate="always") as table:
+        table.add_column(sa.Column("extra", sa.Text(), nullable=False, server_default="new"))
+    {then}
+"""
+
+
+def _add_second_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+    """Pretend that this program knows one more schema than the one the database was written with."""
+    folder = tmp_path / "migrations 100%"
+    shutil.copytree(schema.MIGRATIONS, folder)
+    (folder / "versions" / "0002_second.py").write_text(SECOND.format(then=then))
+    monkeypatch.setattr(schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(schema, "HEAD", "0002")
+
+
+def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    # A reader keeps the last writes in the write-ahead log: the backup has to take them along.
+    with closing(sqlite3.connect(file)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        with Store(file) as store:
+            store.save_plan("late", SparsityPlan.uniform(LAYOUT, 0.5))
+        reader.execute("ROLLBACK")
+        _add_second_migration(tmp_path, monkeypatch)
+        with Store(file) as store:
+            assert [row.value for row in store.metric_rows()] == [0.75]
+            assert store.layer_map(run().content_hash()) is not None
+            assert len(store.runs(study().content_hash())) == 1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT extra FROM runs").fetchall() == [("new",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    (backup,) = tmp_path.glob("results.sqlite.backup-0001-*")
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("SELECT name FROM plans").fetchall() == [("late",)]
+        assert "extra" not in [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    before = _tables(file)
+    with monkeypatch.context() as patch:
+        _add_second_migration(tmp_path, patch, then="raise RuntimeError('half way')")
+        with pytest.raises(WinaError) as caught:
+            Store(file)
+    (backup,) = tmp_path.glob("results.sqlite.backup-*")
+    assert str(caught.value) == (
+        f"The results database {file} could not be upgraded from schema 0001 to 0002 (half way); it is as it was and "
+        f"a copy is in {backup}."
+    )
+    assert _tables(file) == before
+    with Store(file) as store:
+        assert len(store.metric_rows()) == 1
+
+
+def test_no_backup_is_made_when_there_is_nothing_to_upgrade(tmp_path: Path) -> None:
+    for _ in range(2):
+        _fill(tmp_path / "results.sqlite")
+    assert list(tmp_path.glob("*.backup-*")) == []
+
+
+def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "results [1]*.sqlite"
+    _fill(file)
+    for index in range(5):
+        old = tmp_path / f"{file.name}.backup-0001-2026010{index}-000000"
+        old.write_bytes(b"")
+        os.utime(old, (index, index))
+    newest = schema.back_up(file, "0001")
+    kept = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
+    assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
+
+
+def _refused(file: Path) -> str:
+    before = file.read_bytes()
+    with pytest.raises(WinaError) as caught:
+        Store(file)
+    assert file.read_bytes() == before
+    return str(caught.value)
+
+
+def test_a_database_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0999'")
+    assert _refused(file) == (
+        f"The results database {file} was written by a newer version of WINA Workbench (schema 0999, this one knows "
+        f"{schema.HEAD}); update the program or set WINA_DATABASE to another file."
+    )
+
+
+def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "photos.sqlite"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE runs (name TEXT)")
+    assert _refused(file) == (
+        f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["photos.sqlite"]
+
+
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database at all\n" * 100)
+    assert _refused(file) == (f"{file} is not a results database; move it away or set WINA_DATABASE to another file.")
+
+
+def test_a_damaged_database_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    content = bytearray(file.read_bytes())
+    content[100:4096] = b"\xff" * (4096 - 100)
+    file.write_bytes(content)
+    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    file.touch()
+    _fill(file)
+
+
+def test_a_place_that_cannot_be_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        WinaError, match=r"file/results\.sqlite cannot be written \(.*\); make its folder writable or set"
+    ):
+        Store(tmp_path / "file" / "results.sqlite")
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder that others may look into, and no privileges while the test runs."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    if os.name == "posix" and os.getuid() == 0:
+        os.seteuid(0)
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folder permissions as POSIX has them")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_read_only_folder_is_told_and_the_database_untouched(nobody: Path, fresh: bool) -> None:
+    file = nobody / "results.sqlite"
+    if not fresh:
+        _fill(file)
+    nobody.chmod(0o555)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    with pytest.raises(
+        WinaError, match=r"cannot be written.*; make its folder writable or set WINA_DATABASE to a file"
+    ):
+        Store(file)
+    if os.getuid() == 0:
+        os.seteuid(0)
+    nobody.chmod(0o755)
+    if not fresh:
+        with Store(file) as store:
+            assert len(store.metric_rows()) == 1
+
+
+def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.store.connection.BUSY_SECONDS", 0.05)
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), (run(),))
+        with closing(sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(WinaError, match=r"Another program has kept .* locked for 0 s; close it and try again"):
+                store.record_unit(unit(run()))
+            assert store.metric_rows() == []
+            other.execute("ROLLBACK")
+        store.record_unit(unit(run()))
+        assert len(store.metric_rows()) == 1
+
+
+def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
+    heavy = "alembic torch transformers triton numba lm_eval pandas numpy"
+    code = (
+        "import sys, wina_core.study, wina_core.export\n"
+        "from pathlib import Path\n"
+        "from wina_core.store import Store\n"
+        "Store(Path(sys.argv[1])).close()\n"
+        f"print([name for name in {heavy.split()} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "r.sqlite")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
