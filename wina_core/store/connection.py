@@ -55,9 +55,6 @@ def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # BEGIN is ours to send, see below
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
-        connection.execute(
-            "PRAGMA synchronous = NORMAL"
-        )  # under WAL: a power cut may cost the last rows, never the file
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

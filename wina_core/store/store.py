@@ -46,21 +46,25 @@ class Store(Reader):
         schema.check(self.url)
         super().__init__(open_engine(self.url))
         try:
+            self._start()
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def _start(self) -> None:
+        try:
             self._sessions = _sessions(self.url)
             with self._sessions.starting, explained(self.url):
-                self._start()
+                schema.prepare(self._engine)
+                if file := sqlite_file(self.url):
+                    use_wal(file)
+                self._mark_interrupted()
+                self._session = self._sessions.begin()
         except OSError as error:
             raise WinaError(
                 f"The results database {self.url.database} cannot be written ({error.strerror}); make its folder "
                 "writable or set WINA_DATABASE to a file elsewhere."
             ) from error
-
-    def _start(self) -> None:
-        schema.prepare(self._engine)
-        if file := sqlite_file(self.url):
-            use_wal(file)
-        self._mark_interrupted()
-        self._session = self._sessions.begin()
 
     def close(self) -> None:
         """Let go of the database."""
