@@ -55,13 +55,12 @@ class Session:
     ) -> tuple[Calibration, CalibrationRecord]:
         """The method's thresholds and error curves on this model, read from the cache or measured and kept there."""
         key = calibration_key(loaded, rotation, method, spec)
-        file = _calibration_file(key)
+        file = cache_folder() / "calibrations" / f"{key}.safetensors"
         start = time.perf_counter()
-        if file.is_file():
-            calibration = Calibration.load(file)
-        else:
+        calibration = _cached(file, reporter)
+        if calibration is None:
             calibration = calibrate(loaded, method, spec, reporter)
-            calibration.save(file)
+            _keep(calibration, file, reporter)
         return calibration, calibration.record(key, time.perf_counter() - start)
 
     def clear(self) -> None:
@@ -87,7 +86,21 @@ def calibration_key(loaded: LoadedModel, rotation: RotationSpec, method: MethodS
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _calibration_file(key: str) -> Path:
-    folder = cache_folder() / "calibrations"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{key}.safetensors"
+def _cached(file: Path, reporter: Reporter) -> Calibration | None:
+    """The calibration in a file of the cache; one that cannot be read is as good as none."""
+    if not file.is_file():
+        return None
+    try:
+        return Calibration.load(file)
+    except WinaError as error:
+        reporter.log("warning", f"Measuring again what the cache should hold: {error}")
+        return None
+
+
+def _keep(calibration: Calibration, file: Path, reporter: Reporter) -> None:
+    """Write a calibration to the cache; a full disk costs no more than measuring it again."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        calibration.save(file)
+    except OSError as error:
+        reporter.log("warning", f"The calibration is not kept for later, {file} cannot be written: {error}.")
