@@ -92,15 +92,15 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
         UnitRecord(
             run=run, unit=DEVIATION, seconds=1.0, layers=layers, counted_sparsity=counted, full_sparsity=counted,
             metrics=(
-                MetricRecord(task="demo:heldout", metric="kl", value=loss, n=16384, higher_is_better=False),
-                MetricRecord(task="demo:heldout", metric="perplexity", value=6.2 * math.exp(loss), n=16384, higher_is_better=False),
+                _metric("demo:heldout", "kl", loss, None, 16384, False),
+                _metric("demo:heldout", "perplexity", 6.2 * math.exp(loss), None, 16384, False),
             ),
         )
     )  # fmt: skip
     store.record_unit(
         UnitRecord(
             run=run, unit="demo_choice", seconds=2.0, counted_sparsity=counted, full_sparsity=counted,
-            metrics=(MetricRecord(task="demo_choice", metric="acc", value=0.71 - 0.5 * loss, stderr=0.0161, n=800, higher_is_better=True),),
+            metrics=(_metric("demo_choice", "acc", 0.71 - 0.5 * loss, 0.0161, 800, True),),
         )
     )  # fmt: skip
     return run
@@ -135,3 +135,7 @@ def _measured(spec: RunSpec) -> list[tuple[int, str, float]]:
         for layer in range(8)
         for column, name in enumerate(PROJECTIONS)
     ]
+
+
+def _metric(task: str, metric: str, value: float, stderr: float | None, n: int, up: bool) -> MetricRecord:
+    return MetricRecord(task=task, metric=metric, value=value, stderr=stderr, n=n, higher_is_better=up)

@@ -1,8 +1,10 @@
 """The columns of the results table: how each reads, sorts and aligns."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -12,6 +14,8 @@ UNKNOWN = "\N{EN DASH}"
 """Shown where there is no number."""
 
 Value = str | float | int | None
+Key = tuple[str, str, str, str]
+"""(run, unit, task, metric) names a row for good."""
 
 
 @dataclass(frozen=True)
@@ -28,27 +32,28 @@ class Column:
     explanation: str = ""
 
 
-def _plain(key: str, title: str, width: int, explanation: str = "") -> Column:
-    return Column(
-        key, title, lambda row: getattr(row, key), lambda row: getattr(row, key), width=width, explanation=explanation
-    )
+def _plain(key: str, width: int, explanation: str = "") -> Column:
+    def value(row: "MetricRow") -> str:
+        return str(getattr(row, key))
+
+    return Column(key, key, value, value, width=width, explanation=explanation)
 
 
-def _percentage(key: str, title: str, explanation: str) -> Column:
+def _percentage(key: str, explanation: str) -> Column:
     def value(row: "MetricRow") -> float | None:
         fraction = getattr(row, f"{key}_sparsity")
-        return None if fraction is None else 100.0 * fraction
+        return None if fraction is None else round(100.0 * fraction, 10)
 
     def text(row: "MetricRow") -> str:
         shown = value(row)
-        return UNKNOWN if shown is None else f"{shown:.1f}".replace("-", "\N{MINUS SIGN}")
+        return UNKNOWN if shown is None else _minus(f"{shown:.1f}")
 
-    return Column(key, title, value, text, numeric=True, width=9, explanation=explanation)
+    return Column(key, f"{key} %", value, text, numeric=True, width=8, explanation=explanation)
 
 
 def number(value: float | None) -> str:
     """Six significant digits, with a real minus sign."""
-    return UNKNOWN if value is None else f"{value:.6g}".replace("-", "\N{MINUS SIGN}")
+    return UNKNOWN if value is None else _minus(f"{value:.6g}")
 
 
 def error_text(stderr: float | None) -> str:
@@ -56,41 +61,63 @@ def error_text(stderr: float | None) -> str:
     return UNKNOWN if stderr is None else f"{stderr:.2g}"
 
 
+def count_text(n: int | None) -> str:
+    """Thousands apart: 16384 -> "16,384"."""
+    return UNKNOWN if n is None else f"{n:,}"
+
+
 def moment(seconds: float) -> str:
-    """Local date and time to the minute, which sorts as text too."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    """Local date and time, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 COLUMNS: tuple[Column, ...] = (
-    _plain("model", "model", 16),
-    _plain("method", "method", 10),
-    _plain("rotation", "rotation", 18),
-    _plain("selection", "selection", 10),
-    _percentage("target", "target %", "Sparsity asked for: the uniform target, or the plan's budget"),
-    _percentage("counted", "counted %", "Sparsity measured from the masks over the gated weights"),
-    _percentage("full", "full %", "Measured sparsity with the rotation's shortcuts counted as kept weights"),
-    _plain("task", "task", 16),
-    _plain("metric", "metric", 14),
+    _plain("model", 14),
+    _plain("method", 8),
+    _plain("rotation", 16),
+    _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
+    _percentage("target", "Sparsity asked for: the uniform target, or the plan's budget"),
+    _percentage("counted", "Sparsity measured from the masks, over the gated weights"),
+    _percentage("full", "The same with the rotation's shortcuts counted as kept weights; may be negative"),
+    _plain("task", 14),
+    _plain("metric", 13),
     Column("value", "value", lambda row: row.value, lambda row: number(row.value), numeric=True, width=10),
-    Column(
-        "stderr",
-        "± stderr",
-        lambda row: row.stderr,
-        lambda row: error_text(row.stderr),
-        numeric=True,
-        width=9,
-    ),
+    Column("stderr", "± stderr", lambda row: row.stderr, lambda row: error_text(row.stderr), numeric=True, width=8),
     Column(
         "n",
         "n",
         lambda row: row.n,
-        lambda row: UNKNOWN if row.n is None else f"{row.n:,}",
+        lambda row: count_text(row.n),
         numeric=True,
-        width=8,
+        width=7,
         explanation="Documents (tasks) or tokens (deviation) behind the value",
     ),
-    _plain("plan", "plan", 8, "How the sparsity plan came to be"),
-    _plain("settings", "settings", 12, "What of the evaluation differs from the defaults"),
-    Column("when", "when", lambda row: row.finished, lambda row: moment(row.finished), width=15),
-    _plain("status", "status", 9, "Of the run"),
+    Column("when", "when", lambda row: moment(row.finished), lambda row: moment(row.finished)[:16], width=15),
+    _plain("status", 8, "Of the run; its finished units stay valid whatever became of the rest"),
+    _plain("plan", 8, "How the sparsity plan came to be"),
+    _plain("settings", 12, "What of the evaluation differs from the defaults"),
 )
+BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
+
+
+class Entry:
+    """A stored metric with what the table shows of it, made once."""
+
+    def __init__(self, row: "MetricRow") -> None:
+        self.row = row
+        self.key: Key = (row.run, row.unit, row.task, row.metric)
+        self.texts = tuple(column.text(row) for column in COLUMNS)
+
+    @cached_property
+    def folded(self) -> tuple[str, ...]:
+        """The texts without case, to search in."""
+        return tuple(text.casefold() for text in self.texts)
+
+    def value(self, column: int) -> Value:
+        """What a column sorts by and exports; NaN counts as unknown."""
+        value = COLUMNS[column].value(self.row)
+        return None if isinstance(value, float) and math.isnan(value) else value

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
 from wina_core.export import write_atomically
 from wina_core.plan import SparsityPlan
 
@@ -16,11 +16,8 @@ def read_plan(path: Path) -> SparsityPlan:
     except OSError as error:
         raise WinaError(f"{path} cannot be read ({error.strerror}); choose a file that you may open.") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise WinaError(
-            f"{path} is no sparsity plan ({where}: {first['msg']}); choose a JSON file that was saved from this page."
-        ) from error
+        reason = explain(error).rstrip(".")
+        raise WinaError(f"{path} is no sparsity plan saved from this page ({reason}); choose another file.") from error
 
 
 def write_plan(plan: SparsityPlan, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A plot as all pages draw it: themed axes, names beside the lines, crosshair with read-out, copy and save."""
+"""A plot as all pages draw it: themed axes, names beside the lines, crosshair with read-out."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QPainter
 
 from wina_app.theme import GRID, notifier, style_plot, tokens
-from wina_app.views.plot_export import image_of
 from wina_app.views.plot_labels import LineEnd, LineLabels
 
 _REACH = 40.0
@@ -48,7 +46,6 @@ class DataPlot(pg.PlotWidget):
 
     readout_changed = Signal(str)
     """Of the caught point; empty when none is near."""
-    save_requested = Signal()
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -63,6 +60,8 @@ class DataPlot(pg.PlotWidget):
         plot.hideButtons()
         plot.vb.setDefaultPadding(0.06)
         plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed
+        for side in ("left", "bottom"):
+            plot.getAxis(side).enableAutoSIPrefix(False)
         self._labels = LineLabels(plot)
         self._cross = pg.InfiniteLine(angle=90)
         self._catch = pg.ScatterPlotItem(size=14, brush=None)
@@ -72,6 +71,9 @@ class DataPlot(pg.PlotWidget):
             overlay.hide()
         self.scene().sigMouseMoved.connect(self._pointer_moved)
         self.scene().sigMouseClicked.connect(self._clicked)
+        reset = QAction("Reset zoom", self)
+        reset.triggered.connect(self.reset_zoom)
+        self.addAction(reset)
         notifier().changed.connect(self._restyle)
         self._restyle()
 
@@ -104,7 +106,7 @@ class DataPlot(pg.PlotWidget):
         self._catch.setPen(pg.mkPen(tokens().text, width=2))
         self._draw()
 
-    def _draw(self) -> None:
+    def _draw(self, scale: float = 1.0) -> None:
         plot = self.getPlotItem()
         while len(self._curves) > len(self._traces):
             for item in self._curves.pop():
@@ -116,11 +118,11 @@ class DataPlot(pg.PlotWidget):
             plot.addItem(bars)
             plot.addItem(curve)
         for trace, (curve, bars) in zip(self._traces, self._curves, strict=True):
-            _fill(trace, curve, bars)
+            _fill(trace, curve, bars, scale)
         for dash in self._dashes:
             plot.removeItem(dash)
         self._dashes = [
-            pg.InfiniteLine(one.y, angle=0, pen=pg.mkPen(one.colour, width=1.5, style=Qt.PenStyle.DashLine))
+            pg.InfiniteLine(one.y, angle=0, pen=pg.mkPen(one.colour, width=1.5 * scale, style=Qt.PenStyle.DashLine))
             for one in self._references
         ]
         for dash in self._dashes:
@@ -174,29 +176,38 @@ class DataPlot(pg.PlotWidget):
         if event.double():
             self.reset_zoom()
 
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Copy, save, reset."""
-        menu = QMenu(self)
-        menu.addAction("Copy image", lambda: QGuiApplication.clipboard().setImage(image_of(self)))
-        menu.addAction("Save plot\N{HORIZONTAL ELLIPSIS}", self.save_requested.emit)
-        menu.addAction("Reset zoom", self.reset_zoom)
-        menu.exec(event.globalPos())
+    # ---- files ---------------------------------------------------------------------------------------------------
+
+    def paint_for_file(self, painter: QPainter, scale: float) -> None:
+        """Paint everything but the crosshair, with pens `scale` times as wide: Qt does not scale those of plots."""
+        self._hide_crosshair()
+        self._draw(scale)
+        # Otherwise pyqtgraph takes its markers from a bitmap.
+        drawn = [item for item in self.scene().items() if hasattr(item, "setExportMode")]
+        for item in drawn:
+            item.setExportMode(True, {"antialias": True, "resolutionScale": 1.0})
+        try:
+            self.render(painter, QRectF(self.rect()), self.viewport().rect())
+        finally:
+            for item in drawn:
+                item.setExportMode(False)
+            self._draw()
 
 
-def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem) -> None:
+def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem, scale: float) -> None:
     x, y = np.asarray(trace.x, dtype=float), np.asarray(trace.y, dtype=float)
     marker = trace.symbol or None
     curve.setData(
         x,
         y,
-        pen=pg.mkPen(trace.colour, width=2, style=trace.style),
+        pen=pg.mkPen(trace.colour, width=2 * scale, style=trace.style),
         symbol=marker,
         symbolSize=GRID,
         symbolBrush=pg.mkBrush(trace.colour),
-        symbolPen=pg.mkPen(tokens().surface, width=1),
+        symbolPen=pg.mkPen(tokens().surface, width=scale),
     )
     if len(trace.errors):
         heights = 2 * np.nan_to_num(np.asarray(trace.errors, dtype=float))
-        bars.setData(x=x, y=y, height=heights, pen=pg.mkPen(trace.colour, width=1))
+        bars.setData(x=x, y=y, height=heights, pen=pg.mkPen(trace.colour, width=scale))
     else:
         bars.setData(x=None, y=None)

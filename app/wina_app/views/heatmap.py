@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleEvent,
+    QAction,
     QColor,
-    QContextMenuEvent,
     QFocusEvent,
     QFontMetricsF,
     QGuiApplication,
@@ -21,7 +21,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from wina_app.models.sparsity_selection import Selection
 from wina_app.theme import GRID, font, notifier, tokens
@@ -61,8 +61,6 @@ class Heatmap(QAbstractScrollArea):
     painted = Signal(object)
     """Frozenset of the cells that the brush touched since the last signal."""
     stroke_ended = Signal()
-    save_requested = Signal()
-    """The user wants what is shown in a file."""
 
     def __init__(self, name: str, *, editable: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,6 +81,11 @@ class Heatmap(QAbstractScrollArea):
         self.setAccessibleName(name)
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        copy = QAction("Copy values", self)
+        copy.setShortcut(QKeySequence.StandardKey.Copy)
+        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(self.selected_text()))
+        self.addAction(copy)
         notifier().changed.connect(self._restyle)
 
     # ---- what is shown -------------------------------------------------------------------------------------------
@@ -309,14 +312,6 @@ class Heatmap(QAbstractScrollArea):
             return True
         return super().viewportEvent(event)
 
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Copy and save."""
-        menu = QMenu(self)
-        copy = menu.addAction("Copy values", lambda: QGuiApplication.clipboard().setText(self.selected_text()))
-        copy.setShortcut(QKeySequence.StandardKey.Copy)
-        menu.addAction("Save image\N{HORIZONTAL ELLIPSIS}", self.save_requested.emit)
-        menu.exec(event.globalPos())
-
     def selected_text(self) -> str:
         """The selection's bounding rectangle, or everything when nothing is selected, as shown: tabs between values."""
         cells = self._selection.cells or self._selection.all().cells
@@ -345,8 +340,6 @@ class Heatmap(QAbstractScrollArea):
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             self.set_selection(self._selection.all())
-        elif event.matches(QKeySequence.StandardKey.Copy):
-            QGuiApplication.clipboard().setText(self.selected_text())
         elif event.key() in _MOVES:
             self._commit()
             extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)

@@ -2,20 +2,45 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRect, QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QRegion
 from PySide6.QtSvg import QSvgGenerator
-from PySide6.QtWidgets import QFileDialog, QGraphicsView, QWidget
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from wina_app.theme import tokens
+from wina_app.views.data_plot import DataPlot
 from wina_app.views.page import Page
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
 
-PLOT_FORMATS = "PNG image (*.png);;SVG drawing (*.svg)"
-"""For file dialogs."""
 PNG_SCALE = 3.0
 """Pixels of a saved image per logical pixel of the screen: print quality at the size it is shown."""
+_FORMATS = "PNG image (*.png);;SVG drawing (*.svg)"
+
+
+def offer_export(page: Page, widget: QWidget, name: str) -> None:
+    """Give a plot or heatmap a context menu: its own actions, copy as image, save as `name`."""
+
+    def show(where: QPoint) -> None:
+        menu = QMenu(widget)
+        menu.addActions(widget.actions())
+        menu.addAction("Copy image", lambda: QGuiApplication.clipboard().setImage(image_of(widget)))
+        menu.addAction("Save image\N{HORIZONTAL ELLIPSIS}", lambda: ask_and_save(page, widget, name))
+        menu.exec(widget.mapToGlobal(where))
+
+    widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+    widget.customContextMenuRequested.connect(show)
+
+
+def ask_and_save(page: Page, widget: QWidget, name: str) -> None:
+    """Ask for a file name and write what `widget` shows; what goes wrong is shown on the page."""
+    chosen, _ = QFileDialog.getSaveFileName(page, "Save image", f"{name}.png", _FORMATS)
+    if not chosen:
+        return
+    try:
+        save_plot(widget, Path(chosen))
+    except WinaError as error:
+        page.show_error(str(error))
 
 
 def save_plot(widget: QWidget, path: Path, scale: float = PNG_SCALE) -> None:
@@ -28,26 +53,14 @@ def save_plot(widget: QWidget, path: Path, scale: float = PNG_SCALE) -> None:
         raise WinaError(f'A plot cannot be saved as "{path.name}"; choose a name that ends in .png or .svg.')
 
 
-def ask_and_save(page: Page, widget: QWidget, name: str) -> None:
-    """Ask for a file name and write what `widget` shows; what goes wrong is shown on the page."""
-    chosen, _ = QFileDialog.getSaveFileName(page, "Save plot", f"{name}.png", PLOT_FORMATS)
-    if not chosen:
-        return
-    try:
-        save_plot(widget, Path(chosen))
-    except WinaError as error:
-        page.show_error(str(error))
-
-
 def image_of(widget: QWidget, scale: float = PNG_SCALE) -> QImage:
     """What `widget` shows at `scale` pixels for each of its own."""
     image = QImage(widget.size() * scale, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(scale)
     image.fill(QColor(tokens().surface))
-    painter = QPainter(image)
-    painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.TextAntialiasing)
-    _render(widget, painter)
-    painter.end()
+    with QPainter(image) as painter:
+        painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.TextAntialiasing)
+        _paint(widget, painter, scale)
     return image
 
 
@@ -61,30 +74,21 @@ def _png(widget: QWidget, scale: float) -> bytes:
 
 def _svg(widget: QWidget) -> bytes:
     content = QByteArray()
-    buffer = QBuffer(content)
-    generator = QSvgGenerator()
-    generator.setOutputDevice(buffer)
+    area = QRect(QPoint(), widget.size())
+    generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)  # the default, Tiny, knows no clipping
+    generator.setOutputDevice(QBuffer(content))
     generator.setSize(widget.size())
-    generator.setViewBox(QRect(0, 0, widget.width(), widget.height()))
-    generator.setTitle(widget.accessibleName())
+    generator.setViewBox(area)
     generator.setResolution(96)
-    painter = QPainter(generator)
-    painter.fillRect(QRect(0, 0, widget.width(), widget.height()), QColor(tokens().surface))
-    _render(widget, painter)
-    painter.end()
+    generator.setTitle(widget.accessibleName())
+    with QPainter(generator) as painter:
+        painter.fillRect(area, QColor(tokens().surface))
+        _paint(widget, painter, 1.0)
     return content.data()
 
 
-def _render(widget: QWidget, painter: QPainter) -> None:
-    if not isinstance(widget, QGraphicsView):
-        widget.render(painter)
-        return
-    # pyqtgraph draws markers from a bitmap unless it is told that it draws for a file.
-    drawn = [item for item in widget.scene().items() if hasattr(item, "setExportMode")]
-    for item in drawn:
-        item.setExportMode(True, {"antialias": True, "resolutionScale": 1.0})
-    try:
-        widget.render(painter, QRectF(widget.rect()), widget.viewport().rect())
-    finally:
-        for item in drawn:
-            item.setExportMode(False)
+def _paint(widget: QWidget, painter: QPainter, scale: float) -> None:
+    if isinstance(widget, DataPlot):
+        widget.paint_for_file(painter, scale)
+    else:
+        widget.render(painter, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)

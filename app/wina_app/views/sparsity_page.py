@@ -15,7 +15,7 @@ from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import percent, three_digits
 from wina_app.views.heatmap import Heatmap
 from wina_app.views.page import Page
-from wina_app.views.plot_export import ask_and_save
+from wina_app.views.plot_export import offer_export
 from wina_app.views.sparsity_editor import SparsityEditor
 from wina_app.views.sparsity_profile import SparsityProfile
 from wina_app.views.sparsity_scales import scale_for
@@ -109,6 +109,8 @@ class SparsityPage(Page):
             self.header_actions.addWidget(self.plan_buttons[name])
 
     def _connect(self) -> None:
+        offer_export(self, self.heatmap, "sparsity")
+        offer_export(self, self.profile, "profile")
         control, heatmap, editor = self.controller, self.heatmap, self.editor
         heatmap.selection_changed.connect(lambda: control.select(heatmap.selection.cells))
         heatmap.text_entered.connect(control.type_target)
@@ -116,7 +118,6 @@ class SparsityPage(Page):
         heatmap.stroke_began.connect(control.begin_gesture)
         heatmap.stroke_ended.connect(control.end_gesture)
         heatmap.painted.connect(lambda cells: control.paint(cells, editor.target))
-        heatmap.save_requested.connect(lambda: ask_and_save(self, heatmap, "sparsity"))
         editor.gesture_began.connect(control.begin_gesture)
         editor.gesture_ended.connect(control.end_gesture)
         editor.target_chosen.connect(self._target_chosen)
@@ -125,7 +126,6 @@ class SparsityPage(Page):
         self.toolbar.map_chosen.connect(control.show)
         self.toolbar.uniform_chosen.connect(control.set_uniform)
         self.profile.readout_changed.connect(self._readout.setText)
-        self.profile.save_requested.connect(lambda: ask_and_save(self, self.profile, "profile"))
         self.calibrate.clicked.connect(control.calibrate)
         control.calibration_requested.connect(self.calibration_requested)
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))

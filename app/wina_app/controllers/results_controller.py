@@ -1,0 +1,164 @@
+"""Keeps the Results page's table, frontier and layer map in step with the store and the user's choices."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject
+
+from wina_app.models.results_filter import parse_filter
+from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
+from wina_app.models.results_rows import BY_KEY, COLUMNS, Entry
+from wina_app.models.results_table import ResultsTable, make_entries
+from wina_app.store_thread import StoreThread
+from wina_core.errors import WinaError
+from wina_core.export import write_table
+from wina_core.specs import RunSpec
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import LayerMap, MetricRow
+
+
+class ResultsView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_count(self, shown: int, stored: int) -> None:
+        """Say how many rows there are; none stored is the empty state."""
+
+    def show_filter_error(self, text: str) -> None:
+        """Say what is wrong with the filter; empty when nothing is."""
+
+    def show_choices(
+        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
+    ) -> None:
+        """Offer what the frontier can show, and mark what it does."""
+
+    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+        """Draw the frontier; None when no row passes the filter."""
+
+    def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
+        """Draw the measured sparsity of a run; no row when none is selected, no layers when nothing was gated."""
+
+    def show_spec(self, spec: RunSpec) -> None:
+        """Show how a number was computed."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+
+class ResultsController(QObject):
+    """Between the store and the page; the table's model is shared with the view."""
+
+    def __init__(self, store: StoreThread, view: ResultsView) -> None:
+        super().__init__()
+        self.table = ResultsTable()
+        self._store, self._view = store, view
+        self._abscissa: Abscissa = "target"
+        self._measure: Measure | None = None
+        self._model = ""
+        self._selected: Entry | None = None
+        self._asking = self._outdated = False
+        self.table.rearranged.connect(self._show_frontier)
+        store.changed.connect(self.refresh)
+        self.refresh()
+
+    # ---- reading the store ---------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read the store again; one reading at a time, the last one after the last change."""
+        if self._asking:
+            self._outdated = True
+            return
+        self._asking, known = True, self.table.entries
+        self._store.ask(lambda store: make_entries(store.metric_rows(), known), self._answered, self._refused)
+
+    def _answered(self, entries: list[Entry]) -> None:
+        self._asking = False
+        self.table.set_entries(entries)
+        if self._outdated:
+            self._outdated = False
+            self.refresh()
+
+    def _refused(self, text: str) -> None:
+        self._asking = self._outdated = False
+        self._view.show_error(text)
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows that match the line; a line that cannot be read leaves the table as it is."""
+        try:
+            terms = parse_filter(text, BY_KEY)
+        except WinaError as error:
+            self._view.show_filter_error(str(error))
+            return
+        self._view.show_filter_error("")
+        self.table.set_filter(terms)
+
+    def choose_measure(self, measure: Measure) -> None:
+        """Plot another metric."""
+        self._measure = measure
+        self._show_frontier()
+
+    def choose_model(self, model: str) -> None:
+        """Plot another model, given by its hash."""
+        self._model = model
+        self._show_frontier()
+
+    def choose_abscissa(self, abscissa: Abscissa) -> None:
+        """Plot against another count of sparsity."""
+        self._abscissa = abscissa
+        self._show_frontier()
+
+    def select(self, row: int) -> None:
+        """Show the layers of the run in this row of the table; -1 for none."""
+        entry = self.table.shown[row] if 0 <= row < len(self.table.shown) else None
+        if entry is not None and self._selected is not None and entry.row.run == self._selected.row.run:
+            return
+        self._selected = entry
+        if entry is None:
+            self._view.show_layers(None, None)
+            return
+        self._store.ask(
+            lambda store: store.layer_map(entry.row.run),
+            lambda layers: self._show_layers(entry, layers),
+            self._view.show_error,
+        )
+
+    def explain(self, row: int) -> None:
+        """Show the spec of the run in this row."""
+        run = self.table.shown[row].row.run
+        self._store.ask(lambda store: store.run_spec(run), self._view.show_spec, self._view.show_error)
+
+    def export(self, path: Path) -> None:
+        """Write the rows that are shown, in their order; the suffix names the format."""
+        rows = [[column.value(entry.row) for column in COLUMNS] for entry in self.table.shown]
+        try:
+            write_table([column.title for column in COLUMNS], rows, path)
+        except WinaError as error:
+            self._view.show_error(str(error))
+
+    def text_of(self, rows: Sequence[int]) -> str:
+        """Titles and the given rows as shown, with tabs between: for the clipboard."""
+        lines = [[column.title for column in COLUMNS], *(self.table.shown[row].texts for row in rows)]
+        return "\n".join("\t".join(line) for line in lines)
+
+    # ---- plots ---------------------------------------------------------------------------------------------------
+
+    def _show_frontier(self) -> None:
+        shown = self.table.shown
+        self._view.show_count(len(shown), len(self.table.entries))
+        offered, named = measures(shown), models(shown)
+        measure = self._measure if self._measure in offered else _first_choice(offered)
+        model = self._model if self._model in named else next(iter(named), "")
+        self._view.show_choices(offered, measure, named, model)
+        self._view.show_frontier(frontier(shown, measure, model) if measure else None, self._abscissa)
+
+    def _show_layers(self, entry: Entry, layers: "LayerMap | None") -> None:
+        if entry is self._selected:
+            self._view.show_layers(entry.row, layers)
+
+
+def _first_choice(offered: Sequence[Measure]) -> Measure | None:
+    """Accuracy when there is any, else the first."""
+    return next((measure for measure in offered if measure.metric.startswith("acc")), next(iter(offered), None))

@@ -1,0 +1,99 @@
+"""What the frontier plot can show of the rows in the table, and its lines."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wina_app.models.results_rows import Entry, count_text, error_text, number
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import FrontierLine, FrontierPoint, MetricRow
+
+Abscissa = Literal["target", "counted", "full"]
+ABSCISSAE: dict[Abscissa, str] = {
+    "target": "target sparsity",
+    "counted": "counted sparsity",
+    "full": "fully counted sparsity",
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of one task."""
+
+    task: str
+    metric: str
+    higher_is_better: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """For the choice and the axis, for example "demo_choice: acc"."""
+        return f"{self.task}: {self.metric}"
+
+
+@dataclass(frozen=True)
+class FrontierData:
+    """Lines over sparsity, and the dense references."""
+
+    measure: Measure
+    lines: "tuple[FrontierLine, ...]"
+    dense: "tuple[FrontierLine, ...]"
+
+
+def measures(entries: Iterable[Entry]) -> list[Measure]:
+    """The metrics there are, in the order of the table's rows; of one that is stored twice the first."""
+    found: dict[tuple[str, str], Measure] = {}
+    for entry in entries:
+        row = entry.row
+        found.setdefault((row.task, row.metric), Measure(row.task, row.metric, row.higher_is_better))
+    return sorted(found.values(), key=lambda measure: measure.title)
+
+
+def models(entries: Iterable[Entry]) -> dict[str, str]:
+    """Hash -> short name of the models there are."""
+    return {entry.row.model_hash: entry.row.model for entry in entries}
+
+
+def frontier(entries: Iterable[Entry], measure: Measure, model: str) -> FrontierData:
+    """The lines of one metric of one model, from exactly the given rows."""
+    from wina_core.store.frontier import lines
+
+    rows: list[MetricRow] = [
+        entry.row
+        for entry in entries
+        if (entry.row.task, entry.row.metric, entry.row.model_hash) == (measure.task, measure.metric, model)
+    ]
+    sparse = [row for row in rows if row.method != "dense"]
+    dense = [row for row in rows if row.method == "dense"]
+    return FrontierData(measure, lines(sparse), lines(dense))
+
+
+def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:
+    """Where a point lies along x, as a fraction."""
+    return {
+        "target": point.target_sparsity,
+        "counted": point.counted_sparsity,
+        "full": point.full_sparsity,
+    }[abscissa]
+
+
+def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
+    """All that is known of one point, in one line."""
+    value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
+    parts = [label, f"{measure.title} {value}", f"target {100 * point.target_sparsity:.1f} %"]
+    if point.counted_sparsity is not None:
+        parts.append(f"counted {100 * point.counted_sparsity:.1f} %")
+    if point.full_sparsity is not None and point.full_sparsity != point.counted_sparsity:
+        parts.append(f"fully counted {100 * point.full_sparsity:.1f} %")
+    if point.n is not None:
+        parts.append(f"n {count_text(point.n)}")
+    return "  \N{MIDDLE DOT}  ".join(parts)
+
+
+def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
+    """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once."""
+    found: dict[float, str] = {}
+    for line in dense:
+        for point in line.points:
+            found.setdefault(point.value, line.label)
+    return [(name if len(found) > 1 else "dense", value) for value, name in found.items()]

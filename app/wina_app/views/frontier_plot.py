@@ -1,0 +1,73 @@
+"""A metric against sparsity: one line per arm, the dense model as a dashed reference."""
+
+import math
+
+from PySide6.QtCore import Qt
+
+from wina_app.models.results_frontier import (
+    ABSCISSAE,
+    Abscissa,
+    FrontierData,
+    abscissa_of,
+    distinct_references,
+    readout,
+)
+from wina_app.theme import method_colour
+from wina_app.views.data_plot import DataPlot, Reference, Trace
+
+_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
+"""Markers by rotation; "none" always has the first."""
+_UNITS = {
+    "acc": "fraction",
+    "acc_norm": "fraction",
+    "kl": "nats per token",
+    "perplexity": "per token",
+    "word_perplexity": "per word",
+    "byte_perplexity": "per byte",
+    "bits_per_byte": "bits per byte",
+    "top1_agreement": "fraction",
+    "logits_deviation": "relative",
+}
+
+
+class FrontierPlot(DataPlot):
+    """The colour tells the method, the marker the rotation, dots in the line threshold selection."""
+
+    def __init__(self) -> None:
+        super().__init__("Frontier: metric against sparsity")
+        self._data: FrontierData | None = None
+        self._abscissa: Abscissa = "target"
+
+    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+        """Draw the lines; None clears the plot."""
+        before = (self._data.measure if self._data else None, self._abscissa)
+        self._data, self._abscissa = data, abscissa
+        if data is None:
+            self.show_traces(())
+            return
+        measure = data.measure
+        unit = f" ({_UNITS[measure.metric]})" if measure.metric in _UNITS else ""
+        better = {True: ", higher is better", False: ", lower is better", None: ""}[measure.higher_is_better]
+        self.set_axes(f"{ABSCISSAE[abscissa]} (%)", f"{measure.metric}{unit}{better}")
+        rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
+        traces = [self._trace(line, rotations.index(line.rotation)) for line in data.lines]
+        dense = method_colour("dense")
+        references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
+        self.show_traces([trace for trace in traces if trace.x], references)
+        if before != (measure, abscissa):
+            self.reset_zoom()
+
+    def _trace(self, line, rotation: int) -> Trace:
+        placed = [(abscissa_of(point, self._abscissa), point) for point in line.points]
+        known = sorted(((x, point) for x, point in placed if x is not None), key=lambda pair: pair[0])
+        errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
+        return Trace(
+            name=line.label,
+            colour=method_colour(line.method.split(" ")[0]),
+            x=[100.0 * x for x, _ in known],
+            y=[point.value for _, point in known],
+            readouts=[readout(line.label, self._data.measure, point) for _, point in known],
+            errors=errors if any(map(math.isfinite, errors)) else (),
+            symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
+            style=Qt.PenStyle.DashDotLine if line.selection == "threshold" else Qt.PenStyle.SolidLine,
+        )

@@ -1,0 +1,63 @@
+"""Measured sparsity of one run over layers and projections."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from wina_app.theme import GRID
+from wina_app.views.colour_bar import ColourBar
+from wina_app.views.colour_maps import percent
+from wina_app.views.heatmap import Heatmap
+from wina_app.views.sparsity_scales import scale_for
+from wina_core.plan import Cell
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import LayerMap, MetricRow
+
+
+class ResultsLayers(QWidget):
+    """A heatmap that is only looked at, under the name of its run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._title = QLabel()
+        self._title.setProperty("role", "section")
+        self.heatmap = Heatmap("Measured sparsity of the selected run")
+        self.heatmap.tooltip = self._cell_text
+        self._bar = ColourBar()
+        self._layers: LayerMap | None = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self._title)
+        column.addWidget(self.heatmap, 1)
+        column.addWidget(self._bar)
+        self.show_layers(None, None)
+
+    def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
+        """Show a run; no row when none is selected, no layers when nothing was gated in it."""
+        self._layers = layers
+        self._title.setText("Layers" if row is None else _title(row))
+        values = np.asarray(layers.values, dtype=float) if layers else np.full((1, 1), np.nan)
+        self.heatmap.set_table([str(n) for n in range(len(values))], layers.projections if layers else ("",))
+        scale = scale_for("measured", values)
+        self.heatmap.set_values(values, scale)
+        self._bar.set_scale(scale)
+        if row is None:
+            self.heatmap.set_remark("Select a row to see what its run dropped in every layer.")
+        else:
+            self.heatmap.set_remark("" if layers else "Nothing was gated in this run, so there is nothing to count.")
+
+    def _cell_text(self, cell: Cell) -> str:
+        if self._layers is None:
+            return ""
+        layer, column = cell
+        value = self._layers.values[layer][column]
+        shown = "no data" if np.isnan(value) else f"{percent(value)} %"
+        return f"layer {layer} \N{MIDDLE DOT} {self._layers.projections[column]}\nmeasured: {shown}"
+
+
+def _title(row: "MetricRow") -> str:
+    rotation = "" if row.rotation == "none" else f", {row.rotation}"
+    return f"{row.method}{rotation} \N{MIDDLE DOT} {percent(row.target_sparsity)} %"

@@ -1,0 +1,254 @@
+"""The Results page: every stored number as a table, a frontier plot and a map of layers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSignalBlocker, Qt
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QSplitter,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.controllers.results_controller import ResultsController
+from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, Measure
+from wina_app.models.results_rows import COLUMNS
+from wina_app.store_thread import StoreThread
+from wina_app.theme import GRID, font, notifier
+from wina_app.views.frontier_plot import FrontierPlot
+from wina_app.views.page import Page
+from wina_app.views.plot_export import offer_export
+from wina_app.views.results_layers import ResultsLayers
+from wina_app.views.results_spec import ResultsSpec
+from wina_core.specs import RunSpec
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import LayerMap, MetricRow
+
+_TABLE_FORMATS = "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex)"
+
+
+class ResultsPage(Page):
+    """Shows what its controller read from the store, and emits the user's choices to it."""
+
+    def __init__(self, store: StoreThread) -> None:
+        super().__init__("results", "Results")
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter: words in any column, or column:text, for example method:wina task:demo")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setAccessibleName("Filter the table")
+        self._count = QLabel()
+        self._count.setProperty("role", "muted")
+        self._filter_error = QLabel()
+        self._filter_error.setProperty("role", "failed")
+        self._filter_error.hide()
+        self.table = self._make_table()
+        self.measure, self.model, self.abscissa = _choice("Metric"), _choice("Model"), _choice("Sparsity axis")
+        for key, text in ABSCISSAE.items():
+            self.abscissa.addItem(text, key)
+        self.frontier = FrontierPlot()
+        self._readout = QLabel()
+        self._readout.setProperty("role", "muted")
+        self.layers = ResultsLayers()
+        self.set_content(self._arrange())
+        self.controller = ResultsController(store, self)
+        self.table.setModel(self.controller.table)
+        self.table.setSortingEnabled(True)
+        self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self._connect()
+        self._size_columns()
+        self.set_primary("Export table")
+
+    def _make_table(self) -> QTableView:
+        table = QTableView()
+        table.setAccessibleName("Stored metrics")
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        table.setAlternatingRowColors(True)
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.setTabKeyNavigation(False)
+        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        table.verticalHeader().hide()
+        table.horizontalHeader().setHighlightSections(False)
+        table.horizontalHeader().setSectionsMovable(True)
+        table.horizontalHeader().setStretchLastSection(True)
+        table.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID}px; }}")  # as in the headings
+        copy = QAction("Copy rows", table)
+        copy.setShortcut(QKeySequence.StandardKey.Copy)
+        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        copy.triggered.connect(self._copy)
+        table.addAction(copy)
+        return table
+
+    def _arrange(self) -> QWidget:
+        line = QHBoxLayout()
+        line.setSpacing(GRID)
+        line.addWidget(self.filter, 1)
+        line.addWidget(self._count)
+        upper = QWidget()
+        above = QVBoxLayout(upper)
+        above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        above.setSpacing(GRID)
+        above.addLayout(line)
+        above.addWidget(self._filter_error)
+        above.addWidget(self.table, 1)
+        choices = QHBoxLayout()
+        choices.setSpacing(GRID)
+        for caption, box in (("Metric", self.measure), ("against", self.abscissa), ("of", self.model)):
+            label = QLabel(caption)
+            label.setProperty("role", "muted")
+            label.setBuddy(box)
+            choices.addWidget(label)
+            choices.addWidget(box)
+        choices.addStretch(1)
+        left = QWidget()
+        plot = QVBoxLayout(left)
+        plot.setContentsMargins(2 * GRID, GRID, GRID, GRID)
+        plot.setSpacing(GRID)
+        plot.addLayout(choices)
+        plot.addWidget(self.frontier, 1)
+        plot.addWidget(self._readout)
+        right = QWidget()
+        layers = QVBoxLayout(right)
+        layers.setContentsMargins(GRID, GRID, 2 * GRID, GRID)
+        layers.addWidget(self.layers)
+        lower = QSplitter(Qt.Orientation.Horizontal)
+        lower.addWidget(left)
+        lower.addWidget(right)
+        lower.setStretchFactor(0, 3)
+        lower.setStretchFactor(1, 2)
+        lower.setSizes([60 * GRID, 45 * GRID])
+        lower.setChildrenCollapsible(False)
+        whole = QSplitter(Qt.Orientation.Vertical)
+        whole.addWidget(upper)
+        whole.addWidget(lower)
+        whole.setStretchFactor(0, 2)
+        whole.setStretchFactor(1, 3)
+        whole.setSizes([25 * GRID, 35 * GRID])
+        whole.setChildrenCollapsible(False)
+        return whole
+
+    def _connect(self) -> None:
+        offer_export(self, self.frontier, "frontier")
+        offer_export(self, self.layers, "layers")
+        control = self.controller
+        self.filter.textChanged.connect(control.set_filter)
+        self.table.selectionModel().currentRowChanged.connect(self._row_changed)
+        self.table.customContextMenuRequested.connect(self._show_menu)
+        self.measure.activated.connect(lambda: control.choose_measure(self.measure.currentData()))
+        self.model.activated.connect(lambda: control.choose_model(self.model.currentData()))
+        self.abscissa.activated.connect(lambda: control.choose_abscissa(self.abscissa.currentData()))
+        self.frontier.readout_changed.connect(self._readout.setText)
+        self.primary_triggered.connect(self._export)
+        self.empty_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
+        notifier().changed.connect(self._size_columns)
+
+    def _size_columns(self) -> None:
+        self.table.setFont(font(tabular=True))
+        metrics = QFontMetrics(self.table.font())
+        self.table.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
+        for index, column in enumerate(COLUMNS):
+            self.table.setColumnWidth(index, column.width * metrics.horizontalAdvance("0") + 2 * GRID)
+
+    # ---- what the controller asks for ----------------------------------------------------------------------------
+
+    def show_count(self, shown: int, stored: int) -> None:
+        """How many rows there are; none stored is the empty state."""
+        if stored == 0:
+            self.show_empty(
+                "No results yet",
+                "Every finished task lands here as a row the moment it is done: filter and sort them, plot a metric "
+                "against sparsity, look at what each layer dropped, and export table and plots.",
+                "Evaluate a plan",
+            )
+        elif self.is_empty:
+            self.show_content()
+        self.set_primary("Export table", enabled=shown > 0, reason="There are no rows to export")
+        self._count.setText(f"{shown:,} rows" if shown == stored else f"{shown:,} of {stored:,} rows")
+
+    def show_filter_error(self, text: str) -> None:
+        """What is wrong with the filter; empty when nothing is."""
+        self._filter_error.setText(text)
+        self._filter_error.setVisible(bool(text))
+        self.filter.setProperty("state", "invalid" if text else "")
+        self.filter.style().polish(self.filter)
+
+    def show_choices(
+        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
+    ) -> None:
+        """Offer what the frontier can show, and mark what it does."""
+        _fill(self.measure, [(each.title, each) for each in measures], measure)
+        _fill(self.model, [(name, key) for key, name in models.items()], model)
+
+    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+        """Draw the frontier; None when no row passes the filter."""
+        self.frontier.show_frontier(data, abscissa)
+
+    def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
+        """Draw the measured sparsity of a run."""
+        self.layers.show_layers(row, layers)
+
+    def show_spec(self, spec: RunSpec) -> None:
+        """Show how a number was computed."""
+        ResultsSpec(spec, self).open()
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def _row_changed(self, current: QModelIndex) -> None:
+        self.controller.select(current.row())
+
+    def _selected_rows(self) -> list[int]:
+        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
+
+    def _copy(self) -> None:
+        rows = self._selected_rows()
+        if rows:
+            QGuiApplication.clipboard().setText(self.controller.text_of(rows))
+
+    def _show_menu(self, where: QPoint) -> None:
+        index = self.table.indexAt(where)
+        if not index.isValid():
+            return
+        if index.row() not in self._selected_rows():
+            rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+            self.table.selectionModel().setCurrentIndex(index, rows)
+        menu = QMenu(self)
+        menu.addActions(self.table.actions())
+        menu.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
+        menu.addAction("How was this computed", lambda: self.controller.explain(index.row()))
+        menu.exec(self.table.viewport().mapToGlobal(where))
+
+    def _export(self) -> None:
+        name, chosen = QFileDialog.getSaveFileName(self, "Export table", "results.csv", _TABLE_FORMATS)
+        if name:
+            path = Path(name)
+            suffix = chosen[chosen.find("*") + 1 :].rstrip(")")
+            self.controller.export(path if path.suffix else path.with_suffix(suffix))
+
+
+def _choice(name: str) -> QComboBox:
+    box = QComboBox()
+    box.setAccessibleName(name)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+    return box
+
+
+def _fill(box: QComboBox, items: Sequence[tuple[str, object]], current: object) -> None:
+    if [(box.itemText(row), box.itemData(row)) for row in range(box.count())] != list(items):
+        with QSignalBlocker(box):
+            box.clear()
+            for text, data in items:
+                box.addItem(text, data)
+    box.setCurrentIndex(next((row for row, (_, data) in enumerate(items) if data == current), -1))

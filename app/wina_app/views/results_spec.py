@@ -1,0 +1,32 @@
+"""How a number was computed: the run's spec and the command that computes it again."""
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+
+from wina_app.models.results_study import study_of
+from wina_app.theme import GRID, monospace
+from wina_core.specs import RunSpec
+
+
+class ResultsSpec(QDialog):
+    """Selectable text with a button that copies all of it."""
+
+    def __init__(self, spec: RunSpec, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("How this was computed")
+        self.resize(80 * GRID, 64 * GRID)
+        intro = QLabel("Saved as run.json, this study is computed again by <b>wina study run run.json</b>.")
+        intro.setWordWrap(True)
+        self.text = QPlainTextEdit(study_of(spec).model_dump_json(indent=2, exclude_defaults=True))
+        self.text.setReadOnly(True)
+        self.text.setFont(monospace())
+        self.text.setAccessibleName("Study of this run as JSON")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setSpacing(GRID)
+        column.addWidget(intro)
+        column.addWidget(self.text, 1)
+        column.addWidget(buttons)
