@@ -1,0 +1,31 @@
+"""Write the shipped excerpts: `python -m wina_core.demo.text`.
+
+`calibration.txt` comes from the validation split, `heldout.txt` from the held-out split, so numbers measured on the
+second owe nothing to thresholds calibrated on the first.
+"""
+
+from __future__ import annotations
+
+from wina_core.demo import corpus
+from wina_core.demo.paths import TEXT
+
+SOURCES: dict[str, corpus.Split] = {"calibration.txt": "validation", "heldout.txt": "heldout"}
+EXCERPT_CHARS = 16_000  # of each document, so that no single large module dominates
+
+
+def excerpt(text: str, limit: int = EXCERPT_CHARS) -> str:
+    """The whole lines within the first `limit` characters."""
+    return text if len(text) <= limit else text[: text.rindex("\n", 0, limit) + 1]
+
+
+def main() -> None:
+    documents = corpus.load()
+    TEXT.mkdir(parents=True, exist_ok=True)
+    for name, split in SOURCES.items():
+        text = "\n".join(excerpt(document.text) for document in documents[split])
+        (TEXT / name).write_text(text, encoding="utf-8", newline="\n")
+        print(f"{name}: {len(text.encode())} bytes from {len(documents[split])} documents")
+
+
+if __name__ == "__main__":
+    main()
