@@ -2,12 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from wina_core.paths import resources_folder
+
 if TYPE_CHECKING:
     from wina_app.theme import Tokens
 
 
 def stylesheet(t: "Tokens") -> str:
     """Qt style sheet for the given appearance."""
+    icons = (resources_folder() / "icons").as_posix()
+    shade = "dark" if t.dark else "light"
     return f"""
     QToolTip {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border}; padding: 4px; }}
     QLabel[role="title"] {{ font-size: {t.title}px; font-weight: 600; }}
@@ -50,17 +54,40 @@ def stylesheet(t: "Tokens") -> str:
 
     QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {t.surface};
         color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: 18px;
-        selection-background-color: {t.accent}; selection-color: {t.on_accent}; }}
+        selection-background-color: {t.accent}; selection-color: {t.on_accent}; placeholder-text-color: {t.muted}; }}
     QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {{
         border: 2px solid {t.accent}; padding: 2px 5px; }}
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {t.disabled};
         border-color: {t.line}; background: {t.window}; }}
     QLineEdit[state="invalid"] {{ border-color: {t.failed}; }}
+    QComboBox::drop-down {{ border: none; width: 20px; }}
+    QComboBox::down-arrow {{ image: url("{icons}/chevron-down-{shade}.svg"); width: 14px; height: 14px; }}
+    QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {{
+        border: none; background: transparent; width: 18px; }}
+    QSpinBox::up-button:hover, QDoubleSpinBox::up-button:hover, QSpinBox::down-button:hover,
+    QDoubleSpinBox::down-button:hover {{ background: {t.accent_soft}; }}
+    QSpinBox::up-arrow, QDoubleSpinBox::up-arrow {{
+        image: url("{icons}/chevron-up-{shade}.svg"); width: 12px; height: 12px; }}
+    QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {{
+        image: url("{icons}/chevron-down-{shade}.svg"); width: 12px; height: 12px; }}
     QComboBox QAbstractItemView {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border};
         selection-background-color: {t.accent_soft}; selection-color: {t.text}; }}
 
     QCheckBox, QRadioButton {{ spacing: 8px; padding: 2px; border: 1px solid transparent; border-radius: 4px; }}
     QCheckBox:focus, QRadioButton:focus {{ border: 2px solid {t.accent}; padding: 1px; }}
+
+    QCheckBox::indicator, QRadioButton::indicator, QAbstractItemView::indicator {{ width: 14px; height: 14px;
+        border: 1px solid {t.border}; background: {t.surface}; }}
+    QCheckBox::indicator, QAbstractItemView::indicator {{ border-radius: 3px; }}
+    QRadioButton::indicator {{ border-radius: 8px; }}
+    QCheckBox::indicator:checked, QAbstractItemView::indicator:checked {{ background: {t.accent};
+        border-color: {t.accent}; image: url("{icons}/check-{shade}.svg"); }}
+    QRadioButton::indicator:checked {{ background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,
+        stop: 0 {t.on_accent}, stop: 0.38 {t.on_accent}, stop: 0.46 {t.accent}, stop: 1 {t.accent});
+        border-color: {t.accent}; }}
+    QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {{ border-color: {t.line}; }}
+    QCheckBox::indicator:checked:disabled, QRadioButton::indicator:checked:disabled {{ background: {t.disabled};
+        border-color: {t.disabled}; }}
 
     QAbstractItemView {{ background: {t.surface}; alternate-background-color: {t.raised}; color: {t.text};
         border: 1px solid {t.line}; gridline-color: {t.line}; selection-background-color: {t.accent_soft};
@@ -70,6 +97,10 @@ def stylesheet(t: "Tokens") -> str:
         border-right: 1px solid {t.line}; border-bottom: 1px solid {t.line}; padding: 4px 8px;
         font-size: {t.small}px; }}
     QTableCornerButton::section {{ background: {t.raised}; border: none; border-bottom: 1px solid {t.line}; }}
+
+    QPlainTextEdit[role="plain"] {{ border: none; border-radius: 0; padding: 4px 12px;
+        border-top: 1px solid {t.line}; }}
+    QPlainTextEdit[role="plain"]:focus {{ border: 2px solid {t.accent}; padding: 2px 10px; }}
 
     QProgressBar {{ background: {t.line}; border: none; border-radius: 3px; text-align: center; color: {t.text};
         min-height: 6px; max-height: 6px; }}

@@ -1,0 +1,46 @@
+"""Opens the workbench: `python -m wina_app`, or `wina-workbench` once installed."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+PAGES = ("model", "rotation", "sparsity", "evaluate", "results")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, run the window until it is closed, return the exit code."""
+    options = parser().parse_args(arguments)
+    from PySide6.QtWidgets import QApplication
+
+    from wina_app.application import Application
+
+    app = QApplication(sys.argv[:1])
+    app.setApplicationName("WINA Workbench")
+    app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
+    sys.excepthook = _log_defect
+    application = Application(app, options.database)
+    application.start("demo" if options.demo else options.model, options.page)
+    return app.exec()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's options."""
+    options = argparse.ArgumentParser(prog="wina-workbench", description="WINA Workbench: activation sparsity in LLMs")
+    which = options.add_mutually_exclusive_group()
+    which.add_argument("--model", help="open this folder or Hugging Face model id")
+    which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
+    options.add_argument("--page", choices=PAGES, help="show this page first")
+    options.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
+    return options
+
+
+def _log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A defect in one slot is told in the log and on stderr; the window and its jobs go on."""
+    logging.getLogger("wina_app").error("A defect in the window", exc_info=(kind, error, trace))
+    sys.__excepthook__(kind, error, trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

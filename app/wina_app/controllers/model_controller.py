@@ -1,0 +1,110 @@
+"""Opens models: resolve the location, load in the engine, put the summary into the workspace."""
+
+from typing import Protocol
+
+from pydantic import ValidationError
+from PySide6.QtCore import QObject
+
+from wina_app.models.job_list import JobEntry
+from wina_app.workbench import Workbench
+from wina_core import sources
+from wina_core.engine.protocol import InspectJob
+from wina_core.records import ModelSummary
+from wina_core.specs import DType, ModelSource
+
+
+class ModelView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
+
+    def show_location(self, location: str) -> None:
+        """Fill the location field."""
+
+    def show_loading(self, entry: JobEntry | None) -> None:
+        """Show the progress of loading; None hides it."""
+
+    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Show what the loaded model is."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class ModelController(QObject):
+    """One model is loaded at a time; opening another one gives up the first."""
+
+    def __init__(self, workbench: Workbench, view: ModelView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._job_id: str | None = None
+        self._request = 0
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        view.show_recent(workbench.settings.recent)
+
+    def open(self, location: str, dtype: DType = "auto") -> None:
+        """Open a folder, a hub id, or "demo"."""
+        self._view.clear_message()
+        location = location.strip()
+        self._view.show_location(location)
+        try:
+            source = ModelSource(location=location, dtype=dtype)
+        except ValidationError:
+            self._view.show_error("No model is named; choose a folder or type a Hugging Face model id.")
+            return
+        self.cancel()
+        self._request += 1
+        request = self._request
+        self._workbench.store.ask(
+            lambda _store: sources.resolve(source),
+            lambda resolved: self._load(request, resolved),
+            lambda text: self._refuse(request, text),
+        )
+
+    def cancel(self) -> None:
+        """Give up loading."""
+        if self._job_id is not None:
+            self._workbench.cancel(self._job_id)
+
+    def forget(self, location: str) -> None:
+        """Take a model out of the recent ones."""
+        self._workbench.settings.forget_recent(location)
+        self._view.show_recent(self._workbench.settings.recent)
+
+    def _load(self, request: int, source: ModelSource) -> None:
+        if request == self._request:
+            name = source.location.replace("\\", "/").rstrip("/").rpartition("/")[2]
+            self._job_id = self._workbench.submit(InspectJob(model=source), f"Load {name}")
+            self._view.show_loading(self._workbench.jobs[self._job_id])
+
+    def _refuse(self, request: int, text: str) -> None:
+        if request == self._request:
+            self._view.show_error(text)
+
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._job_id:
+            self._view.show_loading(self._workbench.jobs[job_id])
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id != self._job_id:
+            return
+        self._job_id = None
+        self._view.show_loading(None)
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error)
+        elif entry.state == "cancelled":
+            self._view.show_notice("Loading was cancelled.")
+        elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
+            self._workbench.workspace.set_model(entry.job.model, entry.result)
+            self._workbench.settings.add_recent(entry.job.model.location)
+            self._view.show_recent(self._workbench.settings.recent)
+            self._view.show_summary(entry.job.model, entry.result)

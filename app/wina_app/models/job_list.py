@@ -1,0 +1,142 @@
+"""The jobs of this window, queued, running and ended: bookkeeping from the engine's events, nothing else."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_core.engine.protocol import (
+    Accepted,
+    Done,
+    Event,
+    Failed,
+    Job,
+    Partial,
+    Progress,
+    Result,
+    RunFailed,
+    RunFinished,
+)
+from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
+
+JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
+ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled")
+
+
+@dataclass
+class JobEntry:
+    """One job and how far it is."""
+
+    id: str
+    title: str
+    job: Job
+    state: JobState = "queued"
+    done: float = 0.0
+    total: float | None = None
+    unit: str = ""
+    eta_seconds: float | None = None
+    metric: str = ""
+    submitted: float = field(default_factory=time.time)
+    started: float | None = None
+    ended: float | None = None
+    runs_finished: int = 0
+    runs_failed: int = 0
+    units_stored: int = 0
+    error: str = ""
+    detail: str = ""
+    result: ModelSummary | RotationReport | CalibrationRecord | None = None
+
+    @property
+    def active(self) -> bool:
+        """Not ended yet."""
+        return self.state not in ENDED
+
+    @property
+    def fraction(self) -> float | None:
+        """Share that is done, 0 to 1; None while the total is unknown."""
+        if self.state == "done":
+            return 1.0
+        return None if not self.total else min(1.0, self.done / self.total)
+
+
+class JobList(QObject):
+    """All jobs in order of submission. Signals carry the job's id."""
+
+    added = Signal(str)
+    changed = Signal(str)
+    ended = Signal(str)
+    """Once per job, after its last `changed`."""
+    removed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: dict[str, JobEntry] = {}
+
+    def __iter__(self) -> Iterator[JobEntry]:
+        return iter(list(self._entries.values()))
+
+    def __getitem__(self, job_id: str) -> JobEntry:
+        return self._entries[job_id]
+
+    @property
+    def active(self) -> list[JobEntry]:
+        """Those that have not ended."""
+        return [entry for entry in self if entry.active]
+
+    def add(self, job_id: str, title: str, job: Job) -> None:
+        """A job was submitted."""
+        self._entries[job_id] = JobEntry(job_id, title, job)
+        self.added.emit(job_id)
+
+    def cancelling(self, job_id: str) -> None:
+        """Its cancellation was asked for."""
+        entry = self._entries[job_id]
+        if entry.active:
+            entry.state = "cancelling"
+            self.changed.emit(job_id)
+
+    def clear_ended(self) -> None:
+        """Forget the jobs that have ended."""
+        for entry in self:
+            if not entry.active:
+                del self._entries[entry.id]
+                self.removed.emit(entry.id)
+
+    def apply(self, event: Event) -> None:
+        """Follow an event of the engine; those about no job of this list are passed over."""
+        entry = self._entries.get(getattr(event, "job_id", None) or "")
+        if entry is None or not entry.active:
+            return
+        match event:
+            case Accepted(started=True):
+                entry.started = time.time()
+                if entry.state == "queued":
+                    entry.state = "running"
+            case Progress():
+                entry.done, entry.total, entry.unit = event.done, event.total, event.unit
+                entry.eta_seconds, entry.metric = event.eta_seconds, event.metric
+            case Partial():
+                entry.units_stored += 1
+            case RunFinished():
+                entry.runs_finished += 1
+            case RunFailed():
+                entry.runs_failed += 1
+                entry.error, entry.detail = event.error, event.detail
+            case Result():
+                entry.result = event.value
+            case Failed():
+                entry.error, entry.detail = event.error, event.detail
+                self._end(entry, "failed")
+                return
+            case Done():
+                failed = entry.runs_failed > 0 and entry.runs_finished == 0
+                self._end(entry, "cancelled" if event.cancelled else "failed" if failed else "done")
+                return
+        self.changed.emit(entry.id)
+
+    def _end(self, entry: JobEntry, state: JobState) -> None:
+        entry.state, entry.ended, entry.eta_seconds = state, time.time(), None
+        self.changed.emit(entry.id)
+        self.ended.emit(entry.id)

@@ -1,0 +1,99 @@
+"""What the window remembers between starts: one small JSON file, written atomically, read entry by entry.
+
+A damaged file, or one damaged entry, costs no more than itself: the default takes its place.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from PySide6.QtCore import QByteArray
+
+from wina_core import paths
+from wina_core.errors import WinaError
+from wina_core.export import write_atomically
+
+VERSION = 1
+RECENT_LIMIT = 10
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Settings:
+    """Typed access to the entries; every change is on disk when its setter returns."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """`path` is for tests; by default "window.json" in the configuration folder."""
+        self._path = path or paths.config_folder() / "window.json"
+        self._values = self._read()
+
+    def _read(self) -> dict[str, object]:
+        try:
+            content = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            _log.warning("The window's settings in %s cannot be read (%s) and start afresh.", self._path, error)
+            return {}
+        known = isinstance(content, dict) and content.get("version") == VERSION
+        return dict(content) if known else {}
+
+    def _get(self, key: str, kind: type[T], default: T) -> T:
+        try:
+            return TypeAdapter(kind).validate_python(self._values.get(key, default), strict=True)
+        except ValidationError:
+            return default
+
+    def _set(self, **values: object) -> None:
+        self._values |= {"version": VERSION, **values}
+        try:
+            write_atomically(self._path, json.dumps(self._values, indent=1).encode() + b"\n")
+        except WinaError as error:  # a read-only home must not stop anybody from working
+            _log.warning("%s", error)
+
+    @property
+    def theme(self) -> str:
+        """One of theme.MODES."""
+        return self._get("theme", str, "system")
+
+    @theme.setter
+    def theme(self, value: str) -> None:
+        self._set(theme=value)
+
+    @property
+    def page(self) -> str:
+        """Key of the page shown last."""
+        return self._get("page", str, "model")
+
+    @property
+    def recent(self) -> list[str]:
+        """Locations of models opened before, the last one first."""
+        return self._get("recent", list[str], [])
+
+    def add_recent(self, location: str) -> None:
+        """A model was opened."""
+        others = [one for one in self.recent if one != location]
+        self._set(recent=[location, *others][:RECENT_LIMIT])
+
+    def forget_recent(self, location: str) -> None:
+        """A model is not there any more."""
+        self._set(recent=[one for one in self.recent if one != location])
+
+    @property
+    def geometry(self) -> QByteArray:
+        """QMainWindow.saveGeometry; empty when unknown."""
+        return QByteArray.fromBase64(self._get("geometry", str, "").encode())
+
+    @property
+    def layout(self) -> QByteArray:
+        """QMainWindow.saveState: docks and toolbars; empty when unknown."""
+        return QByteArray.fromBase64(self._get("layout", str, "").encode())
+
+    def save_window(self, geometry: QByteArray, layout: QByteArray, page: str) -> None:
+        """Remember where the window was and what it showed."""
+        encoded = {"geometry": geometry, "layout": layout}
+        self._set(page=page, **{key: bytes(value.toBase64().data()).decode() for key, value in encoded.items()})

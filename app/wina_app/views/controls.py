@@ -1,0 +1,113 @@
+"""Small building blocks of the pages: labels with a role, labelled controls, grids of figures."""
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from wina_app.theme import GRID, HALF, font, notifier
+
+
+def text_label(text: str, role: str = "", *, wrap: bool = False) -> QLabel:
+    """A label in one of the style sheet's roles: title, section, muted, figure, failed."""
+    label = QLabel(text)
+    if role:
+        label.setProperty("role", role)
+    label.setWordWrap(wrap)
+    return label
+
+
+def rule() -> QFrame:
+    """A hairline between areas."""
+    frame = QFrame()
+    frame.setProperty("role", "rule")
+    return frame
+
+
+def labelled(text: str, control: QWidget, *, hint: str = "") -> QVBoxLayout:
+    """The control under its label, which is also its accessible name; `hint` is small print below."""
+    column = QVBoxLayout()
+    column.setSpacing(HALF)
+    label = text_label(text)
+    label.setBuddy(control)
+    if not control.accessibleName():
+        control.setAccessibleName(text)
+    column.addWidget(label)
+    column.addWidget(control)
+    if hint:
+        small = text_label(hint, "muted", wrap=True)
+        control.setAccessibleDescription(hint)
+        column.addWidget(small)
+    return column
+
+
+def side_panel(width: int) -> tuple[QScrollArea, QVBoxLayout]:
+    """A column of controls that scrolls when the window is low, and the layout to fill."""
+    content = QWidget()
+    content.setProperty("role", "surface")
+    content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    column = QVBoxLayout(content)
+    column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
+    column.setSpacing(GRID)
+    area = QScrollArea()
+    area.setWidget(content)
+    area.setWidgetResizable(True)
+    area.setFixedWidth(width)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    return area, column
+
+
+def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QHBoxLayout:
+    """Widgets in a row; one of them may take what is left."""
+    row = QHBoxLayout()
+    row.setSpacing(GRID)
+    for widget in widgets:
+        row.addWidget(widget, 1 if widget is stretch else 0)
+    if stretch is None:
+        row.addStretch(1)
+    return row
+
+
+class Figures(QWidget):
+    """Read-outs: a small caption over a number with its unit, in as many columns as asked for."""
+
+    def __init__(self, columns: int = 4) -> None:
+        super().__init__()
+        self._columns = columns
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(GRID * 4)
+        self._grid.setVerticalSpacing(GRID * 2)
+        self._grid.setColumnStretch(columns, 1)
+        self._numbers: list[QLabel] = []
+        notifier().changed.connect(self._restyle)
+
+    def show_figures(self, figures: Iterable[tuple[str, str, str]]) -> None:
+        """(caption, number with unit, explanation for the tooltip) of each."""
+        while (item := self._grid.takeAt(0)) is not None:
+            item.widget().deleteLater()
+        self._numbers = []
+        for index, (caption, number, explanation) in enumerate(figures):
+            cell = QWidget()
+            cell.setToolTip(explanation)
+            cell.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
+            column = QVBoxLayout(cell)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.setSpacing(0)
+            value = text_label(number, "figure")
+            value.setFont(font("title", tabular=True))
+            value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            value.setAccessibleName(f"{caption}: {number}")
+            column.addWidget(text_label(caption, "muted"))
+            column.addWidget(value)
+            self._numbers.append(value)
+            self._grid.addWidget(cell, index // self._columns, index % self._columns)
+
+    def texts(self) -> list[str]:
+        """The numbers shown, in order."""
+        return [label.text() for label in self._numbers]
+
+    def _restyle(self) -> None:
+        for label in self._numbers:
+            label.setFont(font("title", tabular=True))

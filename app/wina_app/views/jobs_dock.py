@@ -1,0 +1,186 @@
+"""The Jobs dock: every job with its state, progress, remaining time and a button that cancels it."""
+
+import time
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from wina_app.icons import icon
+from wina_app.models.job_list import JobEntry, JobList
+from wina_app.quantities import duration
+from wina_app.theme import GRID, HALF, font, notifier, state_colour
+from wina_app.views.controls import text_label
+
+EMPTY = "No jobs yet. Loading, rotating, calibrating and evaluating show here, with progress and remaining time."
+CANCELLING = "The job stops after its batch; if it does not within 10 s, the engine is restarted"
+_WORDS = {
+    "queued": "Queued",
+    "running": "Running",
+    "cancelling": "Cancelling",
+    "done": "Done",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+_STATE_WIDTH = GRID * 14
+
+
+def progress_text(entry: JobEntry) -> str:
+    """How far a job is, in words and units."""
+    parts = []
+    if entry.state in ("running", "cancelling") and entry.unit:
+        done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
+        parts.append(f"{done} {entry.unit}" if entry.total is None else f"{done} of {entry.total:,.0f} {entry.unit}")
+    if entry.eta_seconds is not None and entry.state == "running":
+        parts.append(f"{duration(entry.eta_seconds)} left")
+    if entry.ended is not None:
+        parts.append(f"took {duration(entry.ended - (entry.started or entry.ended))}")
+        parts.append(f"ended {time.strftime('%H:%M:%S', time.localtime(entry.ended))}")
+    if entry.units_stored:
+        parts.append(f"{entry.units_stored} results stored")
+    if entry.runs_failed:
+        parts.append(f"{entry.runs_failed} runs failed")
+    return "  ·  ".join(parts)
+
+
+class JobRow(QWidget):
+    """One job."""
+
+    cancel_requested = Signal(str)
+
+    def __init__(self, entry: JobEntry) -> None:
+        super().__init__()
+        self._entry = entry
+        self._icon = QLabel()
+        self._state = text_label("")
+        self._state.setFixedWidth(_STATE_WIDTH - 3 * GRID)
+        self._title = text_label(entry.title)
+        self._title.setFont(font(bold=True))
+        self._metric = text_label("", "muted")
+        self._metric.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._amount = text_label("", "muted")
+        self._amount.setFont(font("small", tabular=True))
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setFixedWidth(GRID * 26)
+        self.cancel = QPushButton("Cancel")
+        self.cancel.clicked.connect(lambda: self.cancel_requested.emit(entry.id))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
+        row.setSpacing(GRID)
+        row.addWidget(self._icon)
+        row.addWidget(self._state)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self._title)
+        words.addWidget(self._metric)
+        row.addLayout(words, 1)
+        row.addWidget(self._amount)
+        row.addWidget(self.bar)
+        row.addWidget(self.cancel)
+        self.show_entry()
+        notifier().changed.connect(self.show_entry)
+
+    def show_entry(self) -> None:
+        """Show the job as it is now."""
+        entry = self._entry
+        word = _WORDS[entry.state]
+        drawing = "running" if entry.state == "cancelling" else entry.state
+        self._icon.setPixmap(icon(drawing, state_colour(drawing).name()).pixmap(QSize(16, 16)))
+        self._state.setText(word)
+        remark = entry.error or (entry.metric if entry.active else "")
+        self._show_remark(remark, failed=bool(entry.error))
+        self._amount.setText(progress_text(entry))
+        fraction = entry.fraction
+        if entry.state in ("running", "cancelling") and fraction is None:
+            self.bar.setRange(0, 0)
+        else:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * (fraction or 0.0)))
+        self.bar.setVisible(entry.active)
+        self.cancel.setVisible(entry.active)
+        self.cancel.setEnabled(entry.state != "cancelling")
+        self.cancel.setToolTip(CANCELLING if entry.state == "cancelling" else "")
+        self.bar.setAccessibleName(f"Progress of {entry.title}")
+        self.cancel.setAccessibleName(f"Cancel {entry.title}")
+        self.setAccessibleName(f"{entry.title}: {word}, {progress_text(entry)}")
+
+    def _show_remark(self, text: str, *, failed: bool) -> None:
+        role = "failed" if failed else "muted"
+        if self._metric.property("role") != role:
+            self._metric.setProperty("role", role)
+            self._metric.style().polish(self._metric)
+        width = max(self._metric.width(), GRID * 40)
+        self._metric.setText(QFontMetrics(self._metric.font()).elidedText(text, Qt.TextElideMode.ElideRight, width))
+        self._metric.setToolTip(text)
+        self._metric.setVisible(bool(text))
+
+    def resizeEvent(self, event) -> None:
+        """Elide the remark to the new width."""
+        super().resizeEvent(event)
+        self.show_entry()
+
+
+class JobsView(QWidget):
+    """All jobs, the latest at the top."""
+
+    cancel_requested = Signal(str)
+
+    def __init__(self, jobs: JobList) -> None:
+        super().__init__()
+        self._jobs = jobs
+        self.rows: dict[str, JobRow] = {}
+        self._empty = text_label(EMPTY, "muted", wrap=True)
+        self._empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
+        self._clear = QPushButton("Clear ended jobs")
+        self._clear.setAccessibleName("Clear ended jobs")
+        self._clear.clicked.connect(jobs.clear_ended)
+        content = QWidget()
+        content.setProperty("role", "surface")
+        content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._column = QVBoxLayout(content)
+        self._column.setContentsMargins(0, HALF, 0, HALF)
+        self._column.setSpacing(0)
+        self._column.addWidget(self._empty)
+        self._column.addStretch(1)
+        area = QScrollArea()
+        area.setWidget(content)
+        area.setWidgetResizable(True)
+        area.setAccessibleName("Jobs")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(area, 1)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
+        foot.addStretch(1)
+        foot.addWidget(self._clear)
+        column.addLayout(foot)
+        jobs.added.connect(self._add)
+        jobs.changed.connect(self._change)
+        jobs.removed.connect(self._remove)
+        self._update()
+
+    def _add(self, job_id: str) -> None:
+        row = JobRow(self._jobs[job_id])
+        row.cancel_requested.connect(self.cancel_requested)
+        self.rows[job_id] = row
+        self._column.insertWidget(0, row)
+        self._update()
+
+    def _change(self, job_id: str) -> None:
+        self.rows[job_id].show_entry()
+        self._update()
+
+    def _remove(self, job_id: str) -> None:
+        self.rows.pop(job_id).deleteLater()
+        self._update()
+
+    def _update(self) -> None:
+        self._empty.setVisible(not self.rows)
+        self._clear.setVisible(any(not entry.active for entry in self._jobs))
+
+    def sizeHint(self) -> QSize:
+        """About three jobs."""
+        return QSize(GRID * 80, GRID * 18)

@@ -1,0 +1,279 @@
+"""The Model page: open a model, see what it is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.models.job_list import JobEntry
+from wina_app.quantities import count, percent, size
+from wina_app.theme import GRID
+from wina_app.views.bars import Bar, BarList
+from wina_app.views.controls import Figures, beside, labelled, side_panel, text_label
+from wina_app.views.jobs_dock import progress_text
+from wina_app.views.page import EmptyState, Page
+from wina_core.records import ModelSummary
+from wina_core.specs import DType, ModelSource
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+_HINT = "A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B."
+
+
+class ModelPage(Page):
+    """Emits `open_requested(location, dtype)`, `cancel_requested` and `forget_requested(location)`."""
+
+    open_requested = Signal(str, str)
+    cancel_requested = Signal()
+    forget_requested = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__("model", "Model")
+        self.setAcceptDrops(True)
+        self.set_primary("Open folder…")
+        self.primary_triggered.connect(self.choose_folder)
+        self.demo = QPushButton("Open the demo model")
+        self.demo.setAccessibleName("Open the demo model")
+        self.demo.clicked.connect(lambda: self._open("demo"))
+        self.header_actions.addWidget(self.demo)
+        content = QWidget()
+        row = QHBoxLayout(content)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self._build_side())
+        row.addWidget(self._build_summary(), 1)
+        self.set_content(content)
+
+    def _build_side(self) -> QWidget:
+        self.location = QLineEdit()
+        self.location.setPlaceholderText("Folder or model id")
+        self.location.returnPressed.connect(self._open_typed)
+        self.dtype = QComboBox()
+        for name in get_args(DType):
+            self.dtype.addItem("as stored" if name == "auto" else name, name)
+        self.load = QPushButton("Load")
+        self.load.setAccessibleName("Load the model named above")
+        self.load.clicked.connect(self._open_typed)
+        self.recent = QListWidget()
+        self.recent.setAccessibleName("Recent models")
+        self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
+        self.recent.setToolTip("Double-click or press Enter to open; Delete takes an entry off the list")
+        area, column = side_panel(GRID * 42)
+        column.addLayout(labelled("Folder or Hugging Face model id", self.location, hint=_HINT))
+        column.addSpacing(GRID)
+        column.addLayout(labelled("Data type in memory", self.dtype))
+        column.addLayout(beside(self.load))
+        column.addSpacing(GRID)
+        column.addWidget(text_label("Recent models", "section"))
+        self._no_recent = text_label("Models that you open are listed here.", "muted", wrap=True)
+        column.addWidget(self._no_recent)
+        column.addWidget(self.recent, 1)
+        column.addWidget(text_label("A folder can also be dropped onto this page.", "muted", wrap=True))
+        column.addStretch(0)
+        return area
+
+    def _build_summary(self) -> QWidget:
+        self._name = text_label("", "title")
+        self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._where = text_label("", "muted", wrap=True)
+        self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.figures = Figures(columns=5)
+        self.projections = BarList("Weights per projection, over all layers")
+        self.memory = BarList("Memory by data type")
+        shown = QWidget()
+        shown.setProperty("role", "surface")
+        shown.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        column = QVBoxLayout(shown)
+        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
+        column.setSpacing(GRID)
+        column.addWidget(self._name)
+        column.addWidget(self._where)
+        column.addSpacing(GRID)
+        column.addWidget(self.figures)
+        column.addSpacing(GRID * 2)
+        column.addWidget(text_label("Weights per projection, all layers", "section"))
+        column.addWidget(self.projections)
+        column.addSpacing(GRID * 2)
+        column.addWidget(text_label("Memory of the weights by data type", "section"))
+        column.addWidget(self.memory)
+        column.addStretch(1)
+        area = QScrollArea()
+        area.setWidget(shown)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+        self._progress_title = text_label("", "title")
+        self._progress_text = text_label("", "muted")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Loading progress")
+        self.bar.setMaximumWidth(GRID * 60)
+        self.cancel = QPushButton("Cancel loading")
+        self.cancel.setAccessibleName("Cancel loading")
+        self.cancel.clicked.connect(self.cancel_requested)
+        loading = QWidget()
+        column = QVBoxLayout(loading)
+        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
+        column.setSpacing(GRID)
+        for widget in (self._progress_title, self.bar, self._progress_text):
+            column.addWidget(widget)
+        column.addLayout(beside(self.cancel))
+        column.addStretch(1)
+
+        empty = EmptyState(
+            "Open a model to begin",
+            "This page shows a model's architecture, its weights per projection and the memory it needs. "
+            "The demo model is small, really trained and shipped with the workbench: everything works on it offline.",
+            "Open the demo model",
+        )
+        empty.triggered.connect(lambda: self._open("demo"))
+        self._pane_stack = QStackedWidget()
+        self._panes = {"empty": empty, "loading": loading, "summary": area}
+        for pane in self._panes.values():
+            self._pane_stack.addWidget(pane)
+        self._has_summary = False
+        return self._pane_stack
+
+    # ---- what the user did -----------------------------------------------------------------------------------------
+
+    def choose_folder(self) -> None:
+        """Ask for a folder and open it."""
+        folder = QFileDialog.getExistingDirectory(self, "Open model folder", self.location.text())
+        if folder:
+            self._open(folder)
+
+    def _open_typed(self) -> None:
+        self._open(self.location.text())
+
+    def _open(self, location: str) -> None:
+        self.open_requested.emit(location, self.dtype.currentData())
+
+    def keyPressEvent(self, event) -> None:
+        """Delete takes the chosen recent model off the list."""
+        item = self.recent.currentItem()
+        if event.key() == Qt.Key.Key_Delete and self.recent.hasFocus() and item is not None:
+            self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
+        else:
+            super().keyPressEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Folders are welcome."""
+        if _dropped_folder(event) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open the folder that was dropped."""
+        folder = _dropped_folder(event)
+        if folder is not None:
+            event.acceptProposedAction()
+            self._open(folder)
+
+    # ---- what is shown ---------------------------------------------------------------------------------------------
+
+    def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
+        self.recent.clear()
+        self.recent.setVisible(bool(locations))
+        self._no_recent.setVisible(not locations)
+        for location in locations:
+            item = QListWidgetItem(location)
+            item.setData(Qt.ItemDataRole.UserRole, location)
+            item.setToolTip(location)
+            self.recent.addItem(item)
+
+    def show_location(self, location: str) -> None:
+        """Fill the location field."""
+        self.location.setText(location)
+
+    def show_loading(self, entry: JobEntry | None) -> None:
+        """Show the progress of loading; None hides it."""
+        if entry is None:
+            self._pane_stack.setCurrentWidget(self._panes["summary" if self._has_summary else "empty"])
+            return
+        self._progress_title.setText(entry.title)
+        waiting = "Waiting for the engine" if entry.state == "queued" else ""
+        self._progress_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
+        if entry.fraction is None or entry.fraction in (0.0, 1.0):  # reading weights is one step for the library
+            self.bar.setRange(0, 0)
+        else:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * entry.fraction))
+        self.cancel.setEnabled(entry.state != "cancelling")
+        self._pane_stack.setCurrentWidget(self._panes["loading"])
+
+    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Show what the loaded model is."""
+        self._has_summary = True
+        self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
+        fingerprint = f"  ·  fingerprint {source.fingerprint}" if source.fingerprint else ""
+        self._where.setText(f"{summary.architecture}  ·  {source.location}{fingerprint}")
+        self.figures.show_figures(summary_figures(summary))
+        self.projections.show_bars(list(projection_bars(summary)))
+        self.memory.show_bars(list(memory_bars(summary)))
+        self._pane_stack.setCurrentWidget(self._panes["summary"])
+
+
+def summary_figures(summary: ModelSummary) -> list[tuple[str, str, str]]:
+    """(caption, number with unit, explanation) of a model."""
+    cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
+    gated = summary.gated_parameters
+    return [
+        ("Parameters", count(summary.parameters), f"{summary.parameters:,}; a tied embedding counts once"),
+        ("Gated weights", f"{count(gated)} ({percent(gated / summary.parameters)})",
+         f"{gated:,} weights in the projections that sparsity can act on"),
+        ("Memory", size(summary.memory_bytes), f"{summary.memory_bytes:,} bytes of weights as loaded"),
+        ("KV cache", f"{size(cache)} / 1,024 tokens", "Keys and values of one sequence, in the weights' data type"),
+        ("Data type", summary.dtype, "Of the weights in memory"),
+        ("Decoder layers", f"{summary.layout.layers}", ""),
+        ("Hidden size", f"{summary.hidden_size:,}", "Width of the residual stream"),
+        ("MLP size", f"{summary.intermediate_size:,}", "Width between up and down"),
+        ("Heads", f"{summary.heads} × {summary.head_dim}", "Query heads × head dimension"),
+        ("Key-value heads", f"{summary.kv_heads}", "Fewer than the query heads: grouped-query attention"),
+        ("Vocabulary", f"{summary.vocabulary:,} tokens", ""),
+        ("Context", f"{summary.context:,} tokens", "Longest sequence that the model was made for"),
+        ("Embeddings", "tied" if summary.tied_embeddings else "untied",
+         "Whether the output head shares the embedding's weights"),
+        ("Family", summary.family, "Entry of the architecture table"),
+    ]  # fmt: skip
+
+
+def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
+    """Weights of each projection over all layers, then of everything that is not gated."""
+    layout = summary.layout
+    for column, name in enumerate(layout.projections):
+        total = sum(row[column] for row in layout.parameters)
+        yield Bar(name, total, count(total), percent(total / summary.parameters))
+    rest = summary.parameters - summary.gated_parameters
+    yield Bar("not gated", rest, count(rest), f"{percent(rest / summary.parameters)}: embeddings, head, norms", False)
+
+
+def memory_bars(summary: ModelSummary) -> Iterator[Bar]:
+    """Bytes of all weights in each data type."""
+    for dtype, width in _BYTES.items():
+        remark = "as loaded" if dtype == summary.dtype else ""
+        yield Bar(dtype, summary.parameters * width, size(summary.parameters * width), remark, dtype == summary.dtype)
+
+
+def _dropped_folder(event: QDropEvent) -> str | None:
+    """The one folder that is being dropped; a file stands for the folder it is in."""
+    urls = event.mimeData().urls()
+    if len(urls) != 1 or not urls[0].isLocalFile():
+        return None
+    path = Path(urls[0].toLocalFile())
+    return str(path if path.is_dir() else path.parent)

@@ -1,0 +1,55 @@
+"""The column at the window's left edge that switches between pages."""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
+
+from wina_app.icons import icon
+from wina_app.theme import GRID, HALF, notifier, tokens
+
+
+class Rail(QWidget):
+    """One button with icon and word for each page."""
+
+    page_chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "rail")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Pages")
+        self._group = QButtonGroup(self)
+        self._group.setExclusive(True)
+        self._buttons: dict[str, QToolButton] = {}
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(HALF, GRID, HALF, GRID)
+        self._column.setSpacing(HALF)
+        self._column.addStretch(1)
+        self.setFixedWidth(GRID * 10)
+        notifier().changed.connect(self._restyle)
+
+    def add(self, key: str, title: str, shortcut: str) -> None:
+        """Append a page's button."""
+        button = QToolButton()
+        button.setProperty("role", "rail")
+        button.setText(title)
+        button.setCheckable(True)
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+        button.setIconSize(QSize(24, 24))
+        button.setFixedSize(GRID * 9, GRID * 7)
+        button.setAccessibleName(f"{title} page")
+        button.setToolTip(f"{title} ({shortcut})")
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        button.clicked.connect(lambda: self.page_chosen.emit(key))
+        self._group.addButton(button)
+        self._column.insertWidget(len(self._buttons), button)
+        self._buttons[key] = button
+        self._restyle()
+
+    def select(self, key: str) -> None:
+        """Show which page is shown."""
+        self._buttons[key].setChecked(True)
+
+    def _restyle(self) -> None:
+        for key, button in self._buttons.items():
+            button.setIcon(icon(key, tokens().accent if button.isChecked() else ""))
+            button.setIcon(icon(key))

@@ -1,0 +1,64 @@
+"""The line at the bottom: engine, device, memory, database."""
+
+import psutil
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
+
+from wina_app.icons import icon
+from wina_app.quantities import size
+from wina_app.theme import HALF, notifier, state_colour
+from wina_core.records import Environment
+
+_LOOK = {"ready": "done", "working": "running", "starting": "queued", "stopped": "failed", "stopping": "cancelled"}
+
+
+class StatusLine(QStatusBar):
+    """Shows; the main window tells it what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizeGripEnabled(False)
+        self._state = "starting"
+        self._icon = QLabel()
+        self._engine, self._device, self._memory, self._database = QLabel(), QLabel(), QLabel(), QLabel()
+        engine = QWidget()
+        row = QHBoxLayout(engine)
+        row.setContentsMargins(HALF * 2, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self._icon)
+        row.addWidget(self._engine)
+        self.addWidget(engine)
+        self.addWidget(self._device)
+        self.addWidget(self._memory)
+        self.addPermanentWidget(self._database)
+        self._memory.setToolTip("Resident memory of the engine process, and what the machine has available")
+        self.show_engine("starting")
+        notifier().changed.connect(lambda: self.show_engine(self._state))
+
+    def show_engine(self, state: str) -> None:
+        """One of "starting", "ready", "working", "stopping", "stopped"."""
+        self._state = state
+        look = _LOOK[state]
+        self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
+        self._engine.setText(f"Engine {state}")
+        self._engine.setAccessibleName(f"Engine {state}")
+
+    def show_environment(self, environment: Environment) -> None:
+        """Where the engine computes."""
+        self._device.setText(f"{environment.device}: {environment.hardware}")
+        versions = "\n".join(f"{name} {version}" for name, version in environment.versions.items())
+        self._device.setToolTip(versions)
+
+    def show_memory(self, pid: int | None) -> None:
+        """Sample the memory of the engine and of the machine; microseconds."""
+        available = size(psutil.virtual_memory().available)
+        try:
+            used = size(psutil.Process(pid).memory_info().rss) if pid else ""
+        except psutil.NoSuchProcess:
+            used = ""
+        self._memory.setText(f"Memory {used} used by the engine, {available} free" if used else f"{available} free")
+
+    def show_database(self, name: str, url: str) -> None:
+        """Which database the results are kept in."""
+        self._database.setText(f"Database {name}")
+        self._database.setToolTip(url)

@@ -1,0 +1,130 @@
+"""What the pages share: the workspace, the jobs, the engine that does them and the store that keeps their results."""
+
+import logging
+import uuid
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.engine_thread import EngineThread
+from wina_app.models.job_list import JobList
+from wina_app.settings import Settings
+from wina_app.store_thread import StoreThread
+from wina_app.workspace import Workspace
+from wina_core.engine.protocol import (
+    Done,
+    Event,
+    Failed,
+    Job,
+    Log,
+    Partial,
+    Ready,
+    Result,
+    RunFailed,
+    RunStarted,
+    Submit,
+)
+from wina_core.records import Environment
+
+_STORED = (RunStarted, Partial, RunFailed, Result, Failed, Done)
+"""Events that the recorder has something to do with."""
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Workbench(QObject):
+    """Passes jobs to the engine and every result to the store, and ends both in the right order."""
+
+    environment_changed = Signal()
+    results_changed = Signal()
+    """Something new is in the store."""
+    storing_failed = Signal(str)
+    stopped = Signal()
+    """After `stop`: the engine is gone and everything is on disk."""
+
+    def __init__(
+        self, engine: EngineThread, store: StoreThread, settings: Settings, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.workspace = Workspace()
+        self.jobs = JobList()
+        self.settings = settings
+        self.environment: Environment | None = None
+        self._engine, self._store = engine, store
+        self._recorders: dict[str, Any] = {}
+        engine.event.connect(self._on_event)
+        engine.finished.connect(self._on_engine_finished)
+        store.changed.connect(self.results_changed)
+        store.finished.connect(self.stopped)
+
+    @property
+    def store(self) -> StoreThread:
+        """Where everything that blocks is done."""
+        return self._store
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The engine's process id; None while there is no engine."""
+        return self._engine.pid
+
+    def start(self) -> None:
+        """Open the store and start the engine."""
+        self._store.start()
+        self._engine.start()
+
+    def submit(self, job: Job, title: str) -> str:
+        """Queue a job; its entry is in `jobs` under the id that is returned. Its runs must be saved before."""
+        job_id = uuid.uuid4().hex[:12]
+        self.jobs.add(job_id, title, job)
+        self._engine.send(Submit(job_id=job_id, job=job))
+        return job_id
+
+    def cancel(self, job_id: str) -> None:
+        """Ask a job to stop; what it stored stays."""
+        self.jobs.cancelling(job_id)
+        self._engine.cancel(job_id)
+
+    def stop(self) -> None:
+        """Cancel all jobs, stop the engine, write what is left; `stopped` follows."""
+        for entry in self.jobs.active:
+            self.jobs.cancelling(entry.id)
+        self._engine.finish()
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Ready():
+                self.environment = event.environment
+                self.environment_changed.emit()
+            case Log():
+                logging.getLogger("wina_core.engine").log(_LEVELS[event.level], "%s", event.text)
+            case Failed() | RunFailed():
+                logging.getLogger("wina_core.engine").error("%s", "\n".join(filter(None, (event.error, event.detail))))
+        if isinstance(event, _STORED):
+            self._record(event)
+        self.jobs.apply(event)
+
+    def _record(self, event: RunStarted | Partial | RunFailed | Result | Failed | Done) -> None:
+        job_id = event.job_id
+        try:
+            job = self.jobs[job_id].job
+        except KeyError:  # no job of ours
+            return
+
+        def write(store: Any) -> None:
+            from wina_core.store import Recorder
+
+            if job_id not in self._recorders:
+                self._recorders[job_id] = Recorder(store, job, self.environment)
+            self._recorders[job_id].record(event)
+            if isinstance(event, Failed | Done):
+                del self._recorders[job_id]
+
+        self._store.write(write, lambda text: self._on_storing_failed(job_id, text))
+
+    def _on_storing_failed(self, job_id: str, text: str) -> None:
+        """Computing on would lose what follows too."""
+        self.storing_failed.emit(text)
+        if self.jobs[job_id].active:
+            self.cancel(job_id)
+
+    def _on_engine_finished(self) -> None:
+        self._store.finish()
