@@ -230,8 +230,8 @@ def _luminance(colour: QColor) -> float:
 
 
 def text_on(background: QColor) -> QColor:
-    """Near-black or white, whichever reads better on the colour; for values inside heatmap cells."""
-    candidates = (QColor(LIGHT.text), QColor("#ffffff"))
+    """Black or white, whichever reads better on the colour, at least 4.5:1; for values inside heatmap cells."""
+    candidates = (QColor("#000000"), QColor("#ffffff"))  # any grey in their place would fall short on mid-tones
     return max(candidates, key=lambda c: contrast(c, background))
 
 
