@@ -16,7 +16,7 @@ from wina_core.models.shortcuts import Branch, set_shortcut
 from wina_core.models.view import LayerView, ModelView
 from wina_core.reporting import Reporter
 
-_BLOCK = 2048
+_BLOCK = 512
 """Rows or columns of a weight that are held in float64 at a time."""
 
 

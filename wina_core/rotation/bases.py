@@ -11,9 +11,9 @@ float64 (1e-13 for the sums that occur here), far below any distance that matter
 
 
 def trace_normalized(gram: Tensor) -> Tensor:
-    """The Gram matrix divided by its trace, so that sums of several weigh them alike; a zero matrix stays."""
-    trace = gram.trace()
-    return gram / trace if trace > 0 else gram
+    """The Gram matrix divided by its trace, in place; a zero matrix stays."""
+    trace = float(gram.trace())
+    return gram.div_(trace) if trace > 0 else gram
 
 
 def canonical_basis(*grams: Tensor) -> Tensor:
@@ -26,24 +26,22 @@ def canonical_basis(*grams: Tensor) -> Tensor:
     """
     d = grams[0].shape[0]
     ranking = torch.arange(d, 0, -1, dtype=torch.float64, device=grams[0].device).diag()
-    basis = _refined(torch.eye(d, dtype=torch.float64, device=grams[0].device), [*grams, ranking])
+    criteria = (*grams, ranking)
+    basis = _eigenvectors(criteria, [_DEGENERATE * float(torch.linalg.matrix_norm(gram)) for gram in criteria])
     largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
     return (basis * largest.sign()).contiguous()
 
 
-def _refined(basis: Tensor, grams: Sequence[Tensor]) -> Tensor:
-    """The given orthonormal columns, rotated among themselves to the eigenvectors of the first Gram matrix, and
-    within each of its eigenspaces by the others."""
-    gram, *others = grams
-    values, vectors = torch.linalg.eigh(basis.T @ gram @ basis)
-    basis = basis @ vectors.flip(1)
-    gaps = -values.flip(0).diff()
-    ends = (gaps > _DEGENERATE * torch.linalg.matrix_norm(gram)).nonzero().flatten() + 1
-    if others:
-        for block in torch.tensor_split(basis, ends.cpu(), dim=1):
+def _eigenvectors(grams: Sequence[Tensor], tolerances: Sequence[float]) -> Tensor:
+    """Eigenvectors of the first matrix, and within each of its eigenspaces of the next ones restricted to it."""
+    values, vectors = torch.linalg.eigh(grams[0])
+    values, vectors = values.flip(0), vectors.flip(1)
+    ends = (-values.diff() > tolerances[0]).nonzero().flatten() + 1
+    if len(grams) > 1:
+        for block in torch.tensor_split(vectors, ends.cpu(), dim=1):
             if block.shape[1] > 1:
-                block.copy_(_refined(block.clone(), others))
-    return basis
+                block.copy_(block @ _eigenvectors([block.T @ gram @ block for gram in grams[1:]], tolerances[1:]))
+    return vectors
 
 
 def orthogonality_error(matrix: Tensor) -> float:

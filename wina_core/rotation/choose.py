@@ -1,11 +1,10 @@
 """The bases that a RotationSpec asks for, computed from the model and, where it says so, from a text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wina_core.models.view import LayerView, ModelView
 from wina_core.reporting import Reporter
@@ -16,6 +15,7 @@ from wina_core.specs import RotationSpec
 
 _PROJECTIONS = {"k": ("k",), "qkv": ("q", "k", "v"), "gate": ("gate",), "gate_up": ("gate", "up")}
 """Basis name -> the projections whose Gram matrices it sums."""
+_Adder = Callable[[Tensor, LayerView, RotationSpec, Moments | None], None]
 
 
 def needs_text(spec: RotationSpec) -> bool:
@@ -42,45 +42,67 @@ def choose_bases(
         heads = _head_bases(view, layer) if spec.per_head else None
         if spec.mode == "none":
             yield LayerBases(heads=heads)
-            continue
-        attention, mlp = _site_grams(layer, spec, moment)
-        if spec.mode == "per_layer":
-            basis = canonical_basis(*(attention + mlp))
+        elif spec.mode == "per_layer":
+            basis = _basis(view, layer, spec, moment, (_add_attention, _add_mlp))
             yield LayerBases(basis, basis, heads)
         else:
-            yield LayerBases(canonical_basis(*attention), canonical_basis(*mlp), heads)
+            attention = _basis(view, layer, spec, moment, (_add_attention,))
+            yield LayerBases(attention, _basis(view, layer, spec, moment, (_add_mlp,)), heads)
 
 
-def _one_basis(view: ModelView, spec: RotationSpec, layers: Any, reporter: Reporter) -> Iterator[LayerBases]:
-    """One basis for the stream, from the sum over all sites."""
-    d = view.hidden_size
-    total = torch.zeros(2, d, d, dtype=torch.float64, device=view.embedding.weight.device)
+def _basis(
+    view: ModelView, layer: LayerView, spec: RotationSpec, moment: Moments | None, adders: tuple[_Adder, ...]
+) -> Tensor:
+    grams = _no_grams(view)
+    for add in adders:
+        add(grams, layer, spec, moment)
+    return canonical_basis(*grams)
+
+
+def _one_basis(
+    view: ModelView, spec: RotationSpec, layers: Iterable[tuple[LayerView, Moments | None]], reporter: Reporter
+) -> Iterator[LayerBases]:
+    """One basis for the whole stream, from the sum over all sites."""
+    grams = _no_grams(view)
     for layer, moment in layers:
-        for grams in _site_grams(layer, spec, moment):
-            total += grams
+        _add_attention(grams, layer, spec, moment)
+        _add_mlp(grams, layer, spec, moment)
         reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
         reporter.check()
-    basis = canonical_basis(*total)
+    basis = canonical_basis(*grams)
     for layer in view.layers:
         yield LayerBases(basis, basis, _head_bases(view, layer) if spec.per_head else None)
 
 
-def _site_grams(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> tuple[Tensor, Tensor]:
-    """For the attention and the MLP inputs: [2, d, d], the sum that the spec names and, to decide where that one is
-    degenerate, the Gram matrix of all that reads the site."""
-    return (
-        _grams(layer, spec.attention_basis, "qkv", layer.attention_norm, moment.attention if moment else None),
-        _grams(layer, spec.mlp_basis, "gate_up", layer.mlp_norm, moment.mlp if moment else None),
-    )
+def _no_grams(view: ModelView) -> Tensor:
+    """Zeros [2, d, d]: for the sum that the spec names and, to decide where that one is degenerate, for the Gram
+    matrices of all that reads the stream."""
+    weight = view.embedding.weight
+    return torch.zeros(2, view.hidden_size, view.hidden_size, dtype=torch.float64, device=weight.device)
 
 
-def _grams(layer: LayerView, names: tuple[str, ...], whole: str, norm: Any, moment: Tensor | None) -> Tensor:
-    parts = {name: weight_gram(layer, _PROJECTIONS[name], norm) for name in {*names, whole} - {"activations"}}
-    if moment is not None:
-        parts["activations"] = moment
-    normalized = {name: trace_normalized(gram) for name, gram in parts.items()}
-    primary = torch.stack([normalized[name] for name in names]).sum(0)
-    return torch.stack([primary, normalized[whole]])
+def _add_attention(grams: Tensor, layer: LayerView, spec: RotationSpec, moment: Moments | None) -> None:
+    attention = moment.attention if moment else None
+    _add(grams, layer, spec.attention_basis, "qkv", layer.attention_norm, attention)
+
+
+def _add_mlp(grams: Tensor, layer: LayerView, spec: RotationSpec, moment: Moments | None) -> None:
+    _add(grams, layer, spec.mlp_basis, "gate_up", layer.mlp_norm, moment.mlp if moment else None)
+
+
+def _add(
+    grams: Tensor, layer: LayerView, names: tuple[str, ...], whole: str, norm: nn.Module, moment: Tensor | None
+) -> None:
+    """Each Gram matrix is divided by its trace, so that sums weigh them alike whatever their scale."""
+    everything = trace_normalized(weight_gram(layer, _PROJECTIONS[whole], norm))
+    grams[1] += everything
+    for name in names:
+        if name == whole:
+            grams[0] += everything
+        elif name != "activations":
+            grams[0] += trace_normalized(weight_gram(layer, _PROJECTIONS[name], norm))
+        elif moment is not None:
+            grams[0] += trace_normalized(moment)
 
 
 def _head_bases(view: ModelView, layer: LayerView) -> Tensor:

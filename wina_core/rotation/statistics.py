@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from wina_core.models.view import LayerView, ModelView
 from wina_core.reporting import Reporter
 
-_ROWS = 2048
+_ROWS = 512
 """Rows of a weight that are held in float64 at a time."""
 
 
@@ -35,7 +35,7 @@ def weight_gram(layer: LayerView, names: Sequence[str], norm: Any) -> Tensor:
             block = rows.double()
             gram.addmm_(block.T, block)
     gain = norm.weight.double()
-    return gram * gain[:, None] * gain
+    return gram.mul_(gain[:, None]).mul_(gain)
 
 
 def head_grams(view: ModelView, layer: LayerView) -> Tensor:

@@ -27,9 +27,9 @@ def rotate(
     """Rotate `loaded.model` in place and measure the result; with `matrices_to`, write the bases there.
 
     Bad input raises WinaError before the model is touched. When it is cancelled on the way, the model is left half
-    rotated and must be loaded anew. Peak memory above the model: a handful of float64 [d, d] matrices, blocks of
-    2,048 rows of one weight and, with activations, one copy of the text's hidden states; an untied head and
-    the shortcuts come to stay.
+    rotated and must be loaded anew. At its peak it holds, beside the model, some ten float64 [d, d] matrices (about
+    what one layer takes in float64), blocks of 512 rows of one weight and, with activations, one copy of the text's
+    hidden states. An untied head and the shortcuts come to stay; `matrices_to` gathers all bases on the CPU.
     """
     if shortcut_parameters(loaded.model):
         raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
