@@ -8,16 +8,24 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
 
+from wina_app.controllers.evaluate_controller import EvaluateController
 from wina_app.controllers.model_controller import ModelController
+from wina_app.controllers.rotation_controller import RotationController
 from wina_app.engine_thread import EngineThread
 from wina_app.main_window import MainWindow
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
 from wina_app.theme import apply_theme
+from wina_app.views.evaluate_page import EvaluatePage
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.views.model_page import ModelPage
+from wina_app.views.results_page import ResultsPage
+from wina_app.views.rotation_page import RotationPage
+from wina_app.views.sparsity_page import SparsityPage
 from wina_app.workbench import Workbench
 from wina_core import paths
+from wina_core.engine.protocol import CalibrateJob
+from wina_core.specs import Arm
 
 _LOG_BYTES = 2 * 2**20
 
@@ -46,15 +54,18 @@ class Application(QObject):
         self.workbench = Workbench(engine or EngineThread(), StoreThread(self._url), settings)
         self.window = MainWindow(self.workbench, self.log)
         self._add_model_page()
+        self._add_rotation_page()
+        self._add_sparsity_page()
+        self._add_evaluate_page()
+        self.window.add_page(ResultsPage(self.workbench.store))
         self.window.restore()
-        self._page = settings.page
         self.workbench.store.opened.connect(self._on_store_opened)
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 
     def start(self, model: str | None = None, page: str | None = None) -> None:
         """Show the window, then open the database and start the engine; open a model and a page if named."""
-        self._page = page or self._page
+        self.window.show_page(page or self.window.current_page.key)
         self.window.show()
         self.workbench.start()
         if model is not None:
@@ -75,6 +86,31 @@ class Application(QObject):
         self.window.fill_file_menu(folder, [demo])
         self.window.recent_menu.aboutToShow.connect(self._fill_recent)
 
+    def _add_rotation_page(self) -> None:
+        view = RotationPage()
+        self.rotation = RotationController(self.workbench, view)
+        view.choice_changed.connect(lambda: self.rotation.choose(view.fields()))
+        view.rotate_requested.connect(self.rotation.rotate)
+        view.export_requested.connect(self.rotation.rotate)
+        view.cancel_requested.connect(self.rotation.cancel)
+        self.window.add_page(view)
+
+    def _add_sparsity_page(self) -> None:
+        view = SparsityPage(self.workbench.workspace, self.workbench.store)
+        view.calibration_requested.connect(self._calibrate)
+        self.window.add_page(view)
+
+    def _calibrate(self, job: CalibrateJob) -> None:
+        self.workbench.submit(job, f"Calibrate {Arm(rotation=job.rotation, method=job.method).label}")
+
+    def _add_evaluate_page(self) -> None:
+        view = EvaluatePage()
+        self.evaluate = EvaluateController(self.workbench, view)
+        view.changed.connect(self.evaluate.change)
+        view.evaluate_requested.connect(self.evaluate.evaluate)
+        view.save_requested.connect(self.evaluate.save_study)
+        self.window.add_page(view)
+
     def _fill_recent(self) -> None:
         menu = self.window.recent_menu
         menu.clear()
@@ -84,9 +120,7 @@ class Application(QObject):
             menu.addAction("No models opened yet").setEnabled(False)
 
     def _on_store_opened(self, store: Any) -> None:
-        """The other pages read the store, so they come once it is there, just after the first paint."""
         self.window.status.show_database(store.url.database or str(store.url), str(store.url))
-        self.window.show_page(self._page)
 
     def _on_closed(self) -> None:
         for handler in (self._log_handler, self._file_handler):

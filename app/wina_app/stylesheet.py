@@ -48,9 +48,10 @@ def stylesheet(t: "Tokens") -> str:
     QToolButton:checked {{ background: {t.accent_soft}; }}
     QToolButton:focus {{ border: 2px solid {t.accent}; padding: 3px; }}
     QToolButton:disabled {{ color: {t.disabled}; }}
-    QToolButton[role="rail"] {{ border-radius: 6px; padding: 6px 2px; color: {t.muted}; font-size: {t.small}px; }}
-    QToolButton[role="rail"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
-    QToolButton[role="rail"]:focus {{ border: 2px solid {t.accent}; padding: 5px 1px; }}
+    QToolButton[role="rail-button"] {{ border-radius: 6px; padding: 6px 2px; color: {t.muted};
+        font-size: {t.small}px; }}
+    QToolButton[role="rail-button"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
+    QToolButton[role="rail-button"]:focus {{ border: 2px solid {t.accent}; padding: 5px 1px; }}
 
     QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {t.surface};
         color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: 18px;
@@ -60,6 +61,7 @@ def stylesheet(t: "Tokens") -> str:
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {t.disabled};
         border-color: {t.line}; background: {t.window}; }}
     QLineEdit[state="invalid"] {{ border-color: {t.failed}; }}
+    QAbstractSpinBox QLineEdit {{ border: none; background: transparent; min-height: 0; }}
     QComboBox::drop-down {{ border: none; width: 20px; }}
     QComboBox::down-arrow {{ image: url("{icons}/chevron-down-{shade}.svg"); width: 14px; height: 14px; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {{
@@ -93,10 +95,12 @@ def stylesheet(t: "Tokens") -> str:
         border: 1px solid {t.line}; gridline-color: {t.line}; selection-background-color: {t.accent_soft};
         selection-color: {t.text}; }}
     QAbstractItemView:focus {{ border: 2px solid {t.accent}; }}
-    QHeaderView::section {{ background: {t.raised}; color: {t.muted}; border: none;
-        border-right: 1px solid {t.line}; border-bottom: 1px solid {t.line}; padding: 4px 8px;
+    QTableView::item {{ padding: 0 8px; }}
+    QHeaderView {{ background: {t.surface}; border: none; }}
+    QHeaderView::section {{ background: {t.surface}; color: {t.muted}; border: none; padding: 4px 8px;
         font-size: {t.small}px; }}
-    QTableCornerButton::section {{ background: {t.raised}; border: none; border-bottom: 1px solid {t.line}; }}
+    QHeaderView::section:horizontal {{ border-bottom: 1px solid {t.line}; }}
+    QTableCornerButton::section {{ background: {t.surface}; border: none; border-bottom: 1px solid {t.line}; }}
 
     QPlainTextEdit[role="plain"] {{ border: none; border-radius: 0; padding: 4px 12px;
         border-top: 1px solid {t.line}; }}

@@ -131,8 +131,7 @@ class JobList(QObject):
                 self._end(entry, "failed")
                 return
             case Done():
-                failed = entry.runs_failed > 0 and entry.runs_finished == 0
-                self._end(entry, "cancelled" if event.cancelled else "failed" if failed else "done")
+                self._end(entry, "cancelled" if event.cancelled else "failed" if entry.runs_failed else "done")
                 return
         self.changed.emit(entry.id)
 

@@ -3,7 +3,18 @@
 from collections.abc import Iterable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from wina_app.theme import GRID, HALF, font, notifier
 
@@ -28,7 +39,7 @@ def labelled(text: str, control: QWidget, *, hint: str = "") -> QVBoxLayout:
     """The control under its label, which is also its accessible name; `hint` is small print below."""
     column = QVBoxLayout()
     column.setSpacing(HALF)
-    label = text_label(text)
+    label = text_label(text, wrap=True)
     label.setBuddy(control)
     if not control.accessibleName():
         control.setAccessibleName(text)
@@ -38,6 +49,48 @@ def labelled(text: str, control: QWidget, *, hint: str = "") -> QVBoxLayout:
         small = text_label(hint, "muted", wrap=True)
         control.setAccessibleDescription(hint)
         column.addWidget(small)
+    return column
+
+
+def pad_text(box: QAbstractSpinBox) -> None:
+    """Move a spin box's text off its border; style sheets cannot."""
+    box.lineEdit().setTextMargins(HALF + 2, 0, 0, 0)
+
+
+class ElidedLabel(QLabel):
+    """One line that gives way: it ends in an ellipsis where there is no room, and has it all in its tooltip."""
+
+    def __init__(self, role: str = "") -> None:
+        super().__init__()
+        self._whole = ""
+        self.setProperty("role", role)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def setText(self, text: str) -> None:
+        """Show a text, as much of it as fits."""
+        self._whole = text
+        self.setToolTip(text)
+        self._fit()
+
+    def whole(self) -> str:
+        """All of the text."""
+        return self._whole
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the text to the new width."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        super().setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width()))
+
+
+def close_together(*widgets: QWidget) -> QVBoxLayout:
+    """A column of widgets that belong together, without space between."""
+    column = QVBoxLayout()
+    column.setSpacing(0)
+    for widget in widgets:
+        column.addWidget(widget)
     return column
 
 

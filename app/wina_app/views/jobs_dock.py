@@ -3,14 +3,13 @@
 import time
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
 from wina_app.models.job_list import JobEntry, JobList
-from wina_app.quantities import duration
+from wina_app.quantities import counted, duration
 from wina_app.theme import GRID, HALF, font, notifier, state_colour
-from wina_app.views.controls import text_label
+from wina_app.views.controls import ElidedLabel, beside, close_together, text_label
 
 EMPTY = "No jobs yet. Loading, rotating, calibrating and evaluating show here, with progress and remaining time."
 CANCELLING = "The job stops after its batch; if it does not within 10 s, the engine is restarted"
@@ -36,10 +35,10 @@ def progress_text(entry: JobEntry) -> str:
     if entry.ended is not None:
         parts.append(f"took {duration(entry.ended - (entry.started or entry.ended))}")
         parts.append(f"ended {time.strftime('%H:%M:%S', time.localtime(entry.ended))}")
-    if entry.units_stored:
-        parts.append(f"{entry.units_stored} results stored")
+    if entry.units_stored and entry.ended is not None:
+        parts.append(f"{counted(entry.units_stored, 'result')} stored")
     if entry.runs_failed:
-        parts.append(f"{entry.runs_failed} runs failed")
+        parts.append(f"{counted(entry.runs_failed, 'run')} failed")
     return "  ·  ".join(parts)
 
 
@@ -54,16 +53,15 @@ class JobRow(QWidget):
         self._icon = QLabel()
         self._state = text_label("")
         self._state.setFixedWidth(_STATE_WIDTH - 3 * GRID)
-        self._title = text_label(entry.title)
-        self._title.setFont(font(bold=True))
-        self._metric = text_label("", "muted")
-        self._metric.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._title = ElidedLabel("section")
+        self._metric = ElidedLabel("muted")
         self._amount = text_label("", "muted")
         self._amount.setFont(font("small", tabular=True))
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setFixedWidth(GRID * 26)
+        self._amount.setMinimumWidth(GRID * 20)
+        self._amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.cancel = QPushButton("Cancel")
         self.cancel.clicked.connect(lambda: self.cancel_requested.emit(entry.id))
         row = QHBoxLayout(self)
@@ -71,13 +69,8 @@ class JobRow(QWidget):
         row.setSpacing(GRID)
         row.addWidget(self._icon)
         row.addWidget(self._state)
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addWidget(self._title)
-        words.addWidget(self._metric)
-        row.addLayout(words, 1)
-        row.addWidget(self._amount)
-        row.addWidget(self.bar)
+        row.addLayout(close_together(self._title, self._metric), 1)
+        row.addLayout(close_together(self._amount, self.bar))
         row.addWidget(self.cancel)
         self.show_entry()
         notifier().changed.connect(self.show_entry)
@@ -86,6 +79,7 @@ class JobRow(QWidget):
         """Show the job as it is now."""
         entry = self._entry
         word = _WORDS[entry.state]
+        self._title.setText(entry.title)
         drawing = "running" if entry.state == "cancelling" else entry.state
         self._icon.setPixmap(icon(drawing, state_colour(drawing).name()).pixmap(QSize(16, 16)))
         self._state.setText(word)
@@ -111,15 +105,8 @@ class JobRow(QWidget):
         if self._metric.property("role") != role:
             self._metric.setProperty("role", role)
             self._metric.style().polish(self._metric)
-        width = max(self._metric.width(), GRID * 40)
-        self._metric.setText(QFontMetrics(self._metric.font()).elidedText(text, Qt.TextElideMode.ElideRight, width))
-        self._metric.setToolTip(text)
+        self._metric.setText(text)
         self._metric.setVisible(bool(text))
-
-    def resizeEvent(self, event) -> None:
-        """Elide the remark to the new width."""
-        super().resizeEvent(event)
-        self.show_entry()
 
 
 class JobsView(QWidget):
@@ -134,6 +121,7 @@ class JobsView(QWidget):
         self._empty = text_label(EMPTY, "muted", wrap=True)
         self._empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
         self._clear = QPushButton("Clear ended jobs")
+        self._clear.setProperty("role", "link")
         self._clear.setAccessibleName("Clear ended jobs")
         self._clear.clicked.connect(jobs.clear_ended)
         content = QWidget()
@@ -143,20 +131,19 @@ class JobsView(QWidget):
         self._column.setContentsMargins(0, HALF, 0, HALF)
         self._column.setSpacing(0)
         self._column.addWidget(self._empty)
+        foot = beside(self._clear)
+        foot.setContentsMargins(GRID + HALF, 0, GRID, 0)
+        self._column.addLayout(foot)
         self._column.addStretch(1)
         area = QScrollArea()
         area.setWidget(content)
         area.setWidgetResizable(True)
         area.setAccessibleName("Jobs")
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(area, 1)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
-        foot.addStretch(1)
-        foot.addWidget(self._clear)
-        column.addLayout(foot)
         jobs.added.connect(self._add)
         jobs.changed.connect(self._change)
         jobs.removed.connect(self._remove)

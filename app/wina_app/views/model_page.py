@@ -71,6 +71,7 @@ class ModelPage(Page):
         self.load.clicked.connect(self._open_typed)
         self.recent = QListWidget()
         self.recent.setAccessibleName("Recent models")
+        self.recent.setSpacing(2)
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
         self.recent.setToolTip("Double-click or press Enter to open; Delete takes an entry off the list")

@@ -4,7 +4,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
-from wina_app.theme import GRID, HALF, notifier, tokens
+from wina_app.theme import GRID, HALF, notifier
 
 
 class Rail(QWidget):
@@ -30,7 +30,7 @@ class Rail(QWidget):
     def add(self, key: str, title: str, shortcut: str) -> None:
         """Append a page's button."""
         button = QToolButton()
-        button.setProperty("role", "rail")
+        button.setProperty("role", "rail-button")
         button.setText(title)
         button.setCheckable(True)
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
@@ -51,5 +51,4 @@ class Rail(QWidget):
 
     def _restyle(self) -> None:
         for key, button in self._buttons.items():
-            button.setIcon(icon(key, tokens().accent if button.isChecked() else ""))
             button.setIcon(icon(key))

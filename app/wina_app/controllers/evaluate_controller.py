@@ -1,0 +1,174 @@
+"""Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.models.evaluation_grid import Choice, Grid, build_study, make_grid, rotation_choices
+from wina_app.models.rotation_choices import PRESETS
+from wina_app.quantities import counted
+from wina_app.workbench import Workbench
+from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.errors import WinaError
+from wina_core.specs import RotationSpec, RunSpec, StudySpec
+from wina_core.study import expand, save_study_file
+
+NO_MODEL = "Open a model first"
+_SETTLE_MS = 150
+
+
+class EvaluateView(Protocol):
+    """What the controller needs of the page."""
+
+    def choice(self) -> Choice:
+        """What is ticked and typed."""
+
+    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
+        """Show the header; without a model the empty state."""
+
+    def show_rotations(self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec) -> None:
+        """Offer rotations for the arms."""
+
+    def show_plan(self, budget: float | None, origin: str) -> None:
+        """Describe the current plan; None when there is none."""
+
+    def show_grid(self, grid: Grid) -> None:
+        """Show which runs there are and what of them is stored."""
+
+    def show_counting(self) -> None:
+        """The numbers shown are those of an earlier choice."""
+
+    def show_problem(self, text: str) -> None:
+        """Say what keeps the choice from being a study; empty when nothing does."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class EvaluateController(QObject):
+    """What is counted on the page is what `evaluate` queues."""
+
+    def __init__(self, workbench: Workbench, view: EvaluateView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._workspace = workbench.workspace
+        self._study: StudySpec | None = None
+        self._asked = 0
+        self._own: set[str] = set()
+        self._settle = QTimer(self)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(_SETTLE_MS)
+        self._settle.timeout.connect(self.count)
+        self._workspace.model_changed.connect(self._on_context)
+        self._workspace.rotation_changed.connect(self._on_context)
+        self._workspace.plan_changed.connect(self._on_context)
+        workbench.results_changed.connect(self._settle.start)
+        workbench.jobs.added.connect(self._settle.start)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        self._on_context()
+
+    def change(self) -> None:
+        """Something was ticked or typed; it is counted once the hands rest."""
+        self._view.show_counting()
+        self._settle.start()
+
+    def count(self) -> None:
+        """Expand the study and ask the store what it has of it."""
+        study = self._make_study()
+        self._study = study
+        self._asked += 1
+        if study is None:
+            return
+        asked = self._asked
+
+        def question(store: Any) -> tuple[tuple[RunSpec, ...], dict[str, int]]:
+            runs = expand(study)
+            return runs, {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs)}
+
+        def answer(found: tuple[tuple[RunSpec, ...], dict[str, int]]) -> None:
+            if asked == self._asked:
+                self._view.show_grid(make_grid(*found, self._queued()))
+
+        self._workbench.store.ask(question, answer, self._view.show_problem)
+
+    def evaluate(self) -> None:
+        """Save the study and queue its runs that are neither stored nor queued."""
+        study = self._make_study()
+        if study is None:
+            return
+        self._view.clear_message()
+        queued = self._queued()
+
+        def question(store: Any) -> list[PendingRun]:
+            runs = expand(study)
+            store.save_study(study, runs)
+            return [pending for pending in store.pending(runs) if pending.spec.content_hash() not in queued]
+
+        self._workbench.store.ask(question, lambda pending: self._submit(study, pending), self._view.show_error)
+
+    def save_study(self, path: Path) -> None:
+        """Write the study as a file for the command line."""
+        study = self._make_study()
+        if study is None:
+            return
+
+        def saved(_: object) -> None:
+            self._view.show_notice(f'Saved; compute the same with: wina study run "{path}"')
+
+        self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _make_study(self) -> StudySpec | None:
+        """The study as chosen now; what is wrong with it is shown."""
+        if self._workspace.source is None:
+            self._view.show_problem(NO_MODEL)
+            return None
+        try:
+            study = build_study(self._view.choice(), self._workspace.source, self._workspace.plan)
+        except WinaError as error:
+            self._view.show_problem(str(error))
+            return None
+        self._view.show_problem("")
+        return study
+
+    def _queued(self) -> frozenset[str]:
+        """Hashes of the runs that jobs of this window will still compute."""
+        jobs = (entry.job for entry in self._workbench.jobs.active)
+        return frozenset(run.spec.content_hash() for job in jobs if isinstance(job, EvaluateJob) for run in job.runs)
+
+    def _submit(self, study: StudySpec, pending: list[PendingRun]) -> None:
+        if not pending:
+            self._view.show_notice("Every run of this study is stored or queued already.")
+            return
+        title = f"Evaluate {counted(len(pending), 'run')}: {study.name}"
+        self._own.add(self._workbench.submit(EvaluateJob(runs=tuple(pending)), title))
+
+    def _on_context(self) -> None:
+        workspace = self._workspace
+        self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
+        self._view.show_rotations(rotation_choices(workspace.rotation, list(PRESETS.values())), workspace.rotation)
+        plan = workspace.plan
+        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.origin)
+        self._settle.start()
+
+    def _on_job_ended(self, job_id: str) -> None:
+        self._settle.start()
+        if job_id not in self._own:
+            return
+        self._own.discard(job_id)
+        entry = self._workbench.jobs[job_id]
+        if entry.error:
+            failed = f" ({entry.runs_failed} runs failed, the last one with this.)" if entry.runs_failed > 1 else ""
+            self._view.show_error(entry.error + failed)
+        elif entry.state == "cancelled":
+            self._view.show_notice("The evaluation was cancelled; finished results are stored.")
+        elif entry.state == "done":
+            self._view.show_notice(f"{entry.title}: done. The Results page shows the numbers.")

@@ -1,0 +1,189 @@
+"""From what is ticked on the Evaluate page to a study, and from the study's runs to a table of what is stored."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.specs import (
+    DENSE,
+    NO_ROTATION,
+    Arm,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    StudySpec,
+    TextSpec,
+)
+
+STOCK_TASKS = (
+    "arc_challenge", "arc_easy", "boolq", "crows_pairs_english_gender", "crows_pairs_english_race_color",
+    "crows_pairs_english_religion", "gsm8k", "hellaswag", "humaneval", "lambada_openai", "longbench_code",
+    "longbench_few", "longbench_multi", "longbench_single", "longbench_summarization", "longbench_synthetic", "mmlu",
+    "openbookqa", "piqa", "sciq", "wikitext", "winogrande",
+)  # fmt: skip
+"""Offered while typing; any other task that lm-eval finds can be typed too."""
+DEMO_TASKS = ("demo_choice", "demo_ppl")
+DENSE_COLUMN = "dense"
+PLAN_COLUMN = "plan"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is ticked and typed."""
+
+    name: str
+    tasks: tuple[str, ...]
+    task_folders: tuple[str, ...]
+    limit: int | None
+    num_fewshot: int | None
+    batch_size: int
+    dense_prefix: float
+    deviation: str | None
+    """Source of the text on which runs are compared with dense; None for no comparison."""
+    calibration: str
+    methods: tuple[MethodSpec, ...]
+    rotations: tuple[RotationSpec, ...]
+    sparsities: str
+    """Percentages as typed."""
+    with_plan: bool
+
+
+def parse_sparsities(text: str) -> tuple[float, ...]:
+    """ "25, 40 65" -> (0.25, 0.4, 0.65), sorted, each once. Raises WinaError that says which entry is wrong."""
+    values = set()
+    for word in filter(None, re.split(r"[\s,;]+", text)):
+        try:
+            value = round(float(word.removesuffix("%")) / 100, 6)
+        except ValueError:
+            raise WinaError(f'"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.') from None
+        if not 0 <= value < 1:
+            raise WinaError(f"A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.")
+        values.add(value)
+    return tuple(sorted(values))
+
+
+def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
+    """The study that a choice stands for. Raises WinaError with one sentence on what is missing or contradictory."""
+    sparse = [method for method in choice.methods if method.name != DENSE.name]
+    sparsities = parse_sparsities(choice.sparsities)
+    plans = (plan,) if choice.with_plan and plan is not None else ()
+    if not choice.methods:
+        raise WinaError("No method is chosen; tick at least one.")
+    if sparse and not choice.rotations:
+        raise WinaError("No rotation is chosen; tick at least one, or none as a rotation.")
+    if sparse and not sparsities and not plans:
+        raise WinaError("No sparsity is given; list some in percent or include the current plan.")
+    if not choice.tasks and choice.deviation is None:
+        raise WinaError("Nothing would be measured; tick a task or the deviation from dense.")
+    dense = [Arm()] if len(sparse) < len(choice.methods) else []
+    arms = [Arm(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations]
+    try:
+        return StudySpec(
+            name=choice.name.strip() or "Evaluation",
+            models=(source,),
+            arms=(*dense, *arms),
+            sparsities=sparsities if sparse else (),
+            plans=plans if sparse else (),
+            calibration=CalibrationSpec(text=TextSpec(source=choice.calibration)),
+            evaluation=EvaluationSpec(
+                tasks=choice.tasks,
+                task_folders=choice.task_folders,
+                limit=choice.limit,
+                num_fewshot=choice.num_fewshot,
+                batch_size=choice.batch_size,
+                dense_prefix=choice.dense_prefix,
+                deviation=None if choice.deviation is None else TextSpec(source=choice.deviation),
+            ),
+        )
+    except ValidationError as error:
+        raise WinaError(explain(error)) from error
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How much of one run is stored."""
+
+    run: str
+    units: int
+    missing: int
+    queued: bool = False
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.missing == 0:
+            return "stored"
+        if self.queued:
+            return "queued"
+        return "to do" if self.missing == self.units else f"{self.units - self.missing} of {self.units} stored"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Arms x sparsities."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+
+    @property
+    def to_do(self) -> int:
+        """Runs that would be computed."""
+        return sum(cell.missing > 0 and not cell.queued for cell in self.cells.values())
+
+    @property
+    def stored(self) -> int:
+        """Runs that are complete already."""
+        return sum(cell.missing == 0 for cell in self.cells.values())
+
+    @property
+    def queued(self) -> int:
+        """Runs that a job of this window will compute."""
+        return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
+
+
+def make_grid(runs: Sequence[RunSpec], missing: dict[str, int], queued: frozenset[str]) -> Grid:
+    """Lay the runs out; `missing` has the number of missing units by the run's hash, absent when none."""
+    cells = {}
+    for run in runs:
+        key, hash_ = (_row(run), _column(run)), run.content_hash()
+        cells[key] = Cell(hash_, len(run.evaluation.units), missing.get(hash_, 0), hash_ in queued)
+    rows = tuple(dict.fromkeys(row for row, _ in cells))
+    return Grid(rows, tuple(sorted({column for _, column in cells}, key=_order)), cells)
+
+
+def _row(run: RunSpec) -> str:
+    selection = "" if run.method.selection == "topk" or run.method.name == DENSE.name else ", threshold"
+    return Arm(rotation=run.rotation, method=run.method).label + selection
+
+
+def _column(run: RunSpec) -> str:
+    if run.method.name == DENSE.name:
+        return DENSE_COLUMN
+    if isinstance(run.plan, UniformSparsity):
+        return f"{100 * run.plan.sparsity:.4g} %"
+    return f"{PLAN_COLUMN}, {100 * run.plan.budget:.1f} %"
+
+
+def _order(column: str) -> tuple[int, float]:
+    if column == DENSE_COLUMN:
+        return (0, 0.0)
+    return (2, 0.0) if column.startswith(PLAN_COLUMN) else (1, float(column.removesuffix(" %")))
+
+
+def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
+    """(label, rotation) that arms can have: none, the current one, then the presets, each once."""
+    found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
+    if not current.is_identity:
+        found[current.content_hash()] = (f"{current.label} (current)", current)
+    for preset in presets:
+        if not preset.is_identity:
+            found.setdefault(preset.content_hash(), (preset.label, preset))
+    return list(found.values())

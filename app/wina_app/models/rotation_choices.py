@@ -1,0 +1,51 @@
+"""What the Rotation page offers: presets, and a sentence and a cost for every mode and basis."""
+
+from wina_core.plan import PlanLayout
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, RotationSpec
+
+PRESETS: dict[str, RotationSpec] = {
+    "Free: global + heads": RotationSpec(),
+    "None: the dense basis": NO_ROTATION,
+    "Heads only": RotationSpec(mode="none", per_head=True),
+    "Global, weights only": RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
+    "Per layer + heads": RotationSpec(mode="per_layer"),
+    "Per site + heads": RotationSpec(mode="per_site"),
+    "As published: per site, k and gate": AS_RELEASED_ROTATION,
+}
+CUSTOM = "Custom"
+
+MODES = {
+    "none": "The residual stream stays in the model's own basis.",
+    "global": "One basis for the whole residual stream, folded into the weights.",
+    "per_layer": "One basis for each decoder layer; a d × d shortcut carries the residual into the next.",
+    "per_site": "One basis for each attention and each MLP input, as published; a shortcut between any two.",
+}
+BASES = {
+    "k": "Gram matrix of k_proj, as published for the attention inputs",
+    "qkv": "Sum of the Gram matrices of q, k and v",
+    "gate": "Gram matrix of gate_proj, as published for the MLP inputs",
+    "gate_up": "Sum of the Gram matrices of gate and up",
+    "activations": "Second moments of the inputs on the calibration text: concentrates them on few directions",
+}
+PER_HEAD = "Rotates each head's values and the inputs of o to match. Free at run time."
+
+
+def shortcuts(mode: str, layers: int) -> int:
+    """d x d shortcut matrices that a mode needs: one wherever the basis changes between two sites."""
+    return {"per_layer": layers - 1, "per_site": 2 * layers - 1}.get(mode, 0)
+
+
+def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
+    """What a mode costs for every token at run time."""
+    if mode not in ("per_layer", "per_site"):
+        return "Free at run time."
+    if layout is None:
+        return "Costs a d × d product for every shortcut and token."
+    count = shortcuts(mode, layout.layers)
+    share = count * hidden_size**2 / sum(map(sum, layout.parameters))
+    return f"Costs {count} products with {hidden_size:,} × {hidden_size:,}: +{100 * share:.1f} % of the gated weights."
+
+
+def preset_of(spec: RotationSpec) -> str:
+    """Name of the preset that a spec is, or CUSTOM."""
+    return next((name for name, preset in PRESETS.items() if preset == spec), CUSTOM)

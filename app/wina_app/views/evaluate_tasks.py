@@ -1,0 +1,159 @@
+"""The part of the Evaluate page that says what is measured: tasks, few-shot, limit, batch, deviation."""
+
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QCompleter,
+    QFileDialog,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+)
+
+from wina_app.models.evaluation_grid import DEMO_TASKS, STOCK_TASKS
+from wina_app.theme import GRID
+from wina_app.views.controls import beside, labelled, pad_text, side_panel, text_label
+from wina_core.specs import PREFILL_POLICIES
+
+_LIST_HEIGHT = GRID * 14
+
+
+class TaskPanel(QScrollArea):
+    """`fields()` are those of `Choice` that say what is measured."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        area, column = side_panel(GRID * 38)
+        self.setWidget(area.takeWidget())
+        self.setWidgetResizable(True)
+        self.setFixedWidth(GRID * 38)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._build_tasks(column)
+        self._build_settings(column)
+        column.addStretch(1)
+
+    def _build_tasks(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label("Tasks", "section"))
+        self.list = QListWidget()
+        self.list.setAccessibleName("Tasks")
+        self.list.setFixedHeight(_LIST_HEIGHT)
+        self.list.setSpacing(2)
+        for name in DEMO_TASKS:
+            self._append(name, name)
+        self.list.itemChanged.connect(lambda _: self.changed.emit())
+        column.addWidget(self.list)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Add a task, such as piqa")
+        self.search.setAccessibleName("Task name")
+        self.search.setToolTip("Any task of lm-eval; several may be separated by commas")
+        completer = QCompleter(list(STOCK_TASKS), self)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self.search.setCompleter(completer)
+        self.search.returnPressed.connect(self._add_typed)
+        add = QPushButton("Add")
+        add.setAccessibleName("Add task")
+        add.clicked.connect(self._add_typed)
+        column.addLayout(beside(self.search, add, stretch=self.search))
+        folder = QPushButton("Add task folder…")
+        folder.setAccessibleName("Add task folder")
+        folder.setToolTip("A folder of lm-eval task files (YAML), searched beside the stock ones")
+        folder.clicked.connect(self._choose_folder)
+        column.addLayout(beside(folder))
+        self.folders: list[str] = []
+        self._folders = text_label("", "muted", wrap=True)
+        self._folders.hide()
+        column.addWidget(self._folders)
+        column.addSpacing(GRID)
+
+    def _build_settings(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label("Deviation from dense", "section"))
+        self.deviation = QCheckBox("KL, perplexity, top-1 agreement")
+        self.deviation.setAccessibleName("Measure the deviation from dense")
+        self.deviation.setChecked(True)
+        self.deviation.toggled.connect(lambda on: self.deviation_text.setEnabled(on))
+        self.deviation.toggled.connect(self.changed)
+        self.deviation_text = QLineEdit("demo:heldout")
+        self.deviation_text.setToolTip("demo:heldout, demo:calibration, or a UTF-8 file")
+        self.deviation_text.textChanged.connect(self.changed)
+        column.addWidget(self.deviation)
+        column.addLayout(labelled("Text", self.deviation_text))
+        column.addSpacing(GRID)
+        column.addWidget(text_label("Settings", "section"))
+        self.limit = self._spin(0, 10_000_000, 0, "all", " documents")
+        self.fewshot = self._spin(-1, 100, -1, "as the task says", " examples")
+        self.batch = self._spin(1, 4_096, 16, "", " sequences")
+        self.prefix = QComboBox()
+        for name, fraction in PREFILL_POLICIES.items():
+            self.prefix.addItem(f"{name} ({100 * fraction:.0f} % dense)" if fraction else name, fraction)
+        self.prefix.currentIndexChanged.connect(self.changed)
+        column.addLayout(labelled("Documents per task", self.limit))
+        column.addLayout(labelled("Few-shot", self.fewshot))
+        column.addLayout(labelled("Batch size", self.batch))
+        column.addLayout(labelled("First tokens of a sequence", self.prefix))
+
+    def _spin(self, low: int, high: int, value: int, special: str, suffix: str) -> QSpinBox:
+        box = QSpinBox()
+        pad_text(box)
+        box.setRange(low, high)
+        box.setValue(value)
+        box.setSpecialValueText(special)
+        box.setSuffix(suffix)
+        box.setGroupSeparatorShown(True)
+        box.valueChanged.connect(self.changed)
+        return box
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Choice` that say what is measured."""
+        items = [self.list.item(row) for row in range(self.list.count())]
+        ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
+        return {
+            "tasks": tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
+            "task_folders": tuple(self.folders),
+            "limit": self.limit.value() or None,
+            "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
+            "batch_size": self.batch.value(),
+            "dense_prefix": self.prefix.currentData(),
+            "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
+        }
+
+    def add_tasks(self, names: list[str]) -> None:
+        """Tick tasks, adding those that are not listed yet."""
+        listed = {self.list.item(row).data(Qt.ItemDataRole.UserRole): row for row in range(self.list.count())}
+        for name in names:
+            if name in listed:
+                self.list.item(listed[name]).setCheckState(Qt.CheckState.Checked)
+            else:
+                self._append(name, name)
+        self.changed.emit()
+
+    def _append(self, name: str, text: str) -> None:
+        item = QListWidgetItem(text)
+        item.setData(Qt.ItemDataRole.UserRole, name)
+        item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+        item.setCheckState(Qt.CheckState.Checked)
+        self.list.addItem(item)
+
+    def _add_typed(self) -> None:
+        names = [name for name in self.search.text().replace(",", " ").split() if name]
+        if names:
+            self.add_tasks(names)
+            self.search.clear()
+
+    def _choose_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Add task folder")
+        if folder and folder not in self.folders:
+            self.folders.append(folder)
+            self._folders.setText("\n".join(self.folders))
+            self._folders.show()
+            self.changed.emit()
