@@ -120,6 +120,11 @@ class Heatmap(QAbstractScrollArea):
             self.viewport().update()
 
     @property
+    def remark(self) -> str:
+        """The sentence across the cells."""
+        return self._remark
+
+    @property
     def selection(self) -> Selection:
         """What is selected."""
         return self._selection

@@ -166,14 +166,14 @@ class ResultsPage(Page):
 
     def show_count(self, shown: int, stored: int) -> None:
         """How many rows there are; none stored is the empty state."""
-        if stored == 0:
+        if stored == 0 and not self.is_empty:
             self.show_empty(
                 "No results yet",
                 "Every finished task lands here as a row the moment it is done: filter and sort them, plot a metric "
                 "against sparsity, look at what each layer dropped, and export table and plots.",
                 "Evaluate a plan",
             )
-        elif self.is_empty:
+        elif stored and self.is_empty:
             self.show_content()
         self.set_primary("Export table", enabled=shown > 0, reason="There are no rows to export")
         self._count.setText(f"{shown:,} rows" if shown == stored else f"{shown:,} of {stored:,} rows")

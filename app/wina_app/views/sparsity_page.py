@@ -6,7 +6,16 @@ from pathlib import Path
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSplitter,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from wina_app.controllers.sparsity_controller import Figures, MapKey, SparsityController
 from wina_app.store_thread import StoreThread
@@ -43,8 +52,8 @@ class SparsityPage(Page):
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
         self.editor = SparsityEditor()
-        self._figures = QLabel()
-        self._figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.figures = QLabel()
+        self.figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._readout = QLabel()
         self._readout.setProperty("role", "muted")
         self.calibrate = QPushButton("Calibrate")
@@ -54,8 +63,6 @@ class SparsityPage(Page):
         self.controller = SparsityController(workspace, store, self)
         self._add_actions()
         self._connect()
-        self.set_primary("Evaluate plan", enabled=workspace.plan is not None, reason="Open a model first")
-        self.show_context()
 
     def _arrange(self) -> QWidget:
         left = QWidget()
@@ -77,7 +84,7 @@ class SparsityPage(Page):
         splitter.setChildrenCollapsible(False)
         figures = QHBoxLayout()
         figures.setSpacing(GRID)
-        figures.addWidget(self._figures)
+        figures.addWidget(self.figures)
         figures.addStretch(1)
         figures.addWidget(self.calibrate)
         content = QWidget()
@@ -95,18 +102,19 @@ class SparsityPage(Page):
         undo, redo = stack.createUndoAction(self), stack.createRedoAction(self)
         undo.setShortcut(QKeySequence(QKeySequence.StandardKey.Undo))
         redo.setShortcuts([QKeySequence("Ctrl+Shift+Z"), QKeySequence("Ctrl+Y")])
-        open_plan, save_plan = (
-            QAction("Open plan\N{HORIZONTAL ELLIPSIS}", self),
-            QAction("Save plan\N{HORIZONTAL ELLIPSIS}", self),
-        )
+        open_plan, save_plan = QAction("Open a plan from a file", self), QAction("Save the plan as a file", self)
         open_plan.triggered.connect(self._open_plan)
         save_plan.triggered.connect(self._save_plan)
-        self.plan_buttons: dict[str, QPushButton] = {}
+        self.plan_buttons: dict[str, QToolButton] = {}
         for name, action in (("Undo", undo), ("Redo", redo), ("Open plan", open_plan), ("Save plan", save_plan)):
             action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            action.setIconText(name)  # what the button says; the text, in its tooltip, names the step
             self.addAction(action)
-            self.plan_buttons[name] = _button_for(action, name)
-            self.header_actions.addWidget(self.plan_buttons[name])
+            button = QToolButton()
+            button.setDefaultAction(action)
+            button.setAccessibleName(name)
+            self.plan_buttons[name] = button
+            self.header_actions.addWidget(button)
 
     def _connect(self) -> None:
         offer_export(self, self.heatmap, "sparsity")
@@ -156,7 +164,7 @@ class SparsityPage(Page):
             parts.append(f"measured {100 * figures.measured:.1f} %")
         if figures.predicted is not None:
             parts.append(f"mean predicted error {three_digits(figures.predicted)}")
-        self._figures.setText("&nbsp;&nbsp;\N{MIDDLE DOT}&nbsp;&nbsp;".join(parts))
+        self.figures.setText("&nbsp;&nbsp;\N{MIDDLE DOT}&nbsp;&nbsp;".join(parts))
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
         """Show the lowest and highest target of the selection in slider and spin box."""
@@ -170,7 +178,7 @@ class SparsityPage(Page):
     def show_context(self) -> None:
         """Follow the breadcrumb; without a model say what this page is for."""
         self.set_breadcrumb(self._workspace.breadcrumb())
-        if self._workspace.plan is None:
+        if self._workspace.plan is None and not self.is_empty:
             self.set_primary("Evaluate plan", enabled=False, reason="Open a model first")
             self.show_empty(
                 "No model is open",
@@ -224,18 +232,3 @@ class SparsityPage(Page):
             value = self.controller.value(key, cell)
             lines.append(f"{title}: {'not known yet' if np.isnan(value) else text(value) + unit}")
         return "\n".join(lines)
-
-
-def _button_for(action: QAction, name: str) -> QPushButton:
-    button = QPushButton(name)
-    button.setAccessibleName(name)
-    button.clicked.connect(action.trigger)
-
-    def follow() -> None:
-        button.setEnabled(action.isEnabled())
-        shortcut = action.shortcut().toString()
-        button.setToolTip(f"{action.text()} ({shortcut})" if shortcut else "")
-
-    action.changed.connect(follow)
-    follow()
-    return button

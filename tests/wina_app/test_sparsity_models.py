@@ -1,0 +1,168 @@
+"""What the Sparsity page computes without any widget: selection, edits, tables, files, undo."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wina_app.models import sparsity_edits, sparsity_files, sparsity_maps
+from wina_app.models.sparsity_history import SparsityHistory
+from wina_app.models.sparsity_selection import Selection
+from wina_app.workspace import Workspace
+
+from tests.wina_app.stored_runs import PROJECTIONS, layout
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.store import Curve, LayerMap
+
+NONE = Selection(4, 3)
+cells = st.tuples(st.integers(0, 3), st.integers(0, 2))
+
+
+def test_a_click_selects_one_cell_and_another_replaces_it():
+    assert NONE.click((1, 2)).click((0, 0)).cells == {(0, 0)}
+
+
+@given(cells, cells)
+def test_a_drag_selects_the_rectangle_between_its_ends(first, last):
+    selected = NONE.click(first).drag_to(last).cells
+    assert len(selected) == (abs(first[0] - last[0]) + 1) * (abs(first[1] - last[1]) + 1)
+    assert {first, last} <= selected
+
+
+def test_a_drag_beyond_the_edge_stops_there():
+    assert NONE.click((2, 1)).drag_to((99, -5)).cells == {(2, 1), (2, 0), (3, 1), (3, 0)}
+
+
+@given(cells, cells)
+def test_toggling_twice_restores_the_selection(kept, toggled):
+    selection = NONE.click(kept)
+    twice = selection.click(toggled, toggle=True).click(toggled, toggle=True)
+    assert twice.cells == selection.cells
+
+
+def test_toggling_keeps_what_was_selected_before():
+    assert NONE.click((0, 0)).click((3, 2), toggle=True).cells == {(0, 0), (3, 2)}
+
+
+def test_headers_select_rows_and_columns_and_extend():
+    assert NONE.click_row(1).cells == {(1, 0), (1, 1), (1, 2)}
+    assert len(NONE.click_row(1).click_row(3, extend=True).cells) == 9
+    assert NONE.click_column(2).cells == {(row, 2) for row in range(4)}
+    assert len(NONE.click_column(0).click_column(1, extend=True).cells) == 8
+    assert len(NONE.all().cells) == 12
+
+
+def test_arrows_move_and_with_shift_extend():
+    start = NONE.click((0, 0))
+    assert start.move(1, 1).cells == {(1, 1)}
+    assert start.move(1, 0, extend=True).move(0, 1, extend=True).cells == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert start.move(-1, 0).cells == {(0, 0)}
+    assert NONE.move(1, 0).cells == {(0, 0)}, "the first arrow shows where the cursor is"
+
+
+@pytest.mark.parametrize(("text", "value"), [("50", 0.5), ("62.5", 0.625), ("62,5", 0.625), (" 7 %", 0.07), ("0", 0.0)])
+def test_percentages_are_read(text, value):
+    assert sparsity_edits.parse_percent(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["100", "-1", "120", "1.2.3", "", "nan", "inf"])
+def test_what_is_no_target_is_refused_with_the_range(text):
+    with pytest.raises(WinaError, match="from 0 to under 100"):
+        sparsity_edits.parse_percent(text)
+
+
+@given(st.integers(-200, 200), st.floats(0, 0.999))
+def test_steps_stay_inside_the_range(points, start):
+    plan = SparsityPlan.uniform(layout(1), start)
+    stepped = sparsity_edits.step(plan, [(0, 0)], points).sparsity[0]
+    assert 0 <= stepped[0] < 1
+    assert stepped[1] == start
+    if 0 <= start + points / 100 <= sparsity_edits.HIGHEST:
+        assert stepped[0] == pytest.approx(start + points / 100, abs=1e-6)
+
+
+def test_the_span_of_a_selection():
+    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(1, 1): 0.75})
+    assert sparsity_edits.target_span(plan, [(0, 0), (1, 1)]) == (0.5, 0.75)
+    assert sparsity_edits.target_span(plan, []) is None
+
+
+def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
+    stored = LayerMap("deviation", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
+    table = sparsity_maps.measured_table(layout(3), stored)
+    assert table[:2, PROJECTIONS.index("q")].tolist() == [0.1, 0.2]
+    assert table[:2, PROJECTIONS.index("down")].tolist() == [0.7, 0.8]
+    assert np.isnan(table[2]).all()
+    assert np.isnan(table[:, PROJECTIONS.index("k")]).all()
+    assert np.isnan(sparsity_maps.measured_table(layout(3), None)).all()
+
+
+def test_predicted_errors_are_read_off_the_curves():
+    plan = SparsityPlan.uniform(layout(2), 0.4).with_cells({(0, 1): 0.0, (1, 0): 0.95})
+    curves = [
+        Curve(0, "q", (0.3, 0.5), (0.1, 0.3)),
+        Curve(0, "k", (0.3, 0.5), (0.1, 0.3)),
+        Curve(1, "q", (0.3, 0.5), (0.1, 0.3)),
+    ]
+    table = sparsity_maps.predicted_table(plan, curves)
+    assert table[0, 0] == pytest.approx(0.2), "linear in between"
+    assert table[0, 1] == 0.0, "nothing dropped, nothing lost"
+    assert math.isnan(table[1, 0]), "never extrapolated"
+    assert math.isnan(table[1, 1])
+
+
+def test_the_mean_is_weighted_by_the_matrices_sizes():
+    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 0.9})
+    assert sparsity_maps.weighted_mean(plan.layout, sparsity_maps.target_table(plan)) == pytest.approx(plan.budget)
+    assert sparsity_maps.weighted_mean(plan.layout, np.full((2, 7), math.nan)) is None
+
+
+def test_a_plan_survives_its_file(tmp_path: Path):
+    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 1 / 3})
+    sparsity_files.write_plan(plan, tmp_path / "plan.json")
+    assert sparsity_files.read_plan(tmp_path / "plan.json") == plan
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"kind": "uniform", "sparsity": 0.5}', "not JSON"])
+def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str):
+    path = tmp_path / "plan.json"
+    path.write_text(content)
+    with pytest.raises(WinaError, match=r"is no sparsity plan.*choose another file"):
+        sparsity_files.read_plan(path)
+
+
+def test_a_missing_file_says_so(tmp_path: Path):
+    with pytest.raises(WinaError, match="cannot be read"):
+        sparsity_files.read_plan(tmp_path / "none.json")
+
+
+@pytest.mark.usefixtures("qapp")
+def test_undo_takes_back_a_gesture_as_one_step():
+    workspace = Workspace()
+    workspace.set_plan(SparsityPlan.uniform(layout(1), 0.5))
+    history = SparsityHistory(workspace)
+    history.begin_gesture()
+    for value in (0.1, 0.2, 0.3):
+        history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], value), "drag")
+    history.end_gesture()
+    history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], 0.4), "type")
+    assert history.stack.count() == 2
+    history.stack.undo()
+    assert workspace.plan.sparsity[0][0] == 0.3
+    history.stack.undo()
+    assert workspace.plan.sparsity[0][0] == 0.5
+    history.stack.redo()
+    history.stack.redo()
+    assert workspace.plan.sparsity[0][0] == 0.4
+
+
+@pytest.mark.usefixtures("qapp")
+def test_an_edit_that_changes_nothing_is_no_step():
+    workspace = Workspace()
+    workspace.set_plan(SparsityPlan.uniform(layout(1), 0.5))
+    history = SparsityHistory(workspace)
+    history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], 0.5), "same")
+    assert history.stack.count() == 0
