@@ -1,0 +1,246 @@
+"""Thresholds that land where they should, error curves, and files that survive a round trip."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
+from wina_core.calibration.calibrate import error_curve
+from wina_core.calibration.histogram import ScoreHistogram
+from wina_core.errors import Cancelled, WinaError
+from wina_core.gating import attach
+from wina_core.models.view import PROJECTIONS
+from wina_core.plan import SparsityPlan
+from wina_core.reporting import Silent
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.text import read_tokens
+
+WINA = MethodSpec(name="wina", selection="threshold")
+TEAL = MethodSpec(name="teal", selection="threshold")
+
+
+def threshold(scores: torch.Tensor, fraction: float) -> float:
+    histogram = ScoreHistogram(torch.device("cpu"))
+    for part in scores.chunk(3):
+        histogram.add(part)
+    return float(histogram.quantiles(torch.tensor([fraction]))[0])
+
+
+def dropped(scores: torch.Tensor, at: float) -> float:
+    return float((scores.double() <= at).double().mean())
+
+
+def draw(kind: str, count: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(count, generator=generator)
+    uniform = torch.rand(count, generator=generator)
+    return {
+        "normal": normal.abs(),
+        "lognormal": (4 * normal).exp(),
+        "cauchy": torch.tan(1.57 * uniform),
+        "tiny": normal.abs() * 1e-30,
+        "huge": normal.abs() * 1e30,
+        "far apart": torch.where(uniform < 0.3, normal.abs() * 1e-6, normal.abs() * 1e3),
+        "mostly zero": torch.where(uniform < 0.6, 0.0, normal.abs()),
+        "bfloat16": normal.abs().bfloat16(),
+        "float16": normal.abs().half(),
+        "float64": normal.abs().double(),
+    }[kind]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(
+        ["normal", "lognormal", "cauchy", "tiny", "huge", "far apart", "mostly zero", "bfloat16", "float16", "float64"]
+    ),
+    target=st.just(0.0) | st.floats(0.001, 0.95),
+    seed=st.integers(0, 1000),
+)
+@example(kind="bfloat16", target=0.683, seed=0)
+def test_a_threshold_drops_the_target_fraction(kind, target, seed):
+    scores = draw(kind, 20_000, seed)
+    achieved = dropped(scores, threshold(scores, target))
+    if kind == "mostly zero" and 0 < target < 0.61:
+        assert 0.58 < achieved < 0.62  # all zeros go, whatever the target, for they change no output
+    else:
+        assert achieved == pytest.approx(target, abs=0.005)
+
+
+@pytest.mark.parametrize("value", [1e-38, 0.3, 1.0, 7.5, 3e38])
+def test_a_constant_is_dropped_wholly_or_not_at_all_within_one_bin_of_it(value):
+    scores = torch.full((1000,), value)
+    for target in (0.1, 0.5, 0.9):
+        at = threshold(scores, target)
+        assert dropped(scores, at) in (0.0, 1.0)
+        assert at == pytest.approx(value, rel=1 / 64)
+
+
+def test_target_zero_keeps_even_zeros():
+    assert threshold(torch.zeros(10), 0.0) == threshold(torch.ones(10), 0.0) == -1.0
+
+
+def test_zeros_alone_give_threshold_zero():
+    assert threshold(torch.zeros(10), 0.5) == 0.0
+
+
+def write_text(path, seed: int, tokens: int) -> TextSpec:
+    """Random letters of uneven frequency: two seeds are two texts from the same source."""
+    letters = torch.arange(97, 123)
+    odds = torch.linspace(1, 4, 26)
+    drawn = torch.multinomial(odds, tokens, replacement=True, generator=torch.Generator().manual_seed(seed))
+    path.write_text("".join(map(chr, letters[drawn].tolist())), encoding="utf-8")
+    return TextSpec(source=str(path), tokens=tokens, sequence=64)
+
+
+@pytest.mark.parametrize(("method", "dtype"), [(WINA, torch.float32), (TEAL, torch.bfloat16)])
+def test_every_matrix_lands_on_its_target_on_fresh_text(tmp_path, method, dtype):
+    loaded = tiny_loaded(layers=1, dtype=dtype)
+    spec = CalibrationSpec(text=write_text(tmp_path / "calibration.txt", 1, 32_768))
+    calibration = calibrate(loaded, method, spec, Silent())
+    fresh = read_tokens(write_text(tmp_path / "fresh.txt", 2, 32_768), loaded.tokenizer)
+    inputs: dict[str, torch.Tensor] = {}
+    projections = loaded.view.layers[0].projections
+    hooks = [
+        projection.linear.register_forward_pre_hook(lambda _, args, name=name: inputs.update({name: args[0]}))
+        for name, projection in projections.items()
+    ]
+    with torch.no_grad():
+        loaded.model(fresh)
+    for hook in hooks:
+        hook.remove()
+    for target in (0.0, 0.05, 0.333, 0.5, 0.65, 0.95):
+        plan = SparsityPlan.uniform(loaded.view.layout, target)
+        with attach(loaded, method, plan, calibration.thresholds(plan)) as gates:
+            for name, projection in projections.items():
+                projection.linear(inputs[name])  # the dense model's own inputs
+            for record in gates.measured():
+                assert record.value == pytest.approx(target, abs=0.005), (record.projection, target)
+
+
+def calibrated(tmp_path, loaded=None, method=WINA, tokens=512) -> Calibration:
+    spec = CalibrationSpec(text=write_text(tmp_path / "text.txt", 1, tokens))
+    return calibrate(loaded or tiny_loaded(), method, spec, Silent())
+
+
+def test_error_curves_start_at_zero_and_rise(tmp_path):
+    errors = calibrated(tmp_path).errors
+    assert errors.shape == (3, 7, 20)
+    assert errors[..., 0].eq(0).all()
+    assert (errors.diff(dim=-1) > -0.01).all()
+    assert (errors[..., -1] > 0.5).all()
+    assert (errors <= 1.5).all()
+
+
+def test_the_error_is_the_relative_norm_of_what_the_mask_takes_away():
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(6, 10, generator=generator, dtype=torch.float64)
+    x = torch.randn(20, 10, generator=generator, dtype=torch.float64)
+    norms = weight.norm(dim=0)
+    curve = error_curve(weight, x, norms)
+    for index, sparsity in enumerate(ERROR_SPARSITIES):
+        kept = max(1, 10 - math.floor(sparsity * 10 + 0.5))
+        wrong = []
+        for token in x:
+            order = sorted(range(10), key=lambda i: -float(token[i].abs() * norms[i]))
+            rest = torch.zeros(10, dtype=torch.float64)
+            rest[order[kept:]] = token[order[kept:]]
+            wrong.append(weight @ rest)
+        expected = torch.stack(wrong).norm() / (x @ weight.T).norm()
+        assert float(curve[index]) == pytest.approx(float(expected), rel=1e-5), sparsity
+
+
+def test_an_input_of_zeros_has_no_error():
+    assert error_curve(torch.randn(3, 4), torch.zeros(5, 4), None).eq(0).all()
+
+
+def test_the_record_has_thresholds_and_errors_of_every_matrix(tmp_path):
+    record = calibrated(tmp_path).record("key", 1.5)
+    assert (record.key, record.tokens, record.seconds) == ("key", 512, 1.5)
+    assert len(record.layers) == 3 * 7 * 20 * 2
+    thresholds = [r for r in record.layers if (r.layer, r.projection, r.metric) == (1, "up", "threshold")]
+    assert tuple(r.x for r in thresholds) == ERROR_SPARSITIES
+    values = [r.value for r in thresholds]
+    assert values[0] == -1.0
+    assert values == sorted(values)
+
+
+def test_calibrating_again_gives_the_same_to_the_last_bit(tmp_path):
+    one, two = calibrated(tmp_path), calibrated(tmp_path)
+    assert torch.equal(one.quantiles, two.quantiles)
+    assert torch.equal(one.errors, two.errors)
+
+
+def test_calibrating_leaves_no_trace(tmp_path):
+    loaded = tiny_loaded()
+    modules = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
+    calibrated(tmp_path, loaded)
+    assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
+    assert not any(module._forward_pre_hooks for module in loaded.model.modules())
+
+
+def test_fused_slices_have_their_own_thresholds(tmp_path):
+    quantiles = calibrated(tmp_path, tiny_loaded("phi3")).quantiles[0]
+    q, k, v = (quantiles[PROJECTIONS.index(name)] for name in "qkv")
+    assert not torch.equal(q, k)
+    assert not torch.equal(k, v)
+    assert not quantiles.isnan().any()
+
+
+def test_files_survive_a_round_trip(tmp_path):
+    calibration = calibrated(tmp_path)
+    path = tmp_path / "calibration.safetensors"
+    calibration.save(path)
+    again = Calibration.load(path)
+    plan = SparsityPlan.uniform(calibration.layout, 0.4)
+    assert again.thresholds(plan) == calibration.thresholds(plan)
+    assert (again.layout, again.tokens) == (calibration.layout, calibration.tokens)
+    assert torch.equal(again.errors, calibration.errors)
+    assert [file.name for file in tmp_path.iterdir() if "calibration" in file.name] == [path.name]
+
+
+def test_a_damaged_or_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "calibration.safetensors"
+    calibrated(tmp_path).save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(WinaError, match=r"cannot be read; delete it and calibrate again\.$"):
+        Calibration.load(path)
+    from safetensors.torch import save_file
+
+    save_file({"quantiles": torch.zeros(1)}, path, {"format": "wina calibration 99"})
+    with pytest.raises(WinaError, match=r"is of another version; delete it and calibrate again\.$"):
+        Calibration.load(path)
+
+
+def test_a_plan_for_another_model_is_refused(tmp_path):
+    other = SparsityPlan.uniform(tiny_loaded(layers=2).view.layout, 0.4)
+    with pytest.raises(WinaError, match="plan was made for a model with 2 layers"):
+        calibrated(tmp_path).thresholds(other)
+
+
+def test_dense_needs_no_calibration(tmp_path):
+    with pytest.raises(WinaError, match='method "dense" gates nothing, so it needs no calibration'):
+        calibrated(tmp_path, method=MethodSpec(name="dense"))
+
+
+def test_activations_that_overflow_are_named(tmp_path):
+    loaded = tiny_loaded()
+    loaded.view.layers[1].projections["up"].weight.mul_(1e30)
+    loaded.view.layers[1].projections["gate"].weight.mul_(1e30)
+    with pytest.raises(WinaError, match="inputs of down in layer 1 are not finite"):
+        calibrated(tmp_path, loaded, TEAL)
+
+
+def test_calibration_can_be_cancelled(tmp_path):
+    class Impatient(Silent):
+        def check(self) -> None:
+            raise Cancelled
+
+    loaded = tiny_loaded()
+    spec = CalibrationSpec(text=write_text(tmp_path / "text.txt", 1, 512))
+    with pytest.raises(Cancelled):
+        calibrate(loaded, WINA, spec, Impatient())
+    assert not any(module._forward_pre_hooks for module in loaded.model.modules())

@@ -1,0 +1,131 @@
+"""How far a gated model's logits are from the dense model's on a text."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wina_core.errors import WinaError
+from wina_core.gating import Gates
+from wina_core.models.loading import LoadedModel
+from wina_core.records import MetricRecord
+from wina_core.reporting import Reporter
+from wina_core.specs import DEVIATION, TextSpec
+from wina_core.text import read_byte_counts, read_tokens
+
+
+def measure_deviation(
+    loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int, reporter: Reporter
+) -> tuple[MetricRecord, ...]:
+    """Metrics of the gated model on the rows of a text, under the task name "deviation".
+
+    Dense means the same model, rotated if it is, with its gates switched off.
+
+    - kl: mean over tokens of KL(dense || gated) between next-token distributions, in nats;
+    - perplexity: exp of the gated model's mean negative log-likelihood of each row's tokens after the first;
+    - bits_per_byte: the same likelihood in bits over the UTF-8 bytes of those tokens;
+    - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
+    - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
+
+    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates
+    the deviations are 0 by definition. Counts of `gates` start anew, so that they are this text's afterwards. Raises
+    WinaError for a text that cannot be read and for logits that are not a number; Cancelled between batches.
+    """
+    rows = read_tokens(text, loaded.tokenizer)
+    text_bytes = int(read_byte_counts(text, loaded.tokenizer)[:, 1:].sum())
+    sums = _Sums()
+    if gates is not None:
+        gates.reset_counts()
+    for start in range(0, len(rows), batch_size):
+        reporter.check()
+        batch = rows[start : start + batch_size].to(loaded.device)
+        with torch.no_grad():
+            gated = loaded.model(batch, use_cache=False).logits
+            if gates is None:
+                dense = gated
+            else:
+                reporter.check()
+                with _switched_off(gates):
+                    dense = loaded.model(batch, use_cache=False).logits
+            for row in range(len(batch)):  # one at a time: a batch of wide logits in 32 bits can be many GB
+                sums.add(dense[row], gated[row], batch[row])
+        done = min(start + batch_size, len(rows)) * rows.shape[1]
+        reporter.progress(done, rows.numel(), "tokens", f"{DEVIATION}: KL {sums.kl.mean:.4g}")
+    return sums.records(text_bytes)
+
+
+@contextmanager
+def _switched_off(gates: Gates) -> Iterator[None]:
+    gates.enabled = False
+    try:
+        yield
+    finally:
+        gates.enabled = True
+
+
+@dataclass
+class _Mean:
+    """Running mean of per-token values and its standard error."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: Tensor) -> None:
+        values = values.to(torch.float64)
+        self.count += values.numel()
+        self.total += float(values.sum())
+        self.squares += float(values.square().sum())
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def stderr(self) -> float:
+        variance = max(self.squares / self.count - self.mean**2, 0.0)
+        return math.sqrt(variance / max(self.count - 1, 1))
+
+
+class _Sums:
+    """What is summed over tokens, for the metrics of `measure_deviation`."""
+
+    def __init__(self) -> None:
+        self.kl, self.nll, self.agreement = _Mean(), _Mean(), _Mean()
+        self._difference = self._dense = 0.0
+
+    def add(self, dense: Tensor, gated: Tensor, tokens: Tensor) -> None:
+        """Take in one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
+        exact = torch.promote_types(dense.dtype, torch.float32)
+        dense, gated = dense.to(exact), gated.to(exact)
+        if dense.isnan().any() or gated.isnan().any():
+            raise WinaError(
+                "The model's logits are not numbers; lower the sparsity or load the model in another dtype."
+            )
+        log_dense, log_gated = dense.log_softmax(-1), gated.log_softmax(-1)
+        self.kl.add((log_dense.exp() * (log_dense - log_gated)).sum(-1))
+        self.nll.add(-log_gated[:-1].gather(-1, tokens[1:, None]))
+        self.agreement.add(dense.argmax(-1) == gated.argmax(-1))
+        self._difference += float(torch.linalg.vector_norm(gated - dense).double().square())
+        self._dense += float(torch.linalg.vector_norm(dense).double().square())
+
+    def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
+        """The metrics, given the UTF-8 bytes of the predicted tokens."""
+        perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
+        deviation = math.sqrt(self._difference / self._dense)
+        return (
+            _record("kl", self.kl.mean, self.kl.stderr, self.kl.count, False),
+            _record("perplexity", perplexity, perplexity * self.nll.stderr, self.nll.count, False),
+            _record("bits_per_byte", bits * self.nll.mean, bits * self.nll.stderr, self.nll.count, False),
+            _record("logits_deviation", deviation, None, self.kl.count, False),
+            _record("top1_agreement", self.agreement.mean, self.agreement.stderr, self.agreement.count, True),
+        )
+
+
+def _record(metric: str, value: float, stderr: float | None, tokens: int, higher_is_better: bool) -> MetricRecord:
+    return MetricRecord(
+        task=DEVIATION, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
+    )
