@@ -132,6 +132,11 @@ class DataPlot(pg.PlotWidget):
         ends += [LineEnd(one.name, one.colour, (math.inf,), (one.y,)) for one in self._references]
         self._labels.show(ends)
 
+    def close(self) -> bool:
+        """pyqtgraph takes the plot apart when its widget is closed, so nothing may reach it afterwards."""
+        notifier().changed.disconnect(self._restyle)
+        return super().close()
+
     # ---- pointer -------------------------------------------------------------------------------------------------
 
     def nearest(self, scene: QPointF) -> tuple[int, int] | None:

@@ -21,8 +21,8 @@ class ResultsLayers(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._title = QLabel()
-        self._title.setProperty("role", "section")
+        self.title = QLabel()
+        self.title.setProperty("role", "section")
         self.heatmap = Heatmap("Measured sparsity of the selected run")
         self.heatmap.tooltip = self._cell_text
         self._bar = ColourBar()
@@ -30,7 +30,7 @@ class ResultsLayers(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
-        column.addWidget(self._title)
+        column.addWidget(self.title)
         column.addWidget(self.heatmap, 1)
         column.addWidget(self._bar)
         self.show_layers(None, None)
@@ -38,7 +38,7 @@ class ResultsLayers(QWidget):
     def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
         """Show a run; no row when none is selected, no layers when nothing was gated in it."""
         self._layers = layers
-        self._title.setText("Layers" if row is None else _title(row))
+        self.title.setText("Layers" if row is None else _title(row))
         values = np.asarray(layers.values, dtype=float) if layers else np.full((1, 1), np.nan)
         self.heatmap.set_table([str(n) for n in range(len(values))], layers.projections if layers else ("",))
         scale = scale_for("measured", values)

@@ -49,9 +49,9 @@ class ResultsPage(Page):
         self.filter.setAccessibleName("Filter the table")
         self._count = QLabel()
         self._count.setProperty("role", "muted")
-        self._filter_error = QLabel()
-        self._filter_error.setProperty("role", "failed")
-        self._filter_error.hide()
+        self.filter_error = QLabel()
+        self.filter_error.setProperty("role", "failed")
+        self.filter_error.hide()
         self.table = self._make_table()
         self.measure, self.model, self.abscissa = _choice("Metric"), _choice("Model"), _choice("Sparsity axis")
         for key, text in ABSCISSAE.items():
@@ -67,7 +67,6 @@ class ResultsPage(Page):
         self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self._connect()
         self._size_columns()
-        self.set_primary("Export table")
 
     def _make_table(self) -> QTableView:
         table = QTableView()
@@ -102,7 +101,7 @@ class ResultsPage(Page):
         above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         above.setSpacing(GRID)
         above.addLayout(line)
-        above.addWidget(self._filter_error)
+        above.addWidget(self.filter_error)
         above.addWidget(self.table, 1)
         choices = QHBoxLayout()
         choices.setSpacing(GRID)
@@ -180,8 +179,8 @@ class ResultsPage(Page):
 
     def show_filter_error(self, text: str) -> None:
         """What is wrong with the filter; empty when nothing is."""
-        self._filter_error.setText(text)
-        self._filter_error.setVisible(bool(text))
+        self.filter_error.setText(text)
+        self.filter_error.setVisible(bool(text))
         self.filter.setProperty("state", "invalid" if text else "")
         self.filter.style().polish(self.filter)
 

@@ -1,0 +1,158 @@
+"""Frontier and profile plots: what is drawn, what the pointer reads, how the zoom behaves."""
+
+import numpy as np
+import pyqtgraph as pg
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QColor
+from wina_app.models.results_frontier import Measure, frontier, models
+from wina_app.models.results_table import make_entries
+from wina_app.theme import DARK, LIGHT, apply_theme, method_colour
+from wina_app.views.data_plot import DataPlot, Reference, Trace
+from wina_app.views.frontier_plot import FrontierPlot
+from wina_app.views.sparsity_profile import SparsityProfile
+from wina_app.views.sparsity_scales import scale_for
+
+from tests.wina_app.stored_runs import record_demo_study
+from wina_core.store import Store
+
+ACC = Measure("demo_choice", "acc", True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        entries = make_entries(store.metric_rows(), {})
+    return frontier(entries, ACC, next(iter(models(entries))))
+
+
+@pytest.fixture
+def plot(qtbot, qapp, data):
+    apply_theme(qapp, "light")
+    shown = FrontierPlot()
+    qtbot.addWidget(shown)
+    shown.resize(700, 400)
+    with qtbot.waitExposed(shown):
+        shown.show()
+    shown.show_frontier(data, "target")
+    qapp.processEvents()
+    return shown
+
+
+def names_at(plot: DataPlot) -> list[str]:
+    return [text.text() for text, _, _ in plot._labels._items if text.isVisible()]
+
+
+def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
+    assert [trace.name for trace in plot.traces] == ["teal", "wina", "wina, global + heads"]
+    teal, wina, rotated = plot.traces
+    assert teal.colour == method_colour("teal")
+    assert wina.colour == rotated.colour == method_colour("wina")
+    assert teal.symbol == wina.symbol != rotated.symbol
+    assert list(teal.x) == [25.0, 40.0, 50.0, 65.0]
+    assert np.isfinite(teal.errors).all()
+
+
+def test_the_axes_have_titles_and_units(plot):
+    assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
+    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction), higher is better"
+
+
+def test_the_dense_reference_is_dashed_and_in_view(plot):
+    (line,) = [item for item in plot.getPlotItem().items if isinstance(item, pg.InfiniteLine) and item.isVisible()]
+    assert line.value() == pytest.approx(0.71)
+    assert line.pen.style() == Qt.PenStyle.DashLine
+    low, high = plot.getPlotItem().vb.viewRange()[1]
+    assert low < 0.71 < high
+
+
+def test_lines_are_named_beside_their_ends(plot):
+    assert names_at(plot) == ["teal", "wina", "wina, global + heads", "dense"]
+
+
+def test_lines_have_no_names_when_they_cannot_all_be_read(plot, qapp):
+    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], ["", ""]) for n in range(80)]
+    plot.show_traces(many)
+    qapp.processEvents()
+    assert names_at(plot) == []
+    plot.show_traces(many[:3])
+    qapp.processEvents()
+    assert names_at(plot) == ["line 0", "line 1", "line 2"]
+
+
+def test_the_other_abscissae(plot, data):
+    plot.show_frontier(data, "counted")
+    assert plot.traces[0].x[0] == pytest.approx(24.8)
+    assert plot.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
+
+
+def test_the_pointer_catches_the_nearest_point(plot):
+    texts = []
+    plot.readout_changed.connect(texts.append)
+    trace = plot.traces[2]
+    at = plot.getPlotItem().vb.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
+    plot.scene().sigMouseMoved.emit(at)
+    assert texts[-1] == trace.readouts[1]
+    assert "target 40.0 %" in texts[-1]
+    plot.scene().sigMouseMoved.emit(plot.getPlotItem().vb.mapViewToScene(QPointF(30.0, 0.5)))
+    assert texts[-1] == ""
+
+
+def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
+    box = plot.getPlotItem().vb
+    box.setRange(xRange=(40, 50), yRange=(0.6, 0.65), padding=0)
+    plot.show_frontier(data, "target")
+    assert box.viewRange()[0] == pytest.approx([40, 50])
+    centre = plot.viewport().rect().center()
+    qtbot.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qapp.processEvents()
+    low, high = box.viewRange()[0]
+    assert low < 25
+    assert high > 65
+
+
+def test_the_plot_follows_the_appearance(plot, qapp):
+    for mode, tokens in (("dark", DARK), ("light", LIGHT)):
+        apply_theme(qapp, mode)
+        image = plot.grab().toImage()
+        assert image.pixelColor(2, 2).name() == tokens.surface
+
+
+def test_without_rows_the_plot_is_empty(plot):
+    plot.show_frontier(None, "target")
+    assert plot.traces == ()
+    assert names_at(plot) == []
+
+
+def test_the_profile_leaves_out_what_is_unknown(qtbot):
+    profile = SparsityProfile()
+    qtbot.addWidget(profile)
+    values = np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]])
+    profile.show_table(("q", "k"), values, scale_for("measured", values))
+    (trace,) = profile.traces
+    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
+    assert trace.readouts[1] == "layer 1, q: 62.5 %"
+
+
+def test_equal_values_do_not_look_like_noise(qtbot, qapp):
+    profile = SparsityProfile()
+    qtbot.addWidget(profile)
+    values = np.full((8, 1), 0.5)
+    profile.show_table(("q",), values, scale_for("target", values))
+    profile.show()
+    qapp.processEvents()
+    low, high = profile.getPlotItem().vb.viewRange()[1]
+    assert high - low >= 20
+
+
+def test_a_reference_alone_is_in_view(qtbot, qapp):
+    plot = DataPlot("test")
+    qtbot.addWidget(plot)
+    plot.show_traces([Trace("a", QColor("red"), [1, 2], [5, 6], ["", ""])], [Reference("dense", QColor("grey"), 9.0)])
+    plot.show()
+    qapp.processEvents()
+    assert plot.getPlotItem().vb.viewRange()[1][1] > 9.0

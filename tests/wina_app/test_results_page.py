@@ -1,0 +1,214 @@
+"""The Results page as it is used: filter, sort, select, plot, copy, export, and results that land meanwhile."""
+
+import csv
+import json
+import shutil
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+from wina_app.models.results_rows import BY_KEY, COLUMNS
+from wina_app.theme import apply_theme
+from wina_app.views.results_page import ResultsPage
+from wina_app.views.results_spec import ResultsSpec
+
+from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from wina_core.specs import StudySpec
+from wina_core.store import Store
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "results.sqlite"
+    with Store(f"sqlite:///{path}") as store:
+        record_demo_study(store)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
+        yield opened
+
+
+def shown_page(qtbot, store: Store) -> ResultsPage:
+    access = DirectStore(store)
+    page = ResultsPage(access)
+    page.access = access
+    qtbot.addWidget(page)
+    page.resize(1208, 700)
+    with qtbot.waitActive(page):
+        page.show()
+    return page
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    return shown_page(qtbot, store)
+
+
+@pytest.fixture
+def filled_store(database, tmp_path):
+    copy = shutil.copy(database, tmp_path / "filled.sqlite")
+    with Store(f"sqlite:///{copy}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def filled(qtbot, qapp, filled_store):
+    apply_theme(qapp, "light")
+    return shown_page(qtbot, filled_store)
+
+
+def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation: str = "none") -> int:
+    wanted = (method, metric, target, rotation)
+    return next(
+        number
+        for number, entry in enumerate(page.controller.table.shown)
+        if (entry.row.method, entry.row.metric, entry.row.target_sparsity, entry.row.rotation) == wanted
+    )
+
+
+def texts(page: ResultsPage, key: str) -> list[str]:
+    model = page.table.model()
+    return [model.index(row, BY_KEY[key]).data() for row in range(model.rowCount())]
+
+
+def test_without_results_the_page_says_what_it_is_for(qtbot, page, store):
+    assert page.is_empty
+    assert not page.primary.isEnabled()
+    with qtbot.waitSignal(page.crumb_clicked) as asked:
+        page.empty_triggered.emit()
+    assert asked.args == ["evaluate"]
+    record_run(store, run_spec("wina", NO_ROTATION, 0.5))
+    page.access.changed.emit()
+    assert not page.is_empty
+    assert page.table.model().rowCount() == 3
+
+
+def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
+    filled.filter.setFocus()
+    qtbot.waitUntil(filled.filter.hasFocus)
+    qtbot.keyClicks(filled.filter, "method:teal metric:acc")
+    assert set(texts(filled, "method")) == {"teal"}
+    assert [trace.name for trace in filled.frontier.traces] == ["teal"]
+    filled.filter.clear()
+    assert len(filled.frontier.traces) == 3
+
+
+def test_a_filter_for_an_unknown_column_is_explained_in_place(filled):
+    filled.filter.setText("methd:wina")
+    assert "no column" in filled.filter_error.text()
+    assert filled.filter_error.isVisible()
+    assert filled.table.model().rowCount() == 39, "the table stays as it was"
+    filled.filter.setText("method:wina")
+    assert not filled.filter_error.isVisible()
+
+
+def test_a_filter_without_matches_leaves_nothing_to_export(filled):
+    filled.filter.setText("nothing like this")
+    assert filled.table.model().rowCount() == 0
+    assert not filled.primary.isEnabled()
+    assert filled.primary.toolTip()
+    assert filled.frontier.traces == ()
+    assert not filled.is_empty, "there are results, only not these"
+
+
+def test_a_click_on_a_heading_sorts(qtbot, filled):
+    header = filled.table.horizontalHeader()
+    filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
+    where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
+    values = [entry.row.value for entry in filled.controller.table.shown]
+    assert values in (sorted(values), sorted(values, reverse=True))
+
+
+def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
+    filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
+    filled.table.selectRow(20)
+    key = filled.controller.table.shown[20].key
+    filled.table.verticalScrollBar().setValue(5)
+    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
+    filled.access.changed.emit()
+    (index,) = filled.table.selectionModel().selectedRows()
+    assert filled.controller.table.shown[index.row()].key == key
+    assert filled.table.verticalScrollBar().value() == 5
+    assert filled.table.model().rowCount() == 42
+
+
+def test_the_selected_run_shows_its_layers(filled):
+    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
+    assert filled.layers.heatmap.remark == ""
+    assert "wina" in filled.layers.title.text()
+    assert "40 %" in filled.layers.title.text()
+    assert filled.layers.heatmap.selected_text().startswith("layer\tq\tk\tv\to\tgate\tup\tdown\n0\t40\t40.8")
+    filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
+    assert "Nothing was gated" in filled.layers.heatmap.remark
+
+
+def test_metric_and_axis_are_chosen(qtbot, filled):
+    filled.measure.setFocus()
+    qtbot.keyClick(filled.measure, Qt.Key.Key_Home)
+    assert filled.measure.currentText() == "demo:heldout: kl"
+    assert filled.frontier.getPlotItem().getAxis("left").labelText == "kl (nats per token), lower is better"
+    assert filled.frontier.traces[0].errors == ()
+    filled.abscissa.setFocus()
+    qtbot.keyClick(filled.abscissa, Qt.Key.Key_Down)
+    assert filled.frontier.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
+
+
+def test_selected_rows_are_copied_as_shown(qtbot, filled):
+    row = row_of(filled, "teal", "acc", 0.25)
+    filled.table.selectRow(row)
+    filled.table.setFocus()
+    qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    titles, cells = QGuiApplication.clipboard().text().split("\n")
+    assert titles.split("\t") == [column.title for column in COLUMNS]
+    assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "25.0", "24.8", "24.8"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".md", ".tex"])
+def test_the_export_is_exactly_what_is_shown(filled, tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"results{suffix}"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    filled.filter.setText("wina acc")
+    filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
+    filled.primary.click()
+    content = path.read_text()
+    shown = filled.controller.table.shown
+    assert len(shown) == 8
+    if suffix in (".csv", ".tsv"):
+        rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
+        assert [float(row["value"]) for row in rows] == [entry.row.value for entry in shown], "to the last digit"
+        assert [row["target %"] for row in rows] == [str(100 * entry.row.target_sparsity) for entry in shown]
+    elif suffix == ".json":
+        assert [row["value"] for row in json.loads(content)] == [entry.row.value for entry in shown]
+    else:
+        assert content.count("demo_choice") + content.count("demo\\_choice") == 8
+
+
+def test_an_export_without_a_suffix_takes_the_chosen_format(filled, tmp_path, monkeypatch):
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "results"), "TSV (*.tsv)"))
+    filled.primary.click()
+    assert (tmp_path / "results.tsv").read_text().count("\n") == 40
+
+
+def test_an_export_that_fails_is_told_inline_and_loses_nothing(filled, tmp_path, monkeypatch):
+    target = tmp_path / "missing" / "results.csv"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    filled.primary.click()
+    assert filled.message.isVisible()
+    assert "folder does not exist" in filled.message.label.text()
+    assert filled.table.model().rowCount() == 39
+
+
+def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
+    row = row_of(filled, "wina", "acc", 0.4)
+    filled.controller.explain(row)
+    (dialog,) = filled.findChildren(ResultsSpec)
+    qtbot.addWidget(dialog)
+    study = StudySpec.model_validate_json(dialog.text.toPlainText())
+    assert study.arms[0].method.name == "wina"
+    assert study.sparsities == (0.4,)
