@@ -39,7 +39,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self._workbench = workbench
         self._stopping = False
-        self._stopped = False
+        self.has_stopped = False
         self.pages: dict[str, Page] = {}
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -210,7 +210,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask when jobs run; then stop everything, and only then go."""
-        if self._stopped:
+        if self.has_stopped:
             event.accept()
             return
         event.ignore()
@@ -239,7 +239,7 @@ class MainWindow(QMainWindow):
         return box.clickedButton() is leave
 
     def _on_stopped(self) -> None:
-        self._stopped = True
+        self.has_stopped = True
         self.close()
         self.closed.emit()
 

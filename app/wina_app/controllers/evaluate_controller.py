@@ -72,6 +72,7 @@ class EvaluateController(QObject):
         workbench.results_changed.connect(self._settle.start)
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.stopped.connect(self._settle.stop)
         self._on_context()
 
     def change(self) -> None:

@@ -33,7 +33,7 @@ class StatusLine(QStatusBar):
         self.addPermanentWidget(self._database)
         self._memory.setToolTip("Resident memory of the engine process, and what the machine has available")
         self.show_engine("starting")
-        notifier().changed.connect(lambda: self.show_engine(self._state))
+        notifier().changed.connect(self._restyle)
 
     def show_engine(self, state: str) -> None:
         """One of "starting", "ready", "working", "stopping", "stopped"."""
@@ -42,6 +42,9 @@ class StatusLine(QStatusBar):
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
         self._engine.setText(f"Engine {state}")
         self._engine.setAccessibleName(f"Engine {state}")
+
+    def _restyle(self) -> None:
+        self.show_engine(self._state)
 
     def show_environment(self, environment: Environment) -> None:
         """Where the engine computes."""

@@ -1,0 +1,94 @@
+"""Qt without a screen, folders of its own for every test, and a look at what a test leaves behind."""
+
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QCoreApplication, QEvent, QThread
+from PySide6.QtWidgets import QApplication, QWidget
+from wina_app.application import Application
+from wina_app.engine_thread import EngineThread
+
+from tests.wina_app.fakes import FakeClient
+from tests.wina_app.stall_watchdog import StallWatchdog
+
+_OWN_BY_QT = ("QTipLabel", "QComboBoxPrivateContainer")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings, database, cache and logs of this test alone."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("WINA_HOME", str(folder))
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a window or a running thread; either one spoils the tests that follow."""
+    if "qapp" not in request.fixturenames and "qtbot" not in request.fixturenames:
+        yield
+        return
+    app = request.getfixturevalue("qapp")
+    threads = set(threading.enumerate())
+    known = weakref.WeakSet(app.topLevelWidgets())
+    yield
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    gc.collect()
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    widgets = [widget for widget in app.topLevelWidgets() if widget not in known and _is_a_window(widget)]
+    running = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in threads and not isinstance(thread, threading._DummyThread) and not _is_winding_up(thread)
+    ]
+    assert not [(type(widget).__name__, widget.windowTitle()) for widget in widgets], "windows were left"
+    assert not running, "threads were left"
+    assert QThread.currentThread() is QCoreApplication.instance().thread()
+
+
+def _is_a_window(widget: QWidget) -> bool:
+    return widget.parent() is None and widget.metaObject().className() not in _OWN_BY_QT and widget.isVisible()
+
+
+def _is_winding_up(thread: threading.Thread) -> bool:
+    thread.join(timeout=5)
+    return not thread.is_alive()
+
+
+@pytest.fixture
+def stall_watchdog(qapp: QApplication) -> Iterator[StallWatchdog]:
+    """Fails the test if the main thread was blocked for over 100 ms while it ran."""
+    watchdog = StallWatchdog(qapp)
+    watchdog.start()
+    yield watchdog
+    watchdog.stop()
+    assert not watchdog.stalls, "\n\n".join(watchdog.stalls)
+
+
+@pytest.fixture
+def application(qtbot, qapp: QApplication) -> Iterator[Application]:
+    """The whole window with its threads, over an engine that takes every job and finishes none by itself."""
+    opened = Application(qapp, engine=EngineThread(FakeClient))
+    opened.window.resize(1280, 720)
+    opened.start(page="model")
+    yield opened
+    close(qtbot, opened)
+
+
+def close(qtbot, application: Application) -> None:
+    """Close the window, cancelling whatever runs, and wait until everything has ended."""
+    window = application.window
+    window.confirm_quit = lambda: True
+    window.close()
+    qtbot.waitUntil(lambda: window.has_stopped, timeout=20_000)
+    window.deleteLater()
+    application.log.deleteLater()

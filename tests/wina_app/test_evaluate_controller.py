@@ -1,0 +1,206 @@
+"""From ticks to a study, to what is stored of it, to jobs."""
+
+from dataclasses import replace
+
+import pytest
+from wina_app.controllers.evaluate_controller import NO_MODEL, EvaluateController
+from wina_app.models.evaluation_grid import Choice, build_study, parse_sparsities, rotation_choices
+from wina_app.models.rotation_choices import PRESETS
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench
+from tests.wina_app.stored_runs import summary
+from wina_core.engine.protocol import EvaluateJob, Failed, Partial
+from wina_core.errors import WinaError
+from wina_core.plan import SparsityPlan
+from wina_core.records import MetricRecord, UnitRecord
+from wina_core.sources import resolve
+from wina_core.specs import DENSE, NO_ROTATION, MethodSpec, ModelSource, RotationSpec
+from wina_core.study import expand, load_study
+
+WINA, TEAL = MethodSpec(name="wina"), MethodSpec(name="teal")
+CHOICE = Choice(
+    name="Evaluation",
+    tasks=("demo_choice",),
+    task_folders=(),
+    limit=None,
+    num_fewshot=None,
+    batch_size=16,
+    dense_prefix=0.0,
+    deviation="demo:heldout",
+    calibration="demo:calibration",
+    methods=(DENSE, TEAL, WINA),
+    rotations=(NO_ROTATION, RotationSpec()),
+    sparsities="25, 50",
+    with_plan=False,
+)
+DEMO = resolve(ModelSource(location="demo"))
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded(choice=CHOICE)
+    yield EvaluateController(workbench, view), view, workbench, engine, store
+    store.store.close()
+
+
+def finish(engine):
+    """Complete every unit of the last job."""
+    units = [(run.spec.content_hash(), unit) for run in engine.last.job.runs for unit in run.units]
+    metric = MetricRecord(task="t", metric="acc", value=0.5)
+    events = [
+        lambda job_id, run=run, unit=unit: Partial(
+            job_id=job_id, unit=UnitRecord(run=run, unit=unit, metrics=(metric,), seconds=1.0)
+        )
+        for run, unit in units
+    ]
+    engine.answer(*events, done())
+
+
+def test_dense_is_one_run_and_every_other_arm_one_per_sparsity(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    controller.count()
+    grid = view.last("show_grid")
+    assert grid.columns == ("dense", "25 %", "50 %")
+    assert grid.rows == ("dense", "teal", "teal, global + heads", "wina", "wina, global + heads")
+    assert (grid.to_do, grid.stored, len(grid.cells)) == (9, 0, 9)
+    assert grid.cells["wina", "50 %"].text == "to do"
+
+
+def test_what_is_counted_is_what_is_queued_and_the_study_is_kept(bench):
+    controller, view, workbench, engine, store = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    study = build_study(CHOICE, DEMO, None)
+    job = engine.last.job
+    assert isinstance(job, EvaluateJob)
+    assert [run.spec for run in job.runs] == list(expand(study))
+    assert store.store.study_spec(study.content_hash()) == study
+    controller.count()
+    grid = view.last("show_grid")
+    assert (grid.to_do, grid.queued) == (0, 9)
+
+
+def test_queued_runs_are_not_queued_twice(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    controller.evaluate()
+    assert len(engine.submitted) == 1
+    assert view.last("show_notice") == "Every run of this study is stored or queued already."
+    view.returns(choice=replace(CHOICE, sparsities="25, 50, 65"))
+    controller.evaluate()
+    assert len(engine.last.job.runs) == 4
+
+
+def test_stored_runs_are_counted_and_only_missing_units_are_computed(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, tasks=()))
+    controller.evaluate()
+    finish(engine)
+    controller.count()
+    assert view.last("show_grid").stored == 9
+    view.returns(choice=CHOICE)
+    controller.count()
+    assert (view.last("show_grid").stored, view.last("show_grid").to_do) == (0, 9)
+    assert {run.text for run in view.last("show_grid").cells.values()} == {"to do"}, "other tasks make other runs"
+
+
+def test_a_cancelled_job_leaves_its_runs_to_do_again(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    run = engine.last.job.runs[0]
+    unit = UnitRecord(run=run.spec.content_hash(), unit=run.units[0], metrics=(), seconds=1.0)
+    engine.answer(lambda job_id: Partial(job_id=job_id, unit=unit), done(cancelled=True))
+    controller.count()
+    grid = view.last("show_grid")
+    assert (grid.to_do, grid.queued) == (9, 0)
+    assert grid.cells["dense", "dense"].text == "1 of 2 stored"
+    assert "cancelled" in view.last("show_notice")
+
+
+def test_a_failed_job_is_said_in_place(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    engine.answer(lambda job_id: Failed(job_id=job_id, error='There is no task "x"; check its name.'))
+    assert view.last("show_error") == 'There is no task "x"; check its name.'
+
+
+def test_the_study_file_computes_the_same(bench, tmp_path):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    controller.save_study(tmp_path / "my study.json")
+    assert expand(load_study(tmp_path / "my study.json")) == expand(build_study(CHOICE, DEMO, None))
+    assert "wina study run" in view.last("show_notice")
+
+
+def test_without_a_model_the_reason_is_given(bench):
+    controller, view, *_ = bench
+    controller.count()
+    assert view.last("show_problem") == NO_MODEL
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ()}, "No method is chosen"),
+        ({"rotations": ()}, "No rotation is chosen"),
+        ({"sparsities": ""}, "No sparsity is given"),
+        ({"sparsities": "25, 100"}, "A sparsity of 100 % is not possible; each must be at least 0 and below 100 %."),
+        ({"sparsities": "-1"}, "A sparsity of -1 % is not possible"),
+        ({"sparsities": "nan"}, "A sparsity of nan % is not possible"),
+        ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
+        ({"tasks": (), "deviation": None}, "Nothing would be measured"),
+    ],
+)
+def test_what_cannot_be_a_study_is_said_in_one_sentence(bench, change, message):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, **change))
+    controller.count()
+    assert message in view.last("show_problem")
+    controller.evaluate()
+    assert not engine.submitted
+
+
+def test_sparsities_are_sorted_and_each_once():
+    assert parse_sparsities(" 65%, 25; 40.5 25 ") == (0.25, 0.405, 0.65)
+    assert parse_sparsities("0") == (0.0,)
+    with pytest.raises(WinaError):
+        parse_sparsities("1e400")
+
+
+def test_dense_alone_needs_neither_sparsity_nor_rotation():
+    study = build_study(replace(CHOICE, methods=(DENSE,), sparsities="", rotations=()), DEMO, None)
+    assert len(expand(study)) == 1
+
+
+def test_the_current_plan_is_a_column_of_its_own(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO, summary())
+    plan = SparsityPlan.uniform(summary().layout, 0.3).with_cells({(0, 0): 0.9})
+    workbench.workspace.set_plan(plan)
+    view.returns(choice=replace(CHOICE, with_plan=True, methods=(WINA,)))
+    controller.count()
+    assert view.last("show_grid").columns == ("25 %", "50 %", f"plan, {100 * plan.budget:.1f} %")
+
+
+def test_thresholds_are_told_apart_from_topk(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    threshold = WINA.model_copy(update={"selection": "threshold"})
+    view.returns(choice=replace(CHOICE, methods=(threshold,), rotations=(NO_ROTATION,)))
+    controller.count()
+    assert view.last("show_grid").rows == ("wina, threshold",)
+
+
+def test_rotations_are_offered_each_once_the_current_one_marked():
+    labels = [label for label, _ in rotation_choices(RotationSpec(), list(PRESETS.values()))]
+    assert labels[:2] == ["none", "global + heads (current)"]
+    assert len(set(labels)) == len(labels)
+    assert "per_site (k, gate)" in labels
+    assert rotation_choices(NO_ROTATION, [])[0] == ("none", NO_ROTATION)

@@ -1,0 +1,34 @@
+"""The window opens without any of the heavy libraries; those belong to the engine's process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "transformers", "lm_eval", "triton", "numba", "pandas", "datasets", "accelerate")
+PROGRAM = """
+import json, sys
+from PySide6.QtWidgets import QApplication
+from wina_app.application import Application
+from wina_app.engine_thread import EngineThread
+from tests.wina_app.fakes import FakeClient
+
+app = QApplication([])
+application = Application(app, engine=EngineThread(FakeClient))
+application.workbench.store.opened.connect(lambda _: application.window.close())
+application.start()
+app.exec()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_the_window_opens_its_store_and_closes_without_importing_anything_heavy(home):
+    environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}", "QT_QPA_PLATFORM": "offscreen", "WINA_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "sqlalchemy" in modules
+    assert not modules & set(HEAVY)

@@ -1,0 +1,178 @@
+"""The frame: pages, docks, shortcuts, closing, and what every control owes to keyboard and screen reader."""
+
+import logging
+
+import pytest
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QWidget,
+)
+from wina_app.__main__ import PAGES, parser
+from wina_app.main_window import clamped
+from wina_app.theme import apply_theme
+
+from tests.wina_app.stored_runs import SOURCE, summary
+from wina_core.engine.protocol import InspectJob
+
+CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QPlainTextEdit)
+
+
+@pytest.fixture
+def window(application):
+    return application.window
+
+
+def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
+    assert tuple(window.pages) == PAGES
+    for number, key in enumerate(PAGES, start=1):
+        qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
+        assert window.current_page.key == key
+
+
+def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
+    window.show_page("rotation")
+    window.pages["rotation"].empty_triggered.emit()
+    assert window.current_page.key == "model"
+    window.pages["evaluate"].crumb_clicked.emit("sparsity")
+    assert window.current_page.key == "sparsity"
+
+
+def test_every_control_has_a_name_for_screen_readers(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    nameless = []
+    for page in window.pages.values():
+        for control in page.findChildren(QWidget):
+            named = control.accessibleName() or (isinstance(control, QAbstractButton) and control.text())
+            if isinstance(control, CONTROLS) and not _is_part_of_another(control) and not named:
+                nameless.append((page.key, type(control).__name__))
+    assert not nameless
+
+
+def _is_part_of_another(control: QWidget) -> bool:
+    """A control that Qt made inside of another one, which has the name."""
+    parent = control.parent()
+    inside = isinstance(parent, QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit)
+    return inside or parent.metaObject().className() == "QComboBoxPrivateContainer"
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_nothing_is_cut_off_at_the_side_of_a_panel(application, window, qapp, size):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    window.resize(*size)
+    for key, page in window.pages.items():
+        window.show_page(key)
+        qapp.processEvents()
+        for area in page.findChildren(QScrollArea):
+            if area.isVisible() and area.widget() is not None:
+                assert area.widget().minimumSizeHint().width() <= area.viewport().width(), (key, area)
+
+
+def test_focus_can_be_seen(window, qapp, qtbot):
+    apply_theme(qapp, "light")
+    window.show_page("model")
+    window.activateWindow()
+    location = window.pages["model"].location
+    before = location.grab().toImage()
+    location.setFocus(Qt.FocusReason.TabFocusReason)
+    qtbot.waitUntil(location.hasFocus)
+    assert location.grab().toImage() != before
+
+
+def test_closing_without_jobs_does_not_ask(application, window, qtbot):
+    window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    assert application.workbench.engine_pid is None
+
+
+def test_closing_with_a_job_running_asks_and_staying_keeps_everything(application, window, qtbot):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    asked = []
+    window.confirm_quit = lambda: bool(asked.append(1))
+    window.close()
+    assert asked
+    assert window.isVisible()
+    assert application.workbench.jobs[job_id].state == "running"
+
+
+def test_closing_with_a_job_running_cancels_it_and_stops_the_engine(application, window, qtbot):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    window.confirm_quit = lambda: True
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    assert application.workbench.jobs[job_id].state == "cancelled"
+    assert application.workbench.engine_pid is None
+    assert not window.isVisible()
+
+
+def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
+    window.show_page("results")
+    window.set_theme("dark")
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    settings = application.workbench.settings
+    assert (settings.page, settings.theme) == ("results", "dark")
+    assert not settings.geometry.isEmpty()
+
+
+def test_a_window_off_every_screen_comes_back():
+    screen = QRect(0, 0, 1920, 1080)
+    assert clamped(QRect(5000, -300, 1280, 720), screen) == QRect(640, 0, 1280, 720)
+    assert clamped(QRect(100, 100, 4000, 3000), screen) == screen
+    assert clamped(QRect(100, 100, 1280, 720), screen) == QRect(100, 100, 1280, 720)
+
+
+def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):
+    from wina_app.application import Application
+    from wina_app.engine_thread import EngineThread
+
+    from tests.wina_app.conftest import close
+    from tests.wina_app.fakes import FakeClient
+
+    other = tmp_path / "notes.txt"
+    other.write_text("no database at all, but long enough to be looked at as if it were one")
+    application = Application(qapp, database=str(other), engine=EngineThread(FakeClient))
+    application.start()
+    qtbot.waitUntil(application.window.message.isVisible, timeout=10_000)
+    assert "notes.txt" in application.window.message.label.text()
+    close(qtbot, application)
+    assert other.read_text().startswith("no database at all")
+
+
+def test_the_log_shows_word_source_and_text_and_can_be_searched(application, qtbot):
+    logging.getLogger("wina_core.engine").warning("the tokenizer is slow")
+    logging.getLogger("wina_core.engine").error("the task is unknown")
+    view = application.log
+    qtbot.waitUntil(lambda: "unknown" in view.text.toPlainText())
+    line = next(line for line in view.text.toPlainText().splitlines() if "tokenizer" in line)
+    assert "Warning" in line
+    assert "engine: the tokenizer is slow" in line
+    view.search.setText("UNKNOWN")
+    assert "tokenizer" not in view.text.toPlainText()
+    assert "the task is unknown" in view.text.toPlainText()
+    view.search.clear()
+    view.level.setCurrentText("Error")
+    assert "tokenizer" not in view.text.toPlainText()
+
+
+def test_the_status_line_tells_engine_device_and_database(window, qtbot):
+    qtbot.waitUntil(lambda: "results.sqlite" in window.status._database.text())
+    qtbot.waitUntil(lambda: "a test" in window.status._device.text())
+    assert window.status._engine.text() == "Engine ready"
+    assert window.status._memory.text().endswith("free")
+
+
+def test_the_command_line_takes_one_model_and_a_page():
+    options = parser().parse_args(["--model", "/models/a", "--page", "results", "--database", "x.sqlite"])
+    assert (options.model, options.page, options.database) == ("/models/a", "results", "x.sqlite")
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--model", "a", "--demo"])

@@ -1,0 +1,51 @@
+"""What the window remembers survives crashes, nonsense and read-only folders."""
+
+import json
+
+from PySide6.QtCore import QByteArray
+from wina_app.settings import RECENT_LIMIT, Settings
+
+
+def test_entries_come_back(tmp_path):
+    settings = Settings(tmp_path / "window.json")
+    settings.theme = "dark"
+    settings.add_recent("/models/a")
+    settings.save_window(QByteArray(b"geometry"), QByteArray(b"layout"), "results")
+    again = Settings(tmp_path / "window.json")
+    assert (again.theme, again.recent, again.page) == ("dark", ["/models/a"], "results")
+    assert (again.geometry, again.layout) == (QByteArray(b"geometry"), QByteArray(b"layout"))
+
+
+def test_recent_models_are_the_last_ones_each_once(tmp_path):
+    settings = Settings(tmp_path / "window.json")
+    for number in range(RECENT_LIMIT + 3):
+        settings.add_recent(f"/models/{number}")
+    settings.add_recent("/models/8")
+    assert settings.recent[:2] == ["/models/8", f"/models/{RECENT_LIMIT + 2}"]
+    assert len(settings.recent) == RECENT_LIMIT
+    settings.forget_recent("/models/8")
+    assert "/models/8" not in Settings(tmp_path / "window.json").recent
+
+
+def test_one_bad_entry_costs_only_itself(tmp_path):
+    file = tmp_path / "window.json"
+    file.write_text(json.dumps({"version": 1, "theme": 7, "recent": ["/models/a"], "geometry": [1]}))
+    settings = Settings(file)
+    assert (settings.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
+
+
+def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog):
+    file = tmp_path / "window.json"
+    file.write_text('{"version": 1, "recent": [')
+    settings = Settings(file)
+    assert settings.recent == []
+    assert "cannot be read" in caplog.text
+    settings.theme = "light"
+    assert Settings(file).theme == "light"
+
+
+def test_a_file_that_cannot_be_written_stops_nobody(tmp_path, caplog):
+    settings = Settings(tmp_path / "missing" / "window.json")
+    settings.theme = "dark"
+    assert settings.theme == "dark"
+    assert "cannot be written" in caplog.text

@@ -1,0 +1,80 @@
+"""The appearance reaches every pixel, in both modes, and can be read."""
+
+import pytest
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QPlainTextEdit
+from wina_app import theme
+from wina_app.icons import icon
+from wina_app.views.page import Page
+
+TEXTS = ("text", "muted", "accent", "running", "done", "failed", "warning")
+GROUNDS = ("surface", "window", "raised")
+
+
+def test_every_text_colour_reads_on_every_ground():
+    for tokens in (theme.LIGHT, theme.DARK):
+        for text in TEXTS:
+            for ground in GROUNDS:
+                ratio = theme.contrast(QColor(getattr(tokens, text)), QColor(getattr(tokens, ground)))
+                assert ratio >= 4.5, (tokens.dark, text, ground, ratio)
+        for text, ground in (("on_accent", "accent"), ("text", "accent_soft"), ("text", "failed_soft")):
+            assert theme.contrast(QColor(getattr(tokens, text)), QColor(getattr(tokens, ground))) >= 4.5
+
+
+def test_contrast_is_that_of_the_web_guidelines():
+    assert theme.contrast(QColor("#000000"), QColor("#ffffff")) == pytest.approx(21.0)
+    assert theme.contrast(QColor("#777777"), QColor("#ffffff")) == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_page_is_painted_in_the_tokens_colours(qtbot, qapp, mode):
+    theme.apply_theme(qapp, mode)
+    page = Page("x", "Title")
+    text = QPlainTextEdit()
+    page.set_content(text)
+    page.set_primary("Do it")
+    qtbot.addWidget(page)
+    page.resize(600, 300)
+    page.show()
+    page.show_error("Something is wrong.")
+    qapp.processEvents()
+    image, tokens = page.grab().toImage(), theme.tokens()
+    button = page.primary.geometry()
+    assert image.pixelColor(button.left() + 6, button.center().y()) == QColor(tokens.accent)
+    assert image.pixelColor(300, 10) == QColor(tokens.surface)
+    assert image.pixelColor(300, 250) == QColor(tokens.surface)
+    message = page.message.geometry()
+    assert image.pixelColor(1, message.center().y()) == QColor(tokens.failed)
+    assert image.pixelColor(message.right() - 4, message.top() + 2) == QColor(tokens.failed_soft)
+
+
+def test_changing_the_theme_repaints_what_is_shown(qtbot, qapp):
+    theme.apply_theme(qapp, "light")
+    page = Page("x", "Title")
+    page.set_content(QPlainTextEdit())
+    qtbot.addWidget(page)
+    page.resize(400, 200)
+    page.show()
+    qapp.processEvents()
+    with qtbot.waitSignal(theme.notifier().changed):
+        theme.apply_theme(qapp, "dark")
+    qapp.processEvents()
+    assert page.grab().toImage().pixelColor(200, 150) == QColor(theme.DARK.surface)
+    theme.apply_theme(qapp, "light")
+
+
+def test_icons_take_the_colour_they_are_given(qapp):
+    theme.apply_theme(qapp, "light")
+    image = icon("running", "#ff0000").pixmap(48, 48).toImage()
+    colours = {
+        image.pixelColor(x, y).name() for x in range(48) for y in range(48) if image.pixelColor(x, y).alpha() == 255
+    }
+    assert colours == {"#ff0000"}
+
+
+def test_methods_keep_the_papers_colours_and_dense_is_neutral(qapp):
+    theme.apply_theme(qapp, "light")
+    assert theme.method_colour("wina") == QColor("#56B4E9")
+    assert theme.method_colour("teal") == QColor("#E78160")
+    assert theme.method_colour("dense") == QColor(theme.LIGHT.dense)
+    assert theme.contrast(theme.readable(theme.method_colour("wina")), QColor(theme.LIGHT.surface)) >= 4.5
