@@ -22,8 +22,6 @@ class Moments:
     """[d, d], x = what attention_norm gives q, k, v, without its gain."""
     mlp: Tensor
     """[d, d], x = what mlp_norm gives gate and up, without its gain."""
-    heads: Tensor
-    """[kv_heads, head_dim, head_dim], x = O's input of each query head, summed over a key-value head's group."""
 
 
 def weight_gram(layer: LayerView, names: Sequence[str], norm: Any) -> Tensor:
@@ -83,21 +81,18 @@ class _Recorder:
     """Accumulates a layer's moments while it runs."""
 
     def __init__(self, view: ModelView, layer: LayerView) -> None:
-        d, head_dim = view.hidden_size, view.head_dim
-        options: Any = {"dtype": torch.float64, "device": view.embedding.weight.device}
+        d, device = view.hidden_size, view.embedding.weight.device
         self.moments = Moments(
-            attention=torch.zeros(d, d, **options),
-            mlp=torch.zeros(d, d, **options),
-            heads=torch.zeros(view.kv_heads, head_dim, head_dim, **options),
+            attention=torch.zeros(d, d, dtype=torch.float64, device=device),
+            mlp=torch.zeros(d, d, dtype=torch.float64, device=device),
         )
         self._layer = layer
 
     def __enter__(self) -> "_Recorder":
         layer = self._layer
         self._hooks = [
-            layer.attention_norm.register_forward_pre_hook(lambda m, x: self._stream(self.moments.attention, m, x[0])),
-            layer.mlp_norm.register_forward_pre_hook(lambda m, x: self._stream(self.moments.mlp, m, x[0])),
-            layer.projections["o"].linear.register_forward_pre_hook(lambda _m, x: self._heads(x[0])),
+            layer.attention_norm.register_forward_pre_hook(lambda m, x: _add_moment(self.moments.attention, m, x[0])),
+            layer.mlp_norm.register_forward_pre_hook(lambda m, x: _add_moment(self.moments.mlp, m, x[0])),
         ]
         return self
 
@@ -105,12 +100,8 @@ class _Recorder:
         for hook in self._hooks:
             hook.remove()
 
-    def _stream(self, moment: Tensor, norm: Any, states: Tensor) -> None:
-        x = states.flatten(0, -2).double()
-        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-        moment.addmm_(x.T, x)
 
-    def _heads(self, states: Tensor) -> None:
-        kv_heads, head_dim, _ = self.moments.heads.shape
-        x = states.flatten(0, -2).double().unflatten(1, (kv_heads, -1, head_dim))
-        self.moments.heads += torch.einsum("tkgh,tkge->khe", x, x)
+def _add_moment(moment: Tensor, norm: Any, states: Tensor) -> None:
+    x = states.flatten(0, -2).double()
+    x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
+    moment.addmm_(x.T, x)
