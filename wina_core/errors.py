@@ -35,3 +35,10 @@ def explain(error: ValidationError) -> str:
         reason = f"it {reason}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
     rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place}: {reason}{rest}." if place else f"{reason[0].upper()}{reason[1:]}{rest}."
+
+
+def unforeseen(error: BaseException) -> str:
+    """The sentence that stands for a defect; its traceback goes beside it."""
+    lines = str(error).strip().splitlines()
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"Something unforeseen happened ({what}); the details are in the log."

@@ -1,14 +1,42 @@
-"""What a client under test was told, to wait on and look through."""
+"""Jobs for engines under test, and what their client was told, to wait on and look through."""
 
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from wina_core.engine.protocol import Done, Event, Failed
+from wina_core.engine.client import EngineClient
+from wina_core.engine.protocol import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
+from wina_core.plan import UniformSparsity
+from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 
 E = TypeVar("E")
 PATIENCE = 120.0
 """Seconds after which a test gives up; nothing is asserted about time itself."""
+
+DEMO = ModelSource(location="demo")
+SHORT = TextSpec(source="demo:heldout", tokens=256, sequence=64)
+LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=512)
+QUICK = EvaluationSpec(tasks=("demo_choice",), limit=8, deviation=SHORT)
+WINA = MethodSpec(name="wina")
+
+
+def run(sparsity: float, evaluation: EvaluationSpec = QUICK, method: MethodSpec = WINA) -> RunSpec:
+    return RunSpec(model=DEMO, method=method, plan=UniformSparsity(sparsity=sparsity), evaluation=evaluation)
+
+
+def evaluate(*runs: RunSpec) -> EvaluateJob:
+    return EvaluateJob(runs=tuple(PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs))
+
+
+LONG_JOB = evaluate(
+    run(0.1, EvaluationSpec(deviation=SHORT)),
+    *(run(0.2 + index / 100, EvaluationSpec(deviation=LONG)) for index in range(50)),
+)
+"""A run that is soon finished, and then more than any test waits for."""
+
+
+def submit(client: EngineClient, job_id: str, job: Job) -> None:
+    client.send(Submit(job_id=job_id, job=job))
 
 
 class Events:

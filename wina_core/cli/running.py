@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Done, Event, Failed, Job, Result, RunFailed
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
 from wina_core.store import Recorder, Store
 
@@ -24,28 +24,29 @@ def run_recorded(job: Job, store: Store) -> Outcome:
 
     Raises what `run_job` raises, after the store has been told how the job ended.
     """
-    from wina_core.engine.environment import environment
-    from wina_core.engine.jobs import run_job, unforeseen
-    from wina_core.engine.session import Session
+    with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
+        from wina_core.engine.environment import environment
+        from wina_core.engine.jobs import run_job
+        from wina_core.engine.session import Session
 
-    recorder = Recorder(store, job, environment())
-    outcome = Outcome(None, ())
+        recorder = Recorder(store, job, environment())
+        outcome = Outcome(None, ())
 
-    def emit(event: Event) -> None:
-        recorder.record(event)
-        if isinstance(event, Result):
-            outcome.value = event.value
-        elif isinstance(event, RunFailed):
-            outcome.failures += (event,)
+        def emit(event: Event) -> None:
+            recorder.record(event)
+            if isinstance(event, Result):
+                outcome.value = event.value
+            elif isinstance(event, RunFailed):
+                outcome.failures += (event,)
 
-    try:
-        with terminal_reporter() as reporter:
+        try:
             run_job(job, Session(), emit, reporter, JOB_ID)
-    except Cancelled:
-        recorder.record(Done(job_id=JOB_ID, cancelled=True))
-        raise
-    except BaseException as error:
-        recorder.record(Failed(job_id=JOB_ID, error=str(error) if isinstance(error, WinaError) else unforeseen(error)))
-        raise
-    recorder.record(Done(job_id=JOB_ID))
-    return outcome
+        except Cancelled:
+            recorder.record(Done(job_id=JOB_ID, cancelled=True))
+            raise
+        except BaseException as error:
+            message = str(error) if isinstance(error, WinaError) else unforeseen(error)
+            recorder.record(Failed(job_id=JOB_ID, error=message))
+            raise
+        recorder.record(Done(job_id=JOB_ID))
+        return outcome

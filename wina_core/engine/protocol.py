@@ -3,6 +3,7 @@
 The wire is plain text, free of local objects, so that the same client can drive an engine over ssh.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -204,6 +205,9 @@ Event = Annotated[
     Ready | Accepted | Progress | RunStarted | Partial | RunFinished | RunFailed | Result | Log | Failed | Done,
     Field(discriminator="type"),
 ]
+
+Emit = Callable[[Event], None]
+"""Where a job puts its events."""
 
 REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

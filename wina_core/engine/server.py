@@ -31,7 +31,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.errors import Cancelled, WinaError, explain
+from wina_core.errors import Cancelled, WinaError, explain, unforeseen
 from wina_core.reporting import Level
 
 EXIT_GRACE_SECONDS = 2.0
@@ -171,7 +171,7 @@ class Server:
         """
         from torch import AcceleratorError
 
-        from wina_core.engine.jobs import run_job, unforeseen
+        from wina_core.engine.jobs import run_job
         from wina_core.engine.session import Session
 
         session = Session()

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from wina_core.calibration import Calibration, calibrate
+from wina_core.engine.cancellation import cancellable
 from wina_core.errors import WinaError
 from wina_core.models.loading import LoadedModel, load_model
 from wina_core.paths import cache_folder
@@ -45,7 +46,8 @@ class Session:
                 self._models.popitem(last=False)
             loaded = load_model(current, reporter)
             if not rotation.is_identity:
-                rotate(loaded, rotation, reporter)
+                with cancellable(loaded.model, reporter):
+                    rotate(loaded, rotation, reporter)
             self._models[key] = loaded
         self._models.move_to_end(key)
         return self._models[key]
@@ -59,7 +61,8 @@ class Session:
         start = time.perf_counter()
         calibration = _cached(file, reporter)
         if calibration is None:
-            calibration = calibrate(loaded, method, spec, reporter)
+            with cancellable(loaded.model, reporter):
+                calibration = calibrate(loaded, method, spec, reporter)
             _keep(calibration, file, reporter)
         return calibration, calibration.record(key, time.perf_counter() - start)
 

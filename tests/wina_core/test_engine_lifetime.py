@@ -1,0 +1,190 @@
+"""How an engine process ends: always, whoever dies first, and never with a stray byte on the wire."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.engine_events import DEMO, LONG_JOB, PATIENCE, Events, submit
+from wina_core.engine.client import EngineClient
+from wina_core.engine.protocol import (
+    EVENTS,
+    Done,
+    Event,
+    Failed,
+    InspectJob,
+    Log,
+    Partial,
+    Ready,
+    RunStarted,
+    Submit,
+    encode,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A WINA_HOME of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("home")
+        patch.setenv("WINA_HOME", str(folder))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield folder
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is running; one that only waits to be reaped is not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"process {pid} stays behind"
+        time.sleep(0.05)
+
+
+def test_an_engine_killed_mid_run_fails_its_job_and_is_replaced() -> None:
+    events = Events()
+    client = EngineClient(events)
+    submit(client, "long", LONG_JOB)
+    submit(client, "behind", InspectJob(model=DEMO))
+    finished = events.wait(Partial)
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    failed = events.end("long")
+    assert isinstance(failed, Failed)
+    assert "killed from outside" in failed.error
+    assert failed.run in {pending.spec.content_hash() for pending in LONG_JOB.runs}
+    assert finished.unit.run == LONG_JOB.runs[0].spec.content_hash()
+    assert events.end("behind") == Done(job_id="behind")
+    assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 2
+    client.stop()
+
+
+def test_stopping_with_a_job_running_leaves_no_process() -> None:
+    events = Events()
+    client = EngineClient(events)
+    submit(client, "long", LONG_JOB)
+    events.wait(RunStarted)
+    pid = client.pid
+    assert pid is not None
+    client.stop()
+    assert not is_alive(pid)
+    assert events.end("long") == Done(job_id="long", cancelled=True)
+
+
+PARENT = """
+import sys, time
+from wina_core.engine.client import EngineClient
+from wina_core.engine.protocol import REQUESTS, Progress
+
+def on_event(event):
+    if isinstance(event, Progress):
+        print(client.pid, flush=True)
+
+client = EngineClient(on_event)
+client.send(REQUESTS.validate_json(sys.stdin.readline()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks for the process in /proc")
+def test_an_engine_whose_client_is_killed_exits() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write(encode(Submit(job_id="long", job=LONG_JOB)))
+    parent.stdin.flush()
+    engine = int(parent.stdout.readline())
+    assert is_alive(engine)
+    parent.kill()
+    parent.wait()
+    wait_until_gone(engine)
+
+
+# ---- the bare process, without a client --------------------------------------------------------------------------
+
+
+def talk(
+    requests: bytes, code: str = "from wina_core.engine.server import serve; serve()"
+) -> tuple[list[Event], str, int]:
+    """Events, stderr and exit code of an engine that is given these lines, followed by the end of its stdin."""
+    done = subprocess.run([sys.executable, "-c", code], input=requests, capture_output=True, timeout=PATIENCE)
+    events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
+    return events, done.stderr.decode(), done.returncode
+
+
+def test_lines_that_are_no_requests_are_answered_and_passed_over() -> None:
+    lines = ["nonsense", "", '"text"', json.dumps({"type": "submit", "job_id": "a", "job": {"kind": "fly"}}), "é\x00"]
+    events, _, _ = talk("\n".join(lines).encode(), "from wina_core.engine.server import serve; serve()")
+    logs = [event for event in events if isinstance(event, Log)]
+    assert len(logs) == 3
+    assert all(event.text.startswith("The engine does not understand this request") for event in logs)
+    failed = next(event for event in events if isinstance(event, Failed))
+    assert failed.job_id == "a"
+    assert "kind" in failed.error or "fly" in failed.error
+
+
+def test_a_stray_print_never_gets_on_the_wire() -> None:
+    code = """
+import os
+from wina_core.engine import server
+
+def work(self):
+    print("stray")
+    os.system("echo from a child")
+    try:
+        input()
+    except EOFError:
+        print("nothing to read")
+
+server.Server.work = work
+server.EXIT_GRACE_SECONDS = 600  # importing torch may take longer than the end of stdin leaves
+server.serve()
+"""
+    events, log, _ = talk(b"", code)
+    assert [type(event) for event in events] == [Ready]
+    assert {"stray", "from a child", "nothing to read"} <= set(log.splitlines())
+
+
+def test_an_engine_that_is_stuck_when_its_client_goes_away_is_ended() -> None:
+    code = """
+import time
+from wina_core.engine import server
+
+server.Server.work = lambda self: time.sleep(600)
+server.serve()
+"""
+    _, _, exit_code = talk(b"", code)
+    assert exit_code == 1
+
+
+def test_a_faulted_accelerator_ends_the_process_so_that_a_new_one_does_the_next_job() -> None:
+    code = """
+import sys, torch
+from wina_core.engine import jobs, server
+
+def run_job(*_):
+    raise torch.AcceleratorError("device-side assert triggered")
+
+jobs.run_job = run_job
+server.Server.close = lambda self: None  # it is not the end of stdin that ends it
+sys.exit(server.serve())
+"""
+    request = encode(Submit(job_id="a", job=InspectJob(model=DEMO)))
+    events, _, _ = talk(request.encode(), code)
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert "device-side assert triggered" in failed.error
+    assert "Traceback" in failed.detail

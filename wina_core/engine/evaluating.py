@@ -1,0 +1,136 @@
+"""Computing an EvaluateJob: one run after the other, one measurement after the other."""
+
+import random
+import time
+import traceback
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+
+from wina_core.engine.cancellation import cancellable
+from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
+from wina_core.engine.session import Session
+from wina_core.errors import Cancelled, WinaError, unforeseen
+from wina_core.evaluation import check_tasks, evaluate_task, measure_deviation
+from wina_core.gating import attach
+from wina_core.methods import get_method
+from wina_core.plan import UniformSparsity
+from wina_core.records import UnitRecord
+from wina_core.reporting import Level, Reporter
+from wina_core.specs import DEVIATION, Arm, RunSpec
+
+
+def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
+    """One run after the other. A run that fails is reported and the next one begins."""
+    total = sum(len(run.units) for run in job.runs)
+    done = 0
+    check = cache(check_tasks)  # once per evaluation of the job, not per run: it reads the tasks' data
+    for pending in job.runs:
+        run = pending.spec.content_hash()
+        emit(RunStarted(job_id=job_id, run=run))
+        stage = _Stage(reporter, pending.spec, done, total)
+        try:
+            check(pending.spec.evaluation)
+            _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage)
+        except Cancelled:
+            raise
+        except WinaError as error:
+            emit(RunFailed(job_id=job_id, run=run, error=str(error)))
+        except (MemoryError, torch.OutOfMemoryError):
+            session.clear()
+            message = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
+            emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
+        except torch.AcceleratorError:  # whatever is asked of it now fails, until the process ends
+            raise
+        except Exception as error:  # a defect: told in full, but not at the cost of the runs to come
+            stage.log("error", traceback.format_exc())
+            emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
+        else:
+            emit(RunFinished(job_id=job_id, run=run))
+        done += len(pending.units)
+
+
+def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitRecord], None], stage: "_Stage") -> None:
+    """Gate the model as the run says, and measure its pending units one by one."""
+    spec = pending.spec
+    get_method(spec.method)
+    loaded = session.prepare(spec.model, spec.rotation, stage)
+    plan = spec.plan.for_layout(loaded.view.layout)
+    thresholds = None
+    if spec.method.selection == "threshold" and spec.method.name != "dense":
+        assert spec.calibration is not None  # RunSpec sees to it
+        calibration, _ = session.calibration(loaded, spec.rotation, spec.method, spec.calibration, stage)
+        thresholds = calibration.thresholds(plan)
+    with (
+        attach(loaded, spec.method, plan, thresholds, spec.evaluation.dense_prefix) as gates,
+        cancellable(loaded.model, stage),
+    ):
+        for unit in pending.units:
+            stage.begin(unit)
+            start = time.perf_counter()
+            _seed(spec.evaluation.seed)
+            gates.reset_counts()
+            if unit == DEVIATION:
+                assert spec.evaluation.deviation is not None  # else DEVIATION is none of its units
+                metrics = measure_deviation(loaded, gates, spec.evaluation.deviation, spec.evaluation.batch_size, stage)
+            else:
+                metrics = evaluate_task(loaded, gates, spec.evaluation, unit, stage)
+            finished(
+                UnitRecord(
+                    run=spec.content_hash(),
+                    unit=unit,
+                    metrics=metrics,
+                    layers=gates.measured(),
+                    counted_sparsity=gates.counted_sparsity,
+                    full_sparsity=gates.full_sparsity,
+                    seconds=time.perf_counter() - start,
+                )
+            )
+            stage.end()
+
+
+def _seed(seed: int) -> None:
+    """Begin every unit from the same state, so that no number depends on what was computed before it."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+class _Stage:
+    """Reports one run's share of the job: whole units before it, and the fraction of the one that is measured.
+
+    Loading, rotating and calibrating show in the text alone, since no unit gets further by them.
+    """
+
+    def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
+        arm = Arm(rotation=spec.rotation, method=spec.method).label
+        target = spec.plan.sparsity if isinstance(spec.plan, UniformSparsity) else spec.plan.budget
+        self._label = arm if spec.method.name == "dense" else f"{arm}, {100 * target:.4g} %"
+        self._reporter = reporter
+        self._finished = finished
+        self._total = total
+        self._unit: str | None = None
+
+    def begin(self, unit: str) -> None:
+        """From here on progress is that of this unit."""
+        self._unit = unit
+        self.progress(0, 1, unit)
+
+    def end(self) -> None:
+        """The unit is finished."""
+        self.progress(1, 1, "")
+        self._finished += 1
+        self._unit = None
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        fraction = done / total if self._unit and total else 0.0
+        doing = ": ".join(text for text in (self._unit, metric or (unit if not self._unit else "")) if text)
+        self._reporter.progress(self._finished + fraction, self._total, "measurements", f"{self._label}: {doing}")
+
+    def log(self, level: Level, text: str) -> None:
+        self._reporter.log(level, f"{self._label}: {text}")
+
+    def check(self) -> None:
+        self._reporter.check()
