@@ -72,7 +72,7 @@ def test_lines_are_named_beside_their_ends(plot):
 
 
 def test_lines_have_no_names_when_they_cannot_all_be_read(plot, qapp):
-    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], ["", ""]) for n in range(80)]
+    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str) for n in range(80)]
     plot.show_traces(many)
     qapp.processEvents()
     assert names_at(plot) == []
@@ -93,7 +93,7 @@ def test_the_pointer_catches_the_nearest_point(plot):
     trace = plot.traces[2]
     at = plot.getPlotItem().vb.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
     plot.scene().sigMouseMoved.emit(at)
-    assert texts[-1] == trace.readouts[1]
+    assert texts[-1] == trace.readout(1)
     assert "target 40.0 %" in texts[-1]
     plot.scene().sigMouseMoved.emit(plot.getPlotItem().vb.mapViewToScene(QPointF(30.0, 0.5)))
     assert texts[-1] == ""
@@ -135,7 +135,7 @@ def test_the_profile_leaves_out_what_is_unknown(qtbot):
     profile.show_table(("q", "k"), values, scale_for("measured", values))
     (trace,) = profile.traces
     assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
-    assert trace.readouts[1] == "layer 1, q: 62.5 %"
+    assert trace.readout(1) == "layer 1, q: 62.5 %"
 
 
 def test_equal_values_do_not_look_like_noise(qtbot, qapp):
@@ -152,7 +152,7 @@ def test_equal_values_do_not_look_like_noise(qtbot, qapp):
 def test_a_reference_alone_is_in_view(qtbot, qapp):
     plot = DataPlot("test")
     qtbot.addWidget(plot)
-    plot.show_traces([Trace("a", QColor("red"), [1, 2], [5, 6], ["", ""])], [Reference("dense", QColor("grey"), 9.0)])
+    plot.show_traces([Trace("a", QColor("red"), [1, 2], [5, 6], str)], [Reference("dense", QColor("grey"), 9.0)])
     plot.show()
     qapp.processEvents()
     assert plot.getPlotItem().vb.viewRange()[1][1] > 9.0

@@ -26,7 +26,7 @@ def plot(qtbot, qapp):
     qtbot.addWidget(shown)
     shown.resize(500, 300)
     shown.set_axes("target sparsity (%)", "acc")
-    shown.show_traces([Trace("teal", CURVE, [25, 40, 65], [0.7, 0.65, 0.5], ["", "", ""], [0.01] * 3, "o")])
+    shown.show_traces([Trace("teal", CURVE, [25, 40, 65], [0.7, 0.65, 0.5], str, [0.01] * 3, "o")])
     with qtbot.waitExposed(shown):
         shown.show()
     qapp.processEvents()

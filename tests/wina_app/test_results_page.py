@@ -143,7 +143,7 @@ def test_the_selected_run_shows_its_layers(filled):
     assert filled.layers.heatmap.remark == ""
     assert "wina" in filled.layers.title.text()
     assert "40 %" in filled.layers.title.text()
-    assert filled.layers.heatmap.selected_text().startswith("layer\tq\tk\tv\to\tgate\tup\tdown\n0\t40\t40.8")
+    assert filled.layers.heatmap.selected_text().startswith("layer\tq\tk\tv\to\tgate\tup\tdown\n0\t40.0\t40.8")
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
     assert "Nothing was gated" in filled.layers.heatmap.remark
 

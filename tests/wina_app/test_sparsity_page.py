@@ -55,12 +55,15 @@ def test_without_a_model_the_page_says_what_it_is_for(qtbot, page):
     assert page.is_empty
     assert not page.primary.isEnabled()
     assert page.primary.toolTip()
+    assert not page.plan_buttons["Open plan"].isEnabled()
+    assert page.plan_buttons["Open plan"].toolTip() == "Open a model first"
     with qtbot.waitSignal(page.crumb_clicked) as asked:
         page.empty_triggered.emit()
     assert asked.args == ["model"]
     page.workspace.set_model(SOURCE, summary())
     assert not page.is_empty
     assert page.primary.isEnabled()
+    assert page.plan_buttons["Open plan"].isEnabled()
 
 
 def test_click_a_cell_type_and_undo(qtbot, filled):

@@ -58,8 +58,9 @@ class ResultsController(QObject):
         self._model = ""
         self._selected: Entry | None = None
         self._asking = self._outdated = False
-        self.table.rearranged.connect(self._show_frontier)
+        self.table.content_changed.connect(self._show_frontier)
         store.changed.connect(self.refresh)
+        self._show_frontier()
         self.refresh()
 
     # ---- reading the store ---------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class ResultsController(QObject):
     # ---- plots ---------------------------------------------------------------------------------------------------
 
     def _show_frontier(self) -> None:
-        shown = self.table.shown
+        shown = self.table.passing
         self._view.show_count(len(shown), len(self.table.entries))
         offered, named = measures(shown), models(shown)
         measure = self._measure if self._measure in offered else _first_choice(offered)

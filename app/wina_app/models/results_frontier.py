@@ -45,7 +45,8 @@ def measures(entries: Iterable[Entry]) -> list[Measure]:
     found: dict[tuple[str, str], Measure] = {}
     for entry in entries:
         row = entry.row
-        found.setdefault((row.task, row.metric), Measure(row.task, row.metric, row.higher_is_better))
+        if (row.task, row.metric) not in found:
+            found[row.task, row.metric] = Measure(row.task, row.metric, row.higher_is_better)
     return sorted(found.values(), key=lambda measure: measure.title)
 
 
@@ -61,7 +62,7 @@ def frontier(entries: Iterable[Entry], measure: Measure, model: str) -> Frontier
     rows: list[MetricRow] = [
         entry.row
         for entry in entries
-        if (entry.row.task, entry.row.metric, entry.row.model_hash) == (measure.task, measure.metric, model)
+        if entry.row.metric == measure.metric and entry.row.task == measure.task and entry.row.model_hash == model
     ]
     sparse = [row for row in rows if row.method != "dense"]
     dense = [row for row in rows if row.method == "dense"]

@@ -30,12 +30,13 @@ class ResultsTable(QAbstractTableModel):
     """Sorts and filters in Python over plain rows: a proxy model would call back for every comparison, which takes
     seconds for the tens of thousands of rows of a large study."""
 
-    rearranged = Signal()
-    """Other rows, or other values, are shown."""
+    content_changed = Signal()
+    """Other rows, or other values, are shown; not emitted when they are only sorted."""
 
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[Key, Entry] = {}
+        self._passing: list[Entry] = []
         self._shown: list[Entry] = []
         self._terms: tuple[Term, ...] = ()
         self._sort: tuple[int, Qt.SortOrder] | None = None
@@ -48,20 +49,27 @@ class ResultsTable(QAbstractTableModel):
         return self._entries
 
     @property
+    def passing(self) -> Sequence[Entry]:
+        """What passes the filter, in the store's order."""
+        return self._passing
+
+    @property
     def shown(self) -> Sequence[Entry]:
         """What passes the filter, in the order of the table."""
         return self._shown
 
     def set_entries(self, entries: Iterable[Entry]) -> None:
         """Take over a new reading of the store."""
-        self._entries = {entry.key: entry for entry in entries}
-        self._arrange()
+        fresh = {entry.key: entry for entry in entries}
+        if fresh != self._entries:
+            self._entries = fresh
+            self._pass()
 
     def set_filter(self, terms: tuple[Term, ...]) -> None:
         """Show only rows with all terms."""
         if terms != self._terms:
             self._terms = terms
-            self._arrange()
+            self._pass()
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column; unknown values come last either way. Column -1 restores the store's order."""
@@ -70,12 +78,19 @@ class ResultsTable(QAbstractTableModel):
             self._sort = wanted
             self._arrange()
 
+    def _pass(self) -> None:
+        everything = list(self._entries.values())
+        self._passing = (
+            [entry for entry in everything if matches(self._terms, entry.folded)] if self._terms else everything
+        )
+        self._arrange()
+        self.content_changed.emit()
+
     def _arrange(self) -> None:
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         keys = [self._shown[index.row()].key for index in before]
-        shown = [entry for entry in self._entries.values() if matches(self._terms, entry.folded)]
-        self._shown = _sorted(shown, *self._sort) if self._sort else shown
+        self._shown = _sorted(self._passing, *self._sort) if self._sort else self._passing
         places = {entry.key: row for row, entry in enumerate(self._shown)} if before else {}
         after = [
             self.createIndex(places[key], index.column()) if key in places else QModelIndex()
@@ -83,7 +98,6 @@ class ResultsTable(QAbstractTableModel):
         ]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
-        self.rearranged.emit()
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
@@ -117,8 +131,8 @@ class ResultsTable(QAbstractTableModel):
         return None
 
 
-def _sorted(entries: list[Entry], column: int, order: Qt.SortOrder) -> list[Entry]:
-    known = [entry for entry in entries if entry.value(column) is not None]
-    unknown = [entry for entry in entries if entry.value(column) is None]
-    known.sort(key=lambda entry: entry.value(column), reverse=order == Qt.SortOrder.DescendingOrder)
-    return known + unknown
+def _sorted(entries: Sequence[Entry], column: int, order: Qt.SortOrder) -> list[Entry]:
+    valued = [(entry.value(column), entry) for entry in entries]
+    known = [pair for pair in valued if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=order == Qt.SortOrder.DescendingOrder)
+    return [entry for _, entry in known] + [entry for value, entry in valued if value is None]

@@ -48,6 +48,11 @@ def percent(value: float) -> str:
     return f"{rounded:.0f}" if math.isclose(rounded, round(rounded), abs_tol=1e-9) else f"{rounded:.1f}"
 
 
+def percent_with_decimal(value: float) -> str:
+    """A fraction as a percentage with exactly one decimal: 0.5 -> "50.0"."""
+    return f"{100.0 * value:.1f}"
+
+
 def signed_points(value: float) -> str:
     """A difference of fractions in percentage points, with its sign: -0.012 -> "−1.2"."""
     rounded = round(100.0 * value, 1) + 0.0

@@ -1,7 +1,7 @@
 """A plot as all pages draw it: themed axes, names beside the lines, crosshair with read-out."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,19 +12,22 @@ from PySide6.QtGui import QAction, QColor, QPainter
 from wina_app.theme import GRID, notifier, style_plot, tokens
 from wina_app.views.plot_labels import LineEnd, LineLabels
 
+_MANY = 500
+"""From this many points on a line is drawn without smoothing, which would take seconds."""
 _REACH = 40.0
 """Pixels within which the crosshair catches a point."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One line: points in the order of x, with a read-out for each."""
+    """One line: points in the order of x."""
 
     name: str
     colour: QColor
     x: Sequence[float]
     y: Sequence[float]
-    readouts: Sequence[str]
+    readout: Callable[[int], str]
+    """What is known of the point with this index."""
     errors: Sequence[float] = ()
     """Standard errors, NaN where unknown; empty when there are none at all."""
     symbol: str = ""
@@ -141,17 +144,15 @@ class DataPlot(pg.PlotWidget):
 
     def nearest(self, scene: QPointF) -> tuple[int, int] | None:
         """(trace, point) nearest to a position in the scene, None when none is within reach."""
+        box = self.getPlotItem().vb
+        at, (width, height) = box.mapSceneToView(scene), box.viewPixelSize()
         best, found = _REACH, None
         for index, trace in enumerate(self._traces):
-            if not len(trace.x):
-                continue
-            points = [
-                self.getPlotItem().vb.mapViewToScene(QPointF(x, y)) for x, y in zip(trace.x, trace.y, strict=True)
-            ]
-            distances = [math.hypot(p.x() - scene.x(), p.y() - scene.y()) for p in points]
-            point = int(np.nanargmin(distances)) if not all(map(math.isnan, distances)) else None
-            if point is not None and distances[point] < best:
-                best, found = distances[point], (index, point)
+            across = (np.asarray(trace.x, dtype=float) - at.x()) / width
+            up = (np.asarray(trace.y, dtype=float) - at.y()) / height
+            distances = np.nan_to_num(np.hypot(across, up), nan=math.inf)
+            if distances.size and distances.min() < best:
+                best, found = float(distances.min()), (index, int(distances.argmin()))
         return found
 
     def _pointer_moved(self, scene: QPointF) -> None:
@@ -165,7 +166,7 @@ class DataPlot(pg.PlotWidget):
         self._catch.setData([x], [y])
         self._cross.show()
         self._catch.show()
-        self.readout_changed.emit(trace.readouts[caught[1]])
+        self.readout_changed.emit(trace.readout(caught[1]))
 
     def _hide_crosshair(self) -> None:
         self._cross.hide()
@@ -210,6 +211,7 @@ def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem, scale: fl
         symbolSize=GRID,
         symbolBrush=pg.mkBrush(trace.colour),
         symbolPen=pg.mkPen(tokens().surface, width=scale),
+        antialias=len(x) < _MANY,
     )
     if len(trace.errors):
         heights = 2 * np.nan_to_num(np.asarray(trace.errors, dtype=float))

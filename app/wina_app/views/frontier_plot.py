@@ -40,6 +40,8 @@ class FrontierPlot(DataPlot):
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the lines; None clears the plot."""
+        if data is not None and (data, abscissa) == (self._data, self._abscissa):
+            return
         before = (self._data.measure if self._data else None, self._abscissa)
         self._data, self._abscissa = data, abscissa
         if data is None:
@@ -66,7 +68,7 @@ class FrontierPlot(DataPlot):
             colour=method_colour(line.method.split(" ")[0]),
             x=[100.0 * x for x, _ in known],
             y=[point.value for _, point in known],
-            readouts=[readout(line.label, self._data.measure, point) for _, point in known],
+            readout=lambda index, measure=self._data.measure: readout(line.label, measure, known[index][1]),
             errors=errors if any(map(math.isfinite, errors)) else (),
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
             style=Qt.PenStyle.DashDotLine if line.selection == "threshold" else Qt.PenStyle.SolidLine,

@@ -24,7 +24,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from wina_app.models.sparsity_selection import Selection
-from wina_app.theme import GRID, font, notifier, tokens
+from wina_app.theme import GRID, HALF, font, notifier, tokens
 from wina_app.views.colour_maps import ColourScale
 from wina_app.views.heatmap_geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, cells_between
 from wina_app.views.heatmap_painter import CORNER, HeatmapLook, paint_heatmap, paint_remark
@@ -157,7 +157,7 @@ class Heatmap(QAbstractScrollArea):
             header_width=header_width,
             header_height=header_height,
             cell_width=min(max((view.width() - header_width) / columns, narrowest), MAX_CELL_WIDTH),
-            cell_height=min(max((view.height() - header_height) / rows, body.height() + 2), MAX_CELL_HEIGHT),
+            cell_height=min(max((view.height() - header_height) / rows, body.height() + HALF), MAX_CELL_HEIGHT),
             dx=self.horizontalScrollBar().value(),
             dy=self.verticalScrollBar().value(),
             ratio=self.devicePixelRatioF(),

@@ -15,6 +15,8 @@ from wina_core.plan import Cell
 
 CORNER = "layer"
 """Title of the row headings."""
+_ROOMY = 3 * GRID
+"""Cells that are at least this high take a thicker outline without touching their text."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
 
@@ -85,7 +87,8 @@ def _paint_cell(painter: QPainter, look: HeatmapLook, cell: Cell, selected: froz
         _paint_outline(painter, rect, cell, selected, ink)
     if cell == look.selection.cursor and (look.focused or typing):
         painter.setPen(QPen(QColor(tokens().text) if typing else ink, 1, Qt.PenStyle.DotLine))
-        painter.drawRect(rect.adjusted(4.5, 4.5, -4.5, -4.5))
+        inset = 4.5 if rect.height() >= _ROOMY else 2.5
+        painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
 
 
 def _paint_text(painter: QPainter, rect: QRectF, text: str, ink: QColor) -> None:
@@ -101,7 +104,8 @@ def _paint_outline(painter: QPainter, rect: QRectF, cell: Cell, selected: frozen
     right = (row, column + 1) not in selected
     top = (row - 1, column) not in selected
     bottom = (row + 1, column) not in selected
-    for inset, width, colour in ((2, 2, ink), (0, 2, QColor(tokens().accent))):
+    inner = 2 if rect.height() >= _ROOMY else 1
+    for inset, width, colour in ((2, inner, ink), (0, 2, QColor(tokens().accent))):
         frame = rect.adjusted(inset * left, inset * top, -inset * right, -inset * bottom)
         if left:
             painter.fillRect(QRectF(frame.left(), frame.top(), width, frame.height()), colour)

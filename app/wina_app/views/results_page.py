@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSignalBlocker, Qt
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -60,6 +60,7 @@ class ResultsPage(Page):
         self._readout = QLabel()
         self._readout.setProperty("role", "muted")
         self.layers = ResultsLayers()
+        self._frontier: tuple[FrontierData | None, Abscissa] = (None, "target")
         self.set_content(self._arrange())
         self.controller = ResultsController(store, self)
         self.table.setModel(self.controller.table)
@@ -83,7 +84,7 @@ class ResultsPage(Page):
         table.horizontalHeader().setHighlightSections(False)
         table.horizontalHeader().setSectionsMovable(True)
         table.horizontalHeader().setStretchLastSection(True)
-        table.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID}px; }}")  # as in the headings
+        table.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
         copy = QAction("Copy rows", table)
         copy.setShortcut(QKeySequence.StandardKey.Copy)
         copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -193,7 +194,14 @@ class ResultsPage(Page):
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the frontier; None when no row passes the filter."""
-        self.frontier.show_frontier(data, abscissa)
+        self._frontier = (data, abscissa)
+        if self.isVisible():
+            self.frontier.show_frontier(data, abscissa)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came while another page was shown."""
+        super().showEvent(event)
+        self.frontier.show_frontier(*self._frontier)
 
     def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
         """Draw the measured sparsity of a run."""

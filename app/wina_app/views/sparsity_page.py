@@ -33,6 +33,7 @@ from wina_app.workspace import Workspace
 from wina_core.plan import Cell
 from wina_core.specs import MethodSpec
 
+_NO_MODEL = "Open a model first"
 _PLAN_FORMATS = "Sparsity plan (*.json)"
 
 
@@ -59,6 +60,9 @@ class SparsityPage(Page):
         self.calibrate = QPushButton("Calibrate")
         self.calibrate.setToolTip("Measure the output error of every projection at 20 sparsities, in the background")
         self.calibrate.setAccessibleName("Calibrate error curves")
+        self._open = QAction("Open a plan from a file", self, triggered=self._open_plan)
+        self._save = QAction("Save the plan as a file", self, triggered=self._save_plan)
+        self._enable_files(False)
         self.set_content(self._arrange())
         self.controller = SparsityController(workspace, store, self)
         self._add_actions()
@@ -102,11 +106,8 @@ class SparsityPage(Page):
         undo, redo = stack.createUndoAction(self), stack.createRedoAction(self)
         undo.setShortcut(QKeySequence(QKeySequence.StandardKey.Undo))
         redo.setShortcuts([QKeySequence("Ctrl+Shift+Z"), QKeySequence("Ctrl+Y")])
-        open_plan, save_plan = QAction("Open a plan from a file", self), QAction("Save the plan as a file", self)
-        open_plan.triggered.connect(self._open_plan)
-        save_plan.triggered.connect(self._save_plan)
         self.plan_buttons: dict[str, QToolButton] = {}
-        for name, action in (("Undo", undo), ("Redo", redo), ("Open plan", open_plan), ("Save plan", save_plan)):
+        for name, action in (("Undo", undo), ("Redo", redo), ("Open plan", self._open), ("Save plan", self._save)):
             action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             action.setIconText(name)  # what the button says; the text, in its tooltip, names the step
             self.addAction(action)
@@ -139,6 +140,11 @@ class SparsityPage(Page):
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
+    def _enable_files(self, enabled: bool) -> None:
+        for action in (self._open, self._save):
+            action.setEnabled(enabled)
+            action.setToolTip(action.text() if enabled else _NO_MODEL)
+
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
@@ -147,6 +153,7 @@ class SparsityPage(Page):
         self.heatmap.set_table(layers, projections)
         self.show_content()
         self.set_primary("Evaluate plan")
+        self._enable_files(True)
 
     def show_map(self, key: MapKey, values: np.ndarray, remark: str) -> None:
         """Show a table in heatmap, colour bar and profile."""
@@ -179,7 +186,7 @@ class SparsityPage(Page):
         """Follow the breadcrumb; without a model say what this page is for."""
         self.set_breadcrumb(self._workspace.breadcrumb())
         if self._workspace.plan is None and not self.is_empty:
-            self.set_primary("Evaluate plan", enabled=False, reason="Open a model first")
+            self.set_primary("Evaluate plan", enabled=False, reason=_NO_MODEL)
             self.show_empty(
                 "No model is open",
                 "This page sets how much of each projection's input is dropped, layer by layer, on a heatmap that you "

@@ -30,14 +30,17 @@ class SparsityProfile(DataPlot):
         for column, name in enumerate(projections):
             known = [layer for layer in layers if not np.isnan(values[layer, column])]
             if known:
-                traces.append(
-                    Trace(
-                        name,
-                        category(column),
-                        known,
-                        [factor * float(values[layer, column]) for layer in known],
-                        [f"layer {n}, {name}: {scale.text(values[n, column])} {scale.unit}".strip() for n in known],
-                        style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
-                    )
-                )
+                traces.append(self._trace(column, name, known, values[known, column], factor, scale))
         self.show_traces(traces)
+
+    def _trace(
+        self, column: int, name: str, layers: list[int], values: np.ndarray, factor: float, scale: ColourScale
+    ) -> Trace:
+        return Trace(
+            name,
+            category(column),
+            layers,
+            factor * values,
+            lambda index: f"layer {layers[index]}, {name}: {scale.text(values[index])} {scale.unit}".strip(),
+            style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
+        )

@@ -5,7 +5,14 @@ import math
 import numpy as np
 
 from wina_app.controllers.sparsity_controller import MapKey
-from wina_app.views.colour_maps import DIFFERENCE, ColourScale, percent, signed_points, three_digits
+from wina_app.views.colour_maps import (
+    DIFFERENCE,
+    ColourScale,
+    percent,
+    percent_with_decimal,
+    signed_points,
+    three_digits,
+)
 
 TITLES: dict[MapKey, str] = {
     "target": "Target",
@@ -31,7 +38,8 @@ def scale_for(key: MapKey, values: np.ndarray) -> ColourScale:
         high = _round_up(_largest(values)) or 1.0
         return ColourScale("Predicted relative output error", "", 0.0, high, three_digits)
     title = "Target sparsity" if key == "target" else "Measured sparsity"
-    return ColourScale(title, "%", 0.0, 1.0, percent)
+    whole = np.allclose(known := 100 * values[~np.isnan(values)], np.round(known), atol=0.05)
+    return ColourScale(title, "%", 0.0, 1.0, percent if whole else percent_with_decimal)
 
 
 def _largest(values: np.ndarray) -> float:
