@@ -1,12 +1,17 @@
 """From scores to masks: the K highest per token, or all above a threshold."""
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 from torch import Tensor
 
 _SAME_WIDTH = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_THREADS = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="selection")
+_WORTH_A_THREAD = 1 << 17
+"""Keys per thread, about a tenth of a millisecond's work."""
 
 
 def kept_inputs(inputs: int, sparsity: float) -> int:
@@ -43,9 +48,13 @@ def top_k_mask(scores: Tensor, keep: int) -> Tensor:
 def _kth_largest(keys: Tensor, k: int) -> Tensor:
     """The k-th largest of each row, [...]."""
     ascending = keys.shape[-1] - k
-    if keys.device.type == "cpu":  # numpy partitions with vector instructions, four to ten times torch's speed
-        return torch.from_numpy(np.partition(keys.numpy(), ascending, axis=-1)[..., ascending])
-    return torch.kthvalue(keys, ascending + 1, dim=-1).values
+    if keys.device.type != "cpu":
+        return torch.kthvalue(keys, ascending + 1, dim=-1).values
+    # numpy partitions with vector instructions, several times faster than torch, but on one thread.
+    rows = keys.view(-1, keys.shape[-1]).numpy()
+    parts = np.array_split(rows, max(1, min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD)))
+    cuts = _THREADS.map(lambda part: np.partition(part, ascending, axis=-1)[:, ascending], parts)
+    return torch.from_numpy(np.concatenate(list(cuts))).view(keys.shape[:-1])
 
 
 def _lowest_indices_among_equals(keys: Tensor, cut: Tensor, keep: int) -> Tensor:
