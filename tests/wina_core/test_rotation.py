@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.errors import Cancelled, WinaError
-from wina_core.models.architectures import FAMILIES
+from wina_core.models.architectures import FAMILIES, view
 from wina_core.models.loading import LoadedModel
 from wina_core.models.shortcuts import shortcuts
 from wina_core.records import RotationReport
@@ -18,7 +18,7 @@ from wina_core.reporting import Silent
 from wina_core.rotation import rotate, shortcut_parameters
 from wina_core.rotation.measure import relative_deviation
 from wina_core.rotation.statistics import dense_moments, weight_gram
-from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, RotationSpec, TextSpec
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ModelSource, RotationSpec, TextSpec
 from wina_core.text import read_tokens
 
 MODES = ("none", "global", "per_layer", "per_site")
@@ -102,6 +102,17 @@ def test_as_released_makes_k_and_gate_column_orthogonal(text: TextSpec, family: 
     assert len(report.residuals) == 3 * 7
 
 
+def test_the_null_space_of_k_is_settled_by_all_that_reads_the_input(text: TextSpec) -> None:
+    """Grouped queries leave k_proj 16 rows for 32 columns; the basis of the rest is that of the stacked q, k, v."""
+    loaded = tiny_loaded(dtype=torch.float64)
+    rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    for layer in loaded.view.layers:
+        assert layer.projections["k"].weight[:, 16:].abs().max() < 1e-12
+        stacked = weight_gram(layer, ("q", "k", "v"), layer.attention_norm)[16:, 16:]
+        assert _off_diagonal(stacked) < 1e-10
+        assert (stacked.diag().diff() <= 0).all()
+
+
 @pytest.mark.parametrize("family", ["qwen2", "phi3"])
 def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family: str) -> None:
     for mode in ("per_site", "per_layer", "global"):
@@ -134,14 +145,17 @@ def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
 
 
 def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None:
-    loaded = tiny_loaded("qwen2", dtype=torch.float64)
+    # The first layer attends to everything, the others to the last eight tokens.
+    sliding = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+    model = tiny_model("qwen2", dtype=torch.float64, **sliding)
+    loaded = LoadedModel(ModelSource(location="sliding"), model, tiny_tokenizer(), view(model))
     tokens = read_tokens(text, loaded.tokenizer)
-    layer = loaded.view.layers[1]
+    layer = loaded.view.layers[2]
     seen: dict[str, Tensor] = {}
     hook = layer.projections["q"].linear.register_forward_pre_hook(lambda _m, x: seen.update(q=x[0]))
     loaded.model(tokens)
     hook.remove()
-    moments = list(dense_moments(loaded.view, tokens, Silent()))[1]
+    moments = list(dense_moments(loaded.view, tokens, Silent()))[2]
     x = seen["q"].flatten(0, 1) / layer.attention_norm.weight
     torch.testing.assert_close(moments.attention, x.T @ x)
 

@@ -2,6 +2,7 @@
 weights far from one, biases where the family has them."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -17,9 +18,16 @@ TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" *
 
 
 def tiny_model(
-    family: str = "llama", *, tied: bool = False, dtype: torch.dtype = torch.float32, seed: int = 0, layers: int = 3
+    family: str = "llama",
+    *,
+    tied: bool = False,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    layers: int = 3,
+    **settings: Any,
 ) -> PreTrainedModel:
-    """Hidden 32, 3 layers, 4 query heads on 2 key-value heads, all weights and biases random."""
+    """Hidden 32, 3 layers, 4 query heads on 2 key-value heads, all weights and biases random; `settings` go into the
+    configuration."""
     config = AutoConfig.for_model(
         family,
         vocab_size=VOCABULARY,
@@ -34,8 +42,8 @@ def tiny_model(
         bos_token_id=None,
         eos_token_id=256,
         pad_token_id=256,
-        sliding_window=None,
         **({"attention_bias": True, "mlp_bias": True} if family == "llama" else {}),
+        **{"sliding_window": None, **settings},
     )
     model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     generator = torch.Generator().manual_seed(seed)
