@@ -66,9 +66,8 @@ def _is_winding_up(thread: threading.Thread) -> bool:
 
 @pytest.fixture
 def stall_watchdog(qapp: QApplication) -> Iterator[StallWatchdog]:
-    """Fails the test if the main thread was blocked for over 100 ms while it ran."""
+    """Fails the test if the main thread was blocked for over 100 ms after the test called `start`."""
     watchdog = StallWatchdog(qapp)
-    watchdog.start()
     yield watchdog
     watchdog.stop()
     assert not watchdog.stalls, "\n\n".join(watchdog.stalls)

@@ -1,9 +1,9 @@
 """Notices when the main thread does not get back to its event loop in time, and where it was meanwhile."""
 
-import sys
+import faulthandler
+import tempfile
 import threading
 import time
-import traceback
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -22,7 +22,6 @@ class StallWatchdog(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self.stalls: list[str] = []
-        self._main = threading.get_ident()
         self._stack = ""
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -54,8 +53,16 @@ class StallWatchdog(QObject):
     def _observe(self) -> None:
         while not self._done.wait(_BEAT_MS / 1000):
             if time.perf_counter() - self._last > LIMIT_SECONDS / 2:
-                frame = sys._current_frames().get(self._main)
-                self._stack = "".join(traceback.format_stack(frame)[-12:])
+                self._stack = _stacks()
+
+
+def _stacks() -> str:
+    """The stacks of all threads. Not by way of frame objects: a reference to a frame keeps its locals, and a painter
+    that outlives its paint event, to be destroyed on another thread, takes the process down."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        return file.read()
 
 
 def _waiting_for_a_processor() -> float:

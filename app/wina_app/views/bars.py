@@ -78,6 +78,7 @@ class BarList(QWidget):
             painter.drawText(QRectF(x, top, text_width, height), right, bar.text)
             painter.setPen(QColor(t.muted))
             painter.drawText(QRectF(x + text_width + GRID * 2, top, remark_width + GRID, height), left, bar.remark)
+        painter.end()
 
     def _row_height(self) -> int:
         return QFontMetrics(font()).height() + GRID
