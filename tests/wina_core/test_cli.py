@@ -13,19 +13,20 @@ from pathlib import Path
 import pytest
 
 from wina_core import cli
+from wina_core.engine.protocol import EVENTS, Log
 from wina_core.export import write_atomically
 from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.sources import demo_folder
 
 STUDY = """
 name = "tiny grid"
-sparsities = [0.4, 0.6]
+sparsities = [0.5]
 models = [{ location = "demo" }]
 arms = [{}, { method = { name = "teal" } }, { method = { name = "wina" } }]
 
 [evaluation]
 tasks = ["demo_choice"]
-limit = 8
+limit = 4
 deviation = { source = "demo:heldout", tokens = 256, sequence = 64 }
 """
 
@@ -89,9 +90,10 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
     rows = json.loads(wina.succeeds("study", "run", study, "--json"))
     assert [(row["method"], row["target"]) for row in rows] == [
         ("dense", 0.0),
-        *(("teal", 0.4), ("teal", 0.6)),
-        *(("wina", 0.4), ("wina", 0.6)),
+        ("teal", 0.5),
+        ("wina", 0.5),
     ]
+    assert rows[0]["kl"] == 0.0
     assert rows[0]["counted"] == 0.0
     assert all(row["counted"] == pytest.approx(row["target"], abs=0.01) for row in rows)
     assert all(row["full"] == row["counted"] for row in rows)
@@ -104,7 +106,7 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
         patch.setattr("wina_core.engine.evaluating._measure", computed)
         code, out, err = wina("study", "run", study, "--json")
         assert code == 0
-        assert "0 of 10 measurements to compute" in err
+        assert "0 of 6 measurements to compute" in err
         assert json.loads(out) == rows
 
     assert json.loads(wina.succeeds("results", "--json", "--study", "tiny grid")) == rows
@@ -270,11 +272,19 @@ def test_looking_at_results_and_help_imports_nothing_heavy(args: tuple[str, ...]
     subprocess.run([sys.executable, "-c", code, *args], check=True, capture_output=True)
 
 
+def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
+    command = [sys.executable, "-m", "wina_core.cli", "engine"]
+    done = subprocess.run(command, input=b"nonsense\n", capture_output=True, timeout=120)
+    events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
+    assert isinstance(events[0], Log)
+    assert "does not understand this request" in events[0].text
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to another process")
 def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina, home: Path, tmp_path: Path) -> None:
     grid = ", ".join(f"{0.1 + index / 100:.2f}" for index in range(60))
     study = tmp_path / "long.toml"
-    study.write_text(STUDY.replace("[0.4, 0.6]", f"[{grid}]"))
+    study.write_text(STUDY.replace("[0.5]", f"[{grid}]"))
     process = subprocess.Popen(
         [sys.executable, "-m", "wina_core.cli", "study", "run", study], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

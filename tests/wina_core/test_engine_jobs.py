@@ -191,7 +191,7 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
     def half(*args: object) -> tuple[MetricRecord, ...]:
         reporter = args[-1]
         assert isinstance(reporter, evaluating._Stage)
-        reporter.progress(5, 10, "requests", "acc 0.5")
+        reporter.progress(5, 10, "requests", "task: acc 0.5")
         return ()
 
     monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)

@@ -1,5 +1,6 @@
 """Doing a job in this process, recorded in the store as the window records an engine's."""
 
+import os
 from dataclasses import dataclass
 
 from wina_core.cli.terminal import terminal_reporter
@@ -24,6 +25,7 @@ def run_recorded(job: Job, store: Store) -> Outcome:
 
     Raises what `run_job` raises, after the store has been told how the job ended.
     """
+    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         from wina_core.engine.environment import environment
         from wina_core.engine.jobs import run_job

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from wina_core.specs import DEVIATION
 from wina_core.store import MetricRow
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
@@ -15,16 +16,17 @@ PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     """One row per run, one column per task and metric; runs that differ in selection, plan or settings say so.
 
-    `counted` and `full` are those of the run's first unit. A column whose cells are all empty or equal for text such
-    as selection is left out.
+    `counted` and `full` are those of the run's first unit.
     """
     rows = list(rows)
-    metrics = list(dict.fromkeys((row.task, row.metric) for row in rows))
+    metrics = {
+        (row.task, row.metric): row.metric if row.task == DEVIATION else f"{row.task} {row.metric}" for row in rows
+    }
     runs: dict[str, list[MetricRow]] = {}
     for row in rows:
         runs.setdefault(row.run, []).append(row)
     extra = [name for name in ("selection", "plan", "settings") if len({getattr(row, name) for row in rows}) > 1]
-    columns = [*PIVOT_COLUMNS, *extra, *(f"{task} {metric}" for task, metric in metrics)]
+    columns = [*PIVOT_COLUMNS, *extra, *metrics.values()]
     table = []
     for found in runs.values():
         first = found[0]
@@ -38,6 +40,10 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
             ]
         )
     return columns, table
+
+
+def _metric_column(row: MetricRow) -> str:
+    return row.metric if row.task == DEVIATION else f"{row.task} {row.metric}"
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:

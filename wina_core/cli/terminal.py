@@ -23,13 +23,13 @@ class TerminalReporter:
 
     def __init__(self, progress: Progress, cancelled: threading.Event) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None, left="")
+        self._task = progress.add_task("starting", total=None, left="")
         self._cancelled = cancelled
         self._eta = Eta()
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         left = self._eta.update(time.monotonic(), done, total)
-        counted = f"{done:,.4g} of {total:,.4g} {unit}" if total else f"{done:,.4g} {unit}"
+        counted = f"{_count(done)} of {_count(total)} {unit}" if total else f"{_count(done)} {unit}"
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
         self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)
 
@@ -40,6 +40,10 @@ class TerminalReporter:
     def check(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.1f}"
 
 
 def _duration(seconds: float) -> str:

@@ -126,7 +126,7 @@ class _Stage:
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         fraction = done / total if self._unit and total else 0.0
-        doing = ": ".join(text for text in (self._unit, metric or (unit if not self._unit else "")) if text)
+        doing = metric or self._unit or unit
         self._reporter.progress(self._finished + fraction, self._total, "measurements", f"{self._label}: {doing}")
 
     def log(self, level: Level, text: str) -> None:

@@ -6,18 +6,21 @@ INTERVAL_SECONDS = 0.1
 """Least time between two progress messages of a job: smooth to the eye, far below what the wire carries."""
 
 MEMORY_SECONDS = 30.0
-"""Work older than this hardly counts for the rate: long enough to even out batches, short enough to follow changes."""
+"""Over how long the rate of a short job fades: long enough to even out batches, short enough to follow changes."""
+
+MEMORY_SHARE = 0.25
+"""The same for a long job, as a share of the time spent: it evens out measurements of different kinds."""
 
 
 class Eta:
     """Smoothed remaining time of work that is reported as (now, done, total).
 
-    The rate is (sum of work) / (sum of time), both fading with `memory` seconds, so that it is exact for steady work
-    from the first step on and follows a change of pace.
+    The rate is (sum of work) / (sum of time), both fading exponentially, so that it is exact for steady work from the
+    first step on and follows a change of pace.
     """
 
-    def __init__(self, memory: float = MEMORY_SECONDS) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
+        self._begun = 0.0
         self._last: tuple[float, float] | None = None
         self._work = 0.0
         self._time = 0.0
@@ -28,11 +31,11 @@ class Eta:
         Going back in `done` means that other work has begun, and starts the estimate afresh.
         """
         if self._last is None or done < self._last[1]:
-            self._last, self._work, self._time = (now, done), 0.0, 0.0
+            self._begun, self._last, self._work, self._time = now, (now, done), 0.0, 0.0
             return None
         elapsed, step = max(0.0, now - self._last[0]), done - self._last[1]
         self._last = (now, done)
-        fade = math.exp(-elapsed / self._memory)
+        fade = math.exp(-elapsed / max(MEMORY_SECONDS, MEMORY_SHARE * (now - self._begun)))
         self._work = self._work * fade + step
         self._time = self._time * fade + elapsed
         if total is None or self._work <= 0.0 or self._time <= 0.0:

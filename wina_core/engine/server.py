@@ -40,6 +40,7 @@ EXIT_GRACE_SECONDS = 2.0
 
 def serve() -> int:
     """Serve the client on the standard streams until it says so or goes away; returns the exit code."""
+    os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the client's terminal is the client's to handle
     requests, wire = _take_standard_streams()
     server = Server(wire)
