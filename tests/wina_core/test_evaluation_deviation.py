@@ -77,6 +77,12 @@ def test_without_gates_nothing_deviates(text):
     loaded = tiny_loaded()
     found = measured(loaded, None, text)
     assert [found[name].value for name in ("kl", "logits_deviation", "top1_agreement")] == [0.0, 0.0, 1.0]
+    passes = []
+    hook = loaded.model.register_forward_hook(lambda *_: passes.append(1))
+    with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
+        assert measured(loaded, gates, text) == found
+    assert len(passes) == 3  # 5 rows by 2, each once
+    hook.remove()
     with attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
         assert measured(loaded, gates, text)["perplexity"].value == pytest.approx(found["perplexity"].value, rel=1e-6)
 

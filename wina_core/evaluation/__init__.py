@@ -2,6 +2,6 @@
 
 from wina_core.evaluation.deviation import measure_deviation
 from wina_core.evaluation.harness import evaluate_task
-from wina_core.evaluation.tasks import check_tasks, known_tasks
+from wina_core.evaluation.tasks import check_tasks
 
-__all__ = ["check_tasks", "evaluate_task", "known_tasks", "measure_deviation"]
+__all__ = ["check_tasks", "evaluate_task", "measure_deviation"]

@@ -30,8 +30,8 @@ def measure_deviation(
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
-    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates
-    the deviations are 0 by definition. Counts of `gates` start anew, so that they are this text's afterwards. Raises
+    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates,
+    or with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this text's afterwards. Raises
     WinaError for a text that cannot be read and for logits that are not a number; Cancelled between batches.
     """
     rows = read_tokens(text, loaded.tokenizer)
@@ -44,7 +44,7 @@ def measure_deviation(
         batch = rows[start : start + batch_size].to(loaded.device)
         with torch.no_grad():
             gated = loaded.model(batch, use_cache=False).logits
-            if gates is None:
+            if gates is None or gates.is_dense:
                 dense = gated
             else:
                 reporter.check()

@@ -73,11 +73,6 @@ def load_task(name: str, folders: Sequence[str] = ()) -> Any:
     return loaded
 
 
-def known_tasks(folders: Sequence[str] = ()) -> tuple[str, ...]:
-    """Names of all tasks, groups and tags that `load_task` finds, sorted. The first call may take half a minute."""
-    return tuple(sorted({*_manager(folders).task_index, *_stock_paths()}))
-
-
 def _manager(folders: Sequence[str]) -> TaskManager:
     """lm-eval's manager of the demo's tasks and the given folders only: a fraction of a second."""
     paths = [resources_folder() / "demo" / "tasks", *(Path(folder).expanduser().resolve() for folder in folders)]

@@ -85,6 +85,11 @@ class Gates:
     def enabled(self, value: bool) -> None:
         self._call.enabled = value
 
+    @property
+    def is_dense(self) -> bool:
+        """True when the method gates nothing, so that the model is dense either way."""
+        return not self._forwards
+
     @contextmanager
     def tokens(self, real: Tensor) -> Iterator[None]:
         """Within: calls of the model have these real tokens, bool [batch, tokens], for batches without a mask."""
