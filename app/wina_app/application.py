@@ -98,6 +98,13 @@ class Application(QObject):
     def _add_sparsity_page(self) -> None:
         view = SparsityPage(self.workbench.workspace, self.workbench.store)
         view.calibration_requested.connect(self._calibrate)
+        jobs = self.workbench.jobs
+
+        def follow() -> None:
+            view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in jobs.active))
+
+        jobs.added.connect(follow)
+        jobs.ended.connect(follow)
         self.window.add_page(view)
 
     def _calibrate(self, job: CalibrateJob) -> None:

@@ -56,7 +56,7 @@ def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
 
 def test_the_axes_have_titles_and_units(plot):
     assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
-    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction), higher is better"
+    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
 
 
 def test_the_dense_reference_is_dashed_and_in_view(plot):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QPersistentModelIndex, Qt
 from wina_app.models.results_filter import Term, matches, parse_filter
-from wina_app.models.results_frontier import Measure, distinct_references, frontier, measures, models, readout
+from wina_app.models.results_frontier import Measure, distinct_references, frontier, measures, models, names, readout
 from wina_app.models.results_rows import BY_KEY, COLUMNS, Entry
 from wina_app.models.results_study import study_of
 from wina_app.models.results_table import ResultsTable, make_entries
@@ -194,6 +194,19 @@ def test_references_that_differ_are_named_apart(store):
     assert len(distinct_references(frontier(rows, ACC, model).dense)) == 1, "an exact rotation changes nothing"
     names = [name for name, _ in distinct_references(frontier(moved, ACC, model).dense)]
     assert names == ["dense", "dense, global + heads"]
+
+
+def test_names_say_only_what_sets_lines_apart(store):
+    def line_names(**changes) -> list[str]:
+        rows = [
+            Entry(entry.row._replace(**changes) if entry.row.rotation != "none" else entry.row)
+            for entry in make_entries(store.metric_rows(), {})
+        ]
+        return names(frontier(rows, ACC, next(iter(models(rows)))).lines)
+
+    assert line_names() == ["teal", "wina", "wina, global + heads"]
+    assert line_names(settings="limit 100")[2] == "wina, global + heads, limit 100"
+    assert line_names(plan="edited") == ["teal, uniform", "wina, uniform", "wina, global + heads, edited"]
 
 
 def test_the_measures_are_what_the_rows_have(entries):

@@ -156,6 +156,14 @@ def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbo
     assert len(filled.profile.traces) == 7
 
 
+def test_a_running_calibration_cannot_be_asked_for_again(filled):
+    filled.show_calibrating(True)
+    assert not filled.calibrate.isEnabled()
+    assert "under way" in filled.calibrate.toolTip()
+    filled.show_calibrating(False)
+    assert filled.calibrate.isEnabled()
+
+
 def test_methods_are_chosen_here(filled):
     filled.toolbar.method.setCurrentText("teal")
     assert filled.workspace.method.name == "teal"

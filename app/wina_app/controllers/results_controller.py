@@ -161,5 +161,6 @@ class ResultsController(QObject):
 
 
 def _first_choice(offered: Sequence[Measure]) -> Measure | None:
-    """Accuracy when there is any, else the first."""
-    return next((measure for measure in offered if measure.metric.startswith("acc")), next(iter(offered), None))
+    """Accuracy when there is any, else the divergence from dense, else the first."""
+    preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
+    return next(preferred, None)

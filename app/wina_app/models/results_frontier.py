@@ -91,10 +91,27 @@ def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
     return "  \N{MIDDLE DOT}  ".join(parts)
 
 
+def names(lines: "Sequence[FrontierLine]") -> list[str]:
+    """What sets the lines apart: the method, its rotation, and of the rest only what is not the same for all."""
+    several = {key: len({getattr(line, key) for line in lines}) > 1 for key in ("selection", "plan", "settings")}
+    return [
+        ", ".join(
+            part
+            for part in (
+                line.method,
+                line.rotation if line.rotation != "none" else "",
+                *(getattr(line, key) for key, differs in several.items() if differs),
+            )
+            if part
+        )
+        for line in lines
+    ]
+
+
 def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
     """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once."""
     found: dict[float, str] = {}
-    for line in dense:
+    for line, name in zip(dense, names(dense), strict=True):
         for point in line.points:
-            found.setdefault(point.value, line.label)
+            found.setdefault(point.value, name)
     return [(name if len(found) > 1 else "dense", value) for value, name in found.items()]

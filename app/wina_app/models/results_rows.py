@@ -84,7 +84,7 @@ COLUMNS: tuple[Column, ...] = (
     _percentage("counted", "Sparsity measured from the masks, over the gated weights"),
     _percentage("full", "The same with the rotation's shortcuts counted as kept weights; may be negative"),
     _plain("task", 14),
-    _plain("metric", 13),
+    _plain("metric", 15),
     Column("value", "value", lambda row: row.value, lambda row: number(row.value), numeric=True, width=10),
     Column("stderr", "± stderr", lambda row: row.stderr, lambda row: error_text(row.stderr), numeric=True, width=8),
     Column(

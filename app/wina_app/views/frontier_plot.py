@@ -1,6 +1,7 @@
 """A metric against sparsity: one line per arm, the dense model as a dashed reference."""
 
 import math
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 
@@ -10,10 +11,14 @@ from wina_app.models.results_frontier import (
     FrontierData,
     abscissa_of,
     distinct_references,
+    names,
     readout,
 )
 from wina_app.theme import method_colour
 from wina_app.views.data_plot import DataPlot, Reference, Trace
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import FrontierLine
 
 _SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
 """Markers by rotation; "none" always has the first."""
@@ -24,7 +29,6 @@ _UNITS = {
     "perplexity": "per token",
     "word_perplexity": "per word",
     "byte_perplexity": "per byte",
-    "bits_per_byte": "bits per byte",
     "top1_agreement": "fraction",
     "logits_deviation": "relative",
 }
@@ -49,26 +53,29 @@ class FrontierPlot(DataPlot):
             return
         measure = data.measure
         unit = f" ({_UNITS[measure.metric]})" if measure.metric in _UNITS else ""
-        better = {True: ", higher is better", False: ", lower is better", None: ""}[measure.higher_is_better]
+        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
         self.set_axes(f"{ABSCISSAE[abscissa]} (%)", f"{measure.metric}{unit}{better}")
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
-        traces = [self._trace(line, rotations.index(line.rotation)) for line in data.lines]
+        traces = [
+            self._trace(line, name, rotations.index(line.rotation))
+            for line, name in zip(data.lines, names(data.lines), strict=True)
+        ]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
         self.show_traces([trace for trace in traces if trace.x], references)
         if before != (measure, abscissa):
             self.reset_zoom()
 
-    def _trace(self, line, rotation: int) -> Trace:
+    def _trace(self, line: "FrontierLine", name: str, rotation: int) -> Trace:
         placed = [(abscissa_of(point, self._abscissa), point) for point in line.points]
         known = sorted(((x, point) for x, point in placed if x is not None), key=lambda pair: pair[0])
         errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
         return Trace(
-            name=line.label,
+            name=name,
             colour=method_colour(line.method.split(" ")[0]),
             x=[100.0 * x for x, _ in known],
             y=[point.value for _, point in known],
-            readout=lambda index, measure=self._data.measure: readout(line.label, measure, known[index][1]),
+            readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1]),
             errors=errors if any(map(math.isfinite, errors)) else (),
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
             style=Qt.PenStyle.DashDotLine if line.selection == "threshold" else Qt.PenStyle.SolidLine,

@@ -56,6 +56,8 @@ class ResultsPage(Page):
         self.measure, self.model, self.abscissa = _choice("Metric"), _choice("Model"), _choice("Sparsity axis")
         for key, text in ABSCISSAE.items():
             self.abscissa.addItem(text, key)
+        self.direction = QLabel()
+        self.direction.setProperty("role", "muted")
         self.frontier = FrontierPlot()
         self._readout = QLabel()
         self._readout.setProperty("role", "muted")
@@ -112,6 +114,7 @@ class ResultsPage(Page):
             label.setBuddy(box)
             choices.addWidget(label)
             choices.addWidget(box)
+        choices.addWidget(self.direction)
         choices.addStretch(1)
         left = QWidget()
         plot = QVBoxLayout(left)
@@ -190,6 +193,8 @@ class ResultsPage(Page):
     ) -> None:
         """Offer what the frontier can show, and mark what it does."""
         _fill(self.measure, [(each.title, each) for each in measures], measure)
+        better = measure.higher_is_better if measure else None
+        self.direction.setText({True: "Higher is better.", False: "Lower is better.", None: ""}[better])
         _fill(self.model, [(name, key) for key, name in models.items()], model)
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:

@@ -34,6 +34,7 @@ from wina_core.plan import Cell
 from wina_core.specs import MethodSpec
 
 _NO_MODEL = "Open a model first"
+_CALIBRATE = "Measure the output error of every projection at 20 sparsities, in the background"
 _PLAN_FORMATS = "Sparsity plan (*.json)"
 
 
@@ -58,7 +59,7 @@ class SparsityPage(Page):
         self._readout = QLabel()
         self._readout.setProperty("role", "muted")
         self.calibrate = QPushButton("Calibrate")
-        self.calibrate.setToolTip("Measure the output error of every projection at 20 sparsities, in the background")
+        self.calibrate.setToolTip(_CALIBRATE)
         self.calibrate.setAccessibleName("Calibrate error curves")
         self._open = QAction("Open a plan from a file", self, triggered=self._open_plan)
         self._save = QAction("Save the plan as a file", self, triggered=self._save_plan)
@@ -193,6 +194,12 @@ class SparsityPage(Page):
                 "edit directly. Open a model to start with a uniform plan.",
                 "Open a model",
             )
+
+    def show_calibrating(self, running: bool) -> None:
+        """While a calibration is under way another cannot be asked for."""
+        self.calibrate.setEnabled(not running)
+        self.calibrate.setText("Calibrating\N{HORIZONTAL ELLIPSIS}" if running else "Calibrate")
+        self.calibrate.setToolTip("A calibration is under way; see Jobs" if running else _CALIBRATE)
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
