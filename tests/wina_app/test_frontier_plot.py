@@ -120,6 +120,7 @@ def test_the_plot_follows_the_appearance(plot, qapp):
         apply_theme(qapp, mode)
         image = plot.grab().toImage()
         assert image.pixelColor(2, 2).name() == tokens.surface
+        assert [reference.colour.name() for reference in plot.references] == [tokens.dense]
 
 
 def test_without_rows_the_plot_is_empty(plot):

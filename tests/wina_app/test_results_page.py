@@ -139,13 +139,15 @@ def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
 
 
 def test_the_selected_run_shows_its_layers(filled):
+    assert "Select a row" in filled.layers.remark.text()
     filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    assert filled.layers.heatmap.remark == ""
+    assert not filled.layers.remark.isVisible()
     assert "wina" in filled.layers.title.text()
     assert "40 %" in filled.layers.title.text()
     assert filled.layers.heatmap.selected_text().startswith("layer\tq\tk\tv\to\tgate\tup\tdown\n0\t40.0\t40.8")
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
-    assert "Nothing was gated" in filled.layers.heatmap.remark
+    assert "Nothing was gated" in filled.layers.remark.text()
+    assert not filled.layers.heatmap.isVisible()
 
 
 def test_metric_and_axis_are_chosen(qtbot, filled):

@@ -99,6 +99,11 @@ class DataPlot(pg.PlotWidget):
         """The lines that are shown."""
         return self._traces
 
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The horizontal lines that are shown."""
+        return self._references
+
     def reset_zoom(self) -> None:
         """Show everything again."""
         self.getPlotItem().enableAutoRange()

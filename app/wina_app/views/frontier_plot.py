@@ -37,10 +37,11 @@ _UNITS = {
 class FrontierPlot(DataPlot):
     """The colour tells the method, the marker the rotation, dots in the line threshold selection."""
 
+    _data: FrontierData | None = None
+    _abscissa: Abscissa = "target"
+
     def __init__(self) -> None:
         super().__init__("Frontier: metric against sparsity")
-        self._data: FrontierData | None = None
-        self._abscissa: Abscissa = "target"
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the lines; None clears the plot."""
@@ -51,10 +52,20 @@ class FrontierPlot(DataPlot):
         if data is None:
             self.show_traces(())
             return
+        self._show(data)
+        if before != (data.measure, abscissa):
+            self.reset_zoom()
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        if self._data is not None:
+            self._show(self._data)  # the reference's colour depends on the appearance
+
+    def _show(self, data: FrontierData) -> None:
         measure = data.measure
         unit = f" ({_UNITS[measure.metric]})" if measure.metric in _UNITS else ""
         better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
-        self.set_axes(f"{ABSCISSAE[abscissa]} (%)", f"{measure.metric}{unit}{better}")
+        self.set_axes(f"{ABSCISSAE[self._abscissa]} (%)", f"{measure.metric}{unit}{better}")
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(line, name, rotations.index(line.rotation))
@@ -63,8 +74,6 @@ class FrontierPlot(DataPlot):
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
         self.show_traces([trace for trace in traces if trace.x], references)
-        if before != (measure, abscissa):
-            self.reset_zoom()
 
     def _trace(self, line: "FrontierLine", name: str, rotation: int) -> Trace:
         placed = [(abscissa_of(point, self._abscissa), point) for point in line.points]

@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import LayerMap, MetricRow
 
 
+_NONE_SELECTED = "Select a row of the table to see what its run dropped in every layer and projection."
+_NOTHING_GATED = "Nothing was gated in this run, so there is nothing to count."
+
+
 class ResultsLayers(QWidget):
     """A heatmap that is only looked at, under the name of its run."""
 
@@ -27,27 +31,39 @@ class ResultsLayers(QWidget):
         self.heatmap.tooltip = self._cell_text
         self._bar = ColourBar()
         self._layers: LayerMap | None = None
+        self.remark = QLabel()
+        self.remark.setProperty("role", "muted")
+        self.remark.setWordWrap(True)
+        self._map = QWidget()
+        inside = QVBoxLayout(self._map)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(GRID)
+        inside.addWidget(self.heatmap, 1)
+        inside.addWidget(self._bar)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
         column.addWidget(self.title)
-        column.addWidget(self.heatmap, 1)
-        column.addWidget(self._bar)
+        column.addWidget(self.remark)
+        column.addWidget(self._map, 1)
+        self._rest = column.count()
+        column.addStretch(0)
         self.show_layers(None, None)
 
     def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
         """Show a run; no row when none is selected, no layers when nothing was gated in it."""
         self._layers = layers
         self.title.setText("Layers" if row is None else _title(row))
-        values = np.asarray(layers.values, dtype=float) if layers else np.full((1, 1), np.nan)
-        self.heatmap.set_table([str(n) for n in range(len(values))], layers.projections if layers else ("",))
-        scale = scale_for("measured", values)
-        self.heatmap.set_values(values, scale)
-        self._bar.set_scale(scale)
-        if row is None:
-            self.heatmap.set_remark("Select a row to see what its run dropped in every layer.")
-        else:
-            self.heatmap.set_remark("" if layers else "Nothing was gated in this run, so there is nothing to count.")
+        self.remark.setText(_NONE_SELECTED if row is None else _NOTHING_GATED)
+        self.remark.setVisible(layers is None)
+        self._map.setVisible(layers is not None)
+        self.layout().setStretch(self._rest, 0 if layers else 1)
+        if layers is not None:
+            values = np.asarray(layers.values, dtype=float)
+            scale = scale_for("measured", values)
+            self.heatmap.set_table([str(layer) for layer in range(len(values))], layers.projections)
+            self.heatmap.set_values(values, scale)
+            self._bar.set_scale(scale)
 
     def _cell_text(self, cell: Cell) -> str:
         if self._layers is None:
