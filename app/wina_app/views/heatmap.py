@@ -28,6 +28,7 @@ from wina_app.theme import GRID, HALF, font, notifier, tokens
 from wina_app.views.colour_maps import ColourScale
 from wina_app.views.heatmap_geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, cells_between
 from wina_app.views.heatmap_painter import CORNER, HeatmapLook, paint_heatmap, paint_remark
+from wina_app.views.heatmap_text import cursor_text, table_text
 from wina_core.plan import Cell
 
 _TYPED = "0123456789.,"
@@ -199,14 +200,7 @@ class Heatmap(QAbstractScrollArea):
 
     def _describe(self) -> None:
         """Tell screen readers what the cursor is on."""
-        cursor, count = self._selection.cursor, len(self._selection.cells)
-        if cursor is None or self._scale is None:
-            text = f"{len(self._rows)} layers by {len(self._columns)} projections, nothing selected"
-        else:
-            value = float(self._values[cursor])
-            shown = "no data" if math.isnan(value) else f"{self._scale.text(value)} {self._scale.unit}".strip()
-            text = f"layer {self._rows[cursor[0]]}, {self._columns[cursor[1]]}: {self._scale.title} {shown}"
-            text += f"; {count} cells selected" if count > 1 else ""
+        text = cursor_text(self._rows, self._columns, self._values, self._scale, self._selection)
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
             QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.DescriptionChanged))
@@ -318,15 +312,11 @@ class Heatmap(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def selected_text(self) -> str:
-        """The selection's bounding rectangle, or everything when nothing is selected, as shown: tabs between values."""
+        """The selection, or everything when nothing is selected, as shown: tabs between values."""
+        if self._scale is None:
+            return ""
         cells = self._selection.cells or self._selection.all().cells
-        rows, columns = sorted({row for row, _ in cells}), sorted({column for _, column in cells})
-        lines = [["layer", *(self._columns[column] for column in columns)]]
-        for row in rows:
-            values = [float(self._values[row, column]) for column in columns]
-            shown = ["" if math.isnan(value) or self._scale is None else self._scale.text(value) for value in values]
-            lines.append([self._rows[row], *shown])
-        return "\n".join("\t".join(line) for line in lines)
+        return table_text(self._rows, self._columns, self._values, self._scale, cells)
 
     # ---- keyboard ------------------------------------------------------------------------------------------------
 
