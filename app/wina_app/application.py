@@ -15,7 +15,7 @@ from wina_app.engine_thread import EngineThread
 from wina_app.main_window import MainWindow
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
-from wina_app.theme import apply_theme
+from wina_app.theme import apply_theme, current_mode
 from wina_app.views.evaluate_page import EvaluatePage
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.views.model_page import ModelPage
@@ -43,6 +43,7 @@ class Application(QObject):
         super().__init__()
         settings = settings or Settings()
         apply_theme(app, settings.theme)
+        app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
         self.log = LogView()
         self._log_handler.bridge.record.connect(self.log.add)
@@ -55,8 +56,9 @@ class Application(QObject):
         self.window = MainWindow(self.workbench, self.log)
         self._add_model_page()
         self._add_rotation_page()
-        self._add_sparsity_page()
-        self._add_evaluate_page()
+        sparsity = self._add_sparsity_page()
+        evaluate = self._add_evaluate_page()
+        sparsity.primary_triggered.connect(evaluate.include_plan)
         self.window.add_page(ResultsPage(self.workbench.store))
         self.window.restore()
         self.workbench.store.opened.connect(self._on_store_opened)
@@ -95,7 +97,7 @@ class Application(QObject):
         view.cancel_requested.connect(self.rotation.cancel)
         self.window.add_page(view)
 
-    def _add_sparsity_page(self) -> None:
+    def _add_sparsity_page(self) -> SparsityPage:
         view = SparsityPage(self.workbench.workspace, self.workbench.store)
         view.calibration_requested.connect(self._calibrate)
         jobs = self.workbench.jobs
@@ -106,17 +108,19 @@ class Application(QObject):
         jobs.added.connect(follow)
         jobs.ended.connect(follow)
         self.window.add_page(view)
+        return view
 
     def _calibrate(self, job: CalibrateJob) -> None:
         self.workbench.submit(job, f"Calibrate {Arm(rotation=job.rotation, method=job.method).label}")
 
-    def _add_evaluate_page(self) -> None:
+    def _add_evaluate_page(self) -> EvaluatePage:
         view = EvaluatePage()
         self.evaluate = EvaluateController(self.workbench, view)
         view.changed.connect(self.evaluate.change)
         view.evaluate_requested.connect(self.evaluate.evaluate)
         view.save_requested.connect(self.evaluate.save_study)
         self.window.add_page(view)
+        return view
 
     def _fill_recent(self) -> None:
         menu = self.window.recent_menu
@@ -128,6 +132,10 @@ class Application(QObject):
 
     def _on_store_opened(self, store: Any) -> None:
         self.window.status.show_database(store.url.database or str(store.url), str(store.url))
+
+    def _on_desktop_changed(self) -> None:
+        if current_mode() == "system":
+            apply_theme(QApplication.instance(), "system")
 
     def _on_closed(self) -> None:
         for handler in (self._log_handler, self._file_handler):

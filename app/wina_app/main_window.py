@@ -236,6 +236,7 @@ class MainWindow(QMainWindow):
         box.setDefaultButton(stay)
         box.setEscapeButton(stay)
         box.exec()
+        box.deleteLater()
         return box.clickedButton() is leave
 
     def _on_stopped(self) -> None:

@@ -3,13 +3,14 @@
 import logging
 
 import pytest
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QRect, Qt, QTimer
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QAbstractSpinBox,
     QComboBox,
     QLineEdit,
+    QMessageBox,
     QPlainTextEdit,
     QScrollArea,
     QWidget,
@@ -176,3 +177,26 @@ def test_the_command_line_takes_one_model_and_a_page():
     assert (options.model, options.page, options.database) == ("/models/a", "results", "x.sqlite")
     with pytest.raises(SystemExit):
         parser().parse_args(["--model", "a", "--demo"])
+
+
+def test_the_question_offers_both_ways_and_keeps_working_by_default(application, window):
+    application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    seen = []
+
+    def look():
+        box = window.findChild(QMessageBox)
+        seen.extend([box.text(), {button.text() for button in box.buttons()}, box.defaultButton().text()])
+        box.defaultButton().click()
+
+    QTimer.singleShot(200, look)
+    assert not window.confirm_quit()
+    assert seen == ["1 job is not finished.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
+
+
+def test_evaluating_the_plan_of_the_sparsity_page_includes_it(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    assert not window.pages["evaluate"].choice().with_plan
+    window.show_page("sparsity")
+    window.pages["sparsity"].primary.click()
+    assert window.current_page.key == "evaluate"
+    assert window.pages["evaluate"].choice().with_plan

@@ -78,20 +78,6 @@ class EvaluatePage(Page):
                 box.toggled.connect(self.changed)
                 self.methods[box] = spec
         column.addLayout(close_together(*self.methods))
-        self.selection = QComboBox()
-        for key, text in _SELECTIONS.items():
-            self.selection.addItem(text, key)
-        self.selection.currentIndexChanged.connect(self._on_selection)
-        column.addLayout(labelled("How inputs are selected", self.selection))
-        self.calibration = QLineEdit("demo:calibration")
-        self.calibration.textChanged.connect(self.changed)
-        column.addLayout(labelled("Calibration text of the thresholds", self.calibration))
-        column.addSpacing(GRID)
-        column.addWidget(text_label("Rotations", "section"))
-        self._rotation_column = QVBoxLayout()
-        self._rotation_column.setSpacing(0)
-        self.rotations: dict[QCheckBox, RotationSpec] = {}
-        column.addLayout(self._rotation_column)
         column.addSpacing(GRID)
         column.addWidget(text_label("Sparsities", "section"))
         self.sparsities = QLineEdit("25, 40, 50, 65")
@@ -101,6 +87,22 @@ class EvaluatePage(Page):
         self.plan.setAccessibleName("Include the plan of the Sparsity page")
         self.plan.toggled.connect(self.changed)
         column.addWidget(self.plan)
+        column.addSpacing(GRID)
+        column.addWidget(text_label("Rotations", "section"))
+        self._rotation_column = QVBoxLayout()
+        self._rotation_column.setSpacing(0)
+        self.rotations: dict[QCheckBox, RotationSpec] = {}
+        column.addLayout(self._rotation_column)
+        column.addSpacing(GRID)
+        column.addWidget(text_label("Selection", "section"))
+        self.selection = QComboBox()
+        for key, text in _SELECTIONS.items():
+            self.selection.addItem(text, key)
+        self.selection.currentIndexChanged.connect(self._on_selection)
+        column.addLayout(labelled("How inputs are selected", self.selection))
+        self.calibration = QLineEdit("demo:calibration")
+        self.calibration.textChanged.connect(self.changed)
+        column.addLayout(labelled("Calibration text of the thresholds", self.calibration))
         column.addStretch(1)
         self._on_selection()
         return area
@@ -116,7 +118,8 @@ class EvaluatePage(Page):
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setTabKeyNavigation(False)
         self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.table.horizontalHeader().setMinimumSectionSize(GRID * 10)
+        self.table.horizontalHeader().setMinimumSectionSize(GRID * 8)
+        self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.table.verticalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.table.setShowGrid(False)
@@ -196,6 +199,10 @@ class EvaluatePage(Page):
         """Describe the current plan; None when there is none."""
         self.plan.setEnabled(budget is not None)
         self.plan.setText("Current plan" if budget is None else f"Current plan ({origin}, {percent(budget)})")
+
+    def include_plan(self) -> None:
+        """Tick the current plan."""
+        self.plan.setChecked(True)
 
     def show_problem(self, text: str) -> None:
         """Say what keeps the choice from being a study; empty when nothing does."""

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QS
 
 from wina_app.icons import icon
 from wina_app.models.job_list import JobEntry, JobList
-from wina_app.quantities import counted, duration
+from wina_app.quantities import counted, duration, size
 from wina_app.theme import GRID, HALF, font, notifier, state_colour
 from wina_app.views.controls import ElidedLabel, beside, close_together, text_label
 
@@ -28,8 +28,7 @@ def progress_text(entry: JobEntry) -> str:
     """How far a job is, in words and units."""
     parts = []
     if entry.state in ("running", "cancelling") and entry.unit:
-        done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
-        parts.append(f"{done} {entry.unit}" if entry.total is None else f"{done} of {entry.total:,.0f} {entry.unit}")
+        parts.append(_amount(entry))
     if entry.eta_seconds is not None and entry.state == "running":
         parts.append(f"{duration(entry.eta_seconds)} left")
     if entry.ended is not None:
@@ -40,6 +39,13 @@ def progress_text(entry: JobEntry) -> str:
     if entry.runs_failed:
         parts.append(f"{counted(entry.runs_failed, 'run')} failed")
     return "  ·  ".join(parts)
+
+
+def _amount(entry: JobEntry) -> str:
+    if entry.unit == "bytes":
+        return size(entry.done) if entry.total is None else f"{size(entry.done)} of {size(entry.total)}"
+    done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
+    return f"{done} {entry.unit}" if entry.total is None else f"{done} of {entry.total:,.0f} {entry.unit}"
 
 
 class JobRow(QWidget):
