@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QPainter
 
 from wina_app.theme import GRID, notifier, style_plot, tokens
@@ -114,7 +114,15 @@ class DataPlot(pg.PlotWidget):
         self._catch.setPen(pg.mkPen(tokens().text, width=2))
         self._draw()
 
-    def _draw(self, scale: float = 1.0) -> None:
+    def event(self, event: QEvent) -> bool:
+        """Follow the window to a screen of another density."""
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._draw()
+        return super().event(event)
+
+    def _draw(self, scale: float | None = None) -> None:
+        """`scale` is device pixels per logical pixel: Qt measures the pens of plots in the former."""
+        scale = scale or self.devicePixelRatioF()
         plot = self.getPlotItem()
         while len(self._curves) > len(self._traces):
             for item in self._curves.pop():
@@ -192,7 +200,7 @@ class DataPlot(pg.PlotWidget):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def paint_for_file(self, painter: QPainter, scale: float) -> None:
-        """Paint everything but the crosshair, with pens `scale` times as wide: Qt does not scale those of plots."""
+        """Paint everything but the crosshair for `scale` pixels per logical pixel."""
         self._hide_crosshair()
         self._draw(scale)
         # Otherwise pyqtgraph takes its markers from a bitmap.

@@ -167,7 +167,7 @@ class Heatmap(QAbstractScrollArea):
     def sizeHint(self) -> QSize:
         """Room for all columns at a comfortable width and about a dozen rows."""
         geometry = self.geometry_now()
-        width = geometry.header_width + geometry.columns * 0.75 * MAX_CELL_WIDTH
+        width = geometry.header_width + geometry.columns * 0.5 * MAX_CELL_WIDTH
         return QSize(round(width), round(geometry.header_height + min(geometry.rows, 12) * MAX_CELL_HEIGHT / 2))
 
     def minimumSizeHint(self) -> QSize:

@@ -8,7 +8,7 @@ from wina_core.plan import Cell
 
 GAP = 1
 """Logical pixels of background between two cells."""
-MAX_CELL_WIDTH = 120.0
+MAX_CELL_WIDTH = 144.0
 MAX_CELL_HEIGHT = 80.0
 
 
