@@ -13,6 +13,7 @@ from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RotateJob, RunFailed, RunFinished
 from wina_core.engine.session import Session
 from wina_core.errors import Cancelled, WinaError
+from wina_core.models.loading import LoadedModel
 from wina_core.plan import UniformSparsity
 from wina_core.records import MetricRecord
 from wina_core.reporting import Silent
@@ -176,6 +177,28 @@ def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_sam
     with cancellable(loaded.model, Silent()):
         assert (loaded.model(tiny_tokens()).logits == expected).all()
     assert (loaded.model(tiny_tokens()).logits == expected).all()
+
+
+def test_a_measurement_is_cancelled_within_its_forward_pass(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Patient(Silent):
+        cancelled = False
+
+        def check(self) -> None:
+            if self.cancelled:
+                raise Cancelled
+
+    def measure(loaded: LoadedModel, *_: object) -> tuple[MetricRecord, ...]:
+        reporter.cancelled = True
+        loaded.model(tiny_tokens())
+        raise AssertionError("the forward pass went on")
+
+    reporter = Patient()
+    monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+    monkeypatch.setattr(evaluating, "measure_deviation", measure)
+    with pytest.raises(Cancelled):
+        run_job(job, session, lambda _: None, reporter)
 
 
 def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_one(
