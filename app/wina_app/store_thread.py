@@ -27,7 +27,7 @@ class StoreThread(QThread):
         """`url` is an SQLAlchemy URL; None stands for the default database."""
         super().__init__(parent)
         self._url = url
-        self._tasks: queue.SimpleQueue[Callable[[Any], bool] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Callable[[Any], bool], Callable[[str], None]] | None] = queue.SimpleQueue()
         self._answered.connect(self._deliver)
 
     def ask(
@@ -50,7 +50,7 @@ class StoreThread(QThread):
                 self._answered.emit(answer, value)
             return False
 
-        self._tasks.put(task)
+        self._tasks.put((task, refused))
 
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
         """Call `change(store)` here; `changed` follows. `refused` gets the text of what went wrong."""
@@ -67,7 +67,7 @@ class StoreThread(QThread):
                 return False
             return True
 
-        self._tasks.put(task)
+        self._tasks.put((task, refused))
 
     def finish(self) -> None:
         """Do what waits, close the database and end the thread; returns when all is on disk."""
@@ -82,21 +82,17 @@ class StoreThread(QThread):
             store = Store(self._url)
         except WinaError as error:
             self.failed.emit(str(error))
-            self._refuse_all()
+            while (waiting := self._tasks.get()) is not None:
+                self._answered.emit(waiting[1], str(error))
             return
         self.opened.emit(store)
         dirty = False
-        while (task := self._tasks.get()) is not None:
-            dirty |= task(store)
+        while (waiting := self._tasks.get()) is not None:
+            dirty |= waiting[0](store)
             if dirty and self._tasks.empty():
                 dirty = False
                 self.changed.emit()
         store.close()
-
-    def _refuse_all(self) -> None:
-        """Without a database every task is let go, so that the window can still be closed."""
-        while self._tasks.get() is not None:
-            continue
 
     @Slot(object, object)
     def _deliver(self, receiver: Callable[[Any], None], value: Any) -> None:

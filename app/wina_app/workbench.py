@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.engine_thread import EngineThread
 from wina_app.models.job_list import JobList
+from wina_app.quantities import duration
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
 from wina_app.workspace import Workspace
@@ -25,6 +26,8 @@ from wina_core.engine.protocol import (
     Submit,
 )
 from wina_core.records import Environment
+
+_log = logging.getLogger("wina_app.jobs")
 
 _STORED = (RunStarted, Partial, RunFailed, Result, Failed, Done)
 """Events that the recorder has something to do with."""
@@ -53,6 +56,7 @@ class Workbench(QObject):
         self._recorders: dict[str, Any] = {}
         engine.event.connect(self._on_event)
         engine.finished.connect(self._on_engine_finished)
+        self.jobs.ended.connect(self._log_end)
         store.changed.connect(self.results_changed)
         store.finished.connect(self.stopped)
 
@@ -76,6 +80,7 @@ class Workbench(QObject):
         job_id = uuid.uuid4().hex[:12]
         self.jobs.add(job_id, title, job)
         self._engine.send(Submit(job_id=job_id, job=job))
+        _log.info("%s: queued", title)
         return job_id
 
     def cancel(self, job_id: str) -> None:
@@ -101,6 +106,11 @@ class Workbench(QObject):
         if isinstance(event, _STORED):
             self._record(event)
         self.jobs.apply(event)
+
+    def _log_end(self, job_id: str) -> None:
+        entry = self.jobs[job_id]
+        took = f" after {duration(entry.ended - entry.started)}" if entry.started and entry.ended else ""
+        _log.info("%s: %s%s", entry.title, entry.state, took)
 
     def _record(self, event: RunStarted | Partial | RunFailed | Result | Failed | Done) -> None:
         job_id = event.job_id

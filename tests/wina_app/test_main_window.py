@@ -145,6 +145,10 @@ def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp
     application.start()
     qtbot.waitUntil(application.window.message.isVisible, timeout=10_000)
     assert "notes.txt" in application.window.message.label.text()
+    model = application.window.pages["model"]
+    model.demo.click()
+    qtbot.waitUntil(model.message.isVisible)
+    assert "notes.txt" in model.message.label.text()
     close(qtbot, application)
     assert other.read_text().startswith("no database at all")
 

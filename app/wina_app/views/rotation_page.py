@@ -36,7 +36,8 @@ from wina_core.specs import RotationSpec
 _MODE_NAMES = {"none": "None", "global": "Global", "per_layer": "Per layer", "per_site": "Per site"}
 _ATTENTION = ("k", "qkv", "activations")
 _MLP = ("gate", "gate_up", "activations")
-_ROOM = GRID * 3
+_ROOM = GRID * 3 + 3
+"""From the edge of a radio button or check box to its text."""
 
 
 class RotationPage(Page):
