@@ -30,9 +30,10 @@ def measure_deviation(
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
-    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates,
-    or with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this text's afterwards. Raises
-    WinaError for a text that cannot be read and for logits that are not a number; Cancelled between batches.
+    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates, or
+    with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this
+    text's afterwards. Raises WinaError for a text that cannot be read and for logits that are not a number;
+    Cancelled between batches.
     """
     rows = read_tokens(text, loaded.tokenizer)
     text_bytes = int(read_byte_counts(text, loaded.tokenizer)[:, 1:].sum())
