@@ -24,8 +24,10 @@ def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, re
 
     The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs.
     In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
-    what was dropped is measured, never taken from the target. Memory does not grow with the text. Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for
-    activations that are not finite; Cancelled between batches.
+    what was dropped is measured, never taken from the target. Memory does not grow with the text.
+
+    Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for activations
+    that are not finite; Cancelled between batches.
     """
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
     total, sequence = tokens.numel(), tokens.shape[1]
