@@ -139,11 +139,11 @@ def run_headless_demo() -> int:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     table, figure = OUTPUT / "demo.csv", OUTPUT / "demo.png"
     wina = [PYTHON, "-m", "wina_core.cli"]
-    status = run([*wina, "study", "run", DEMO_STUDY]) or run([*wina, "export", table, "--study", DEMO_STUDY])
+    status = run([*wina, "study", "run", DEMO_STUDY]) or run([*wina, "export", table, "--study", DEMO_STUDY.stem])
     if status:
         return status
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    status = run([PYTHON, "-m", "wina_app.figure", figure, "--study", DEMO_STUDY], env=environment)
+    status = run([PYTHON, "-m", "wina_app.figure", figure, "--study", DEMO_STUDY.stem], env=environment)
     if not status:
         print(f"Table: {table}\nPlot:  {figure}")
     return status

@@ -1,0 +1,59 @@
+"""Draws a stored study's frontier into a file, without a screen: `python -m wina_app.figure demo.png --study demo`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SIZE = (960, 600)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, draw, return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m wina_app.figure", description="Draw a study's frontier.")
+    parser.add_argument("file", type=Path, help="a name ending in .png or .svg")
+    parser.add_argument("--study", required=True, help="the study's name")
+    parser.add_argument("--task", default="deviation", help="the task to show")
+    parser.add_argument("--metric", default="kl", help="the task's metric to show")
+    parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
+    options = parser.parse_args(arguments)
+    from wina_core.errors import WinaError
+
+    try:
+        draw(options.file, options.study, options.task, options.metric, options.database)
+    except WinaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def draw(file: Path, study: str, task: str, metric: str, database: str | None = None) -> None:
+    """Write the frontier of one metric of a stored study; WinaError when the store has no such numbers."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from PySide6.QtWidgets import QApplication
+
+    from wina_app.models.results_frontier import frontier, measures
+    from wina_app.models.results_table import make_entries
+    from wina_app.theme import apply_theme
+    from wina_app.views.frontier_plot import FrontierPlot
+    from wina_app.views.plot_export import save_plot
+    from wina_core.errors import WinaError
+    from wina_core.store import MetricFilter, Store
+
+    with Store(database) as store:
+        known = next((row.study for row in store.studies() if study in (row.name, row.study)), None)
+        rows = store.metric_rows(MetricFilter(study=known, tasks=(task,), metrics=(metric,))) if known else []
+    if not rows:
+        raise WinaError(f'The store has no "{metric}" of "{task}" in a study "{study}"; run the study first.')
+    app = QApplication.instance() or QApplication([])
+    apply_theme(app, "light")
+    entries = make_entries(rows, {})
+    plot = FrontierPlot()
+    plot.resize(*SIZE)
+    plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), "target")
+    save_plot(plot, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
