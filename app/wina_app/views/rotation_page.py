@@ -30,6 +30,7 @@ from wina_app.views.controls import Figures, beside, close_together, labelled, p
 from wina_app.views.heatmap import Heatmap
 from wina_app.views.jobs_dock import progress_text
 from wina_app.views.page import Page
+from wina_app.views.plot_export import offer_export
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import RotationSpec
 
@@ -137,6 +138,7 @@ class RotationPage(Page):
         self.figures = Figures(columns=4)
         self.heatmap = Heatmap("Off-diagonal energy, layers by projections")
         self.heatmap.tooltip = self._cell_text
+        offer_export(self, self.heatmap, "off-diagonal energy")
         self.colour_bar = ColourBar()
         self._values = np.empty((0, 0))
         measured = QWidget()
