@@ -37,9 +37,6 @@ def top_k_mask(scores: Tensor, keep: int) -> Tensor:
     Scores must be non-negative: then they order like their bits, and integers are what partitioning is fastest on.
     """
     keys = scores.contiguous().view(_SAME_WIDTH[scores.element_size()])
-    inputs = scores.shape[-1]
-    if scores.element_size() == 2 and inputs <= 1 << 16:  # so coarse that most rows tie: let the index decide at once
-        keys = (keys.int() << 16) | torch.arange(inputs - 1, -1, -1, dtype=torch.int32, device=keys.device)
     cut = _kth_largest(keys, keep).unsqueeze(-1)
     mask = keys >= cut
     tied = mask.sum(-1, dtype=torch.int32) > keep
