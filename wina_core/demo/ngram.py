@@ -14,8 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wina_core.demo.corpus import Document
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+ORDER = 5
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class NGram:
     levels: tuple[Level, ...]
 
     @classmethod
-    def fit(cls, sequence: Integers, vocabulary: int, order: int = 5) -> NGram:
+    def fit(cls, sequence: Integers, vocabulary: int, order: int = ORDER) -> NGram:
         """Count `sequence` [n] of symbols in [0, vocabulary)."""
         if vocabulary**order >= 2**63:
             raise ValueError(f"{order}-grams over {vocabulary} symbols do not fit 64 bits")
@@ -97,3 +101,13 @@ class NGram:
     def bits(self, sequence: Integers) -> float:
         """-log2 p(sequence) in bits."""
         return float(-np.log2(self.probability(encode(sequence, self.vocabulary, len(self.levels)))).sum())
+
+
+def bytes_of(text: str) -> Integers:
+    """UTF-8 as symbols in [0, 256)."""
+    return np.frombuffer(text.encode(), np.uint8).astype(np.int64)
+
+
+def byte_model(documents: list[Document]) -> NGram:
+    """The model over bytes; a zero byte separates documents."""
+    return NGram.fit(bytes_of("\0".join(document.text for document in documents)), 256)

@@ -17,18 +17,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from wina_core.demo import corpus
 from wina_core.demo.evaluation import total_bits
-from wina_core.demo.ngram import Integers, NGram
+from wina_core.demo.ngram import ORDER, NGram, byte_model, bytes_of
 from wina_core.demo.paths import MODEL, TASKS, TEXT
 from wina_core.demo.train import stream
 
-ORDER = 5
 TASK_NAMES = ["demo_choice", "demo_ppl"]
 CARD = Path(__file__).with_name("card.md")
-
-
-def bytes_of(text: str) -> Integers:
-    """UTF-8 as symbols in [0, 256)."""
-    return np.frombuffer(text.encode(), np.uint8).astype(np.int64)
 
 
 def model_bits_per_byte(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> float:
@@ -38,17 +32,29 @@ def model_bits_per_byte(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBa
     return total_bits(model, tokens, length, overlap=length // 2) / len(text.encode())
 
 
-def byte_bits_per_byte(training: list[corpus.Document], text: str) -> float:
-    """The n-gram over bytes; a zero byte separates its training documents."""
-    model = NGram.fit(bytes_of("\0".join(document.text for document in training)), 256, ORDER)
-    return model.bits(bytes_of(text)) / len(text.encode())
+def sample_of(text: str) -> str:
+    """A stretch from the middle that is short enough to measure again in a test."""
+    return text[len(text) // 2 :][:40_000]
 
 
-def token_bits_per_byte(training: list[corpus.Document], tokenizer: PreTrainedTokenizerBase, text: str) -> float:
-    """The n-gram over the model's tokens; END (token 0) separates its training documents."""
-    model = NGram.fit(stream(training, tokenizer).numpy(), len(tokenizer), ORDER)
-    tokens = np.array(tokenizer.encode(text, add_special_tokens=False, verbose=False))
-    return model.bits(tokens) / len(text.encode())
+def bits_per_byte(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training: list[corpus.Document], text: str
+) -> dict[str, dict[str, float]]:
+    """Of the model and both n-grams, for the whole of `text` and for its sample."""
+    byte_ngram = byte_model(training)
+    # END (token 0) separates the training documents.
+    token_ngram = NGram.fit(stream(training, tokenizer).numpy(), len(tokenizer), ORDER)
+
+    def measured(part: str) -> dict[str, float]:
+        size = len(part.encode())
+        tokens = np.array(tokenizer.encode(part, add_special_tokens=False, verbose=False))
+        return {
+            "model": round(model_bits_per_byte(model, tokenizer, part), 4),
+            "byte_5gram": round(byte_ngram.bits(bytes_of(part)) / size, 4),
+            "token_5gram": round(token_ngram.bits(tokens) / size, 4),
+        }
+
+    return {"whole": measured(text), "sample": measured(sample_of(text))}
 
 
 def task_results() -> dict[str, dict[str, float]]:
@@ -78,18 +84,14 @@ def measure() -> dict[str, Any]:
     text = (TEXT / "heldout.txt").read_text(encoding="utf-8")
     return {
         "parameters": model.num_parameters(),
-        "heldout_bits_per_byte": {
-            "model": round(model_bits_per_byte(model, tokenizer, text), 4),
-            "byte_5gram": round(byte_bits_per_byte(training, text), 4),
-            "token_5gram": round(token_bits_per_byte(training, tokenizer, text), 4),
-        },
+        "heldout_bits_per_byte": bits_per_byte(model, tokenizer, training, text),
         "tasks": task_results(),
     }
 
 
 def card(metrics: dict[str, Any], training: dict[str, Any]) -> str:
     """The model card's text from `card.md`."""
-    bits = metrics["heldout_bits_per_byte"]
+    bits = metrics["heldout_bits_per_byte"]["whole"]
     choice, reading = (metrics["tasks"][task] for task in TASK_NAMES)
     return Template(CARD.read_text(encoding="utf-8")).substitute(
         parameters=f"{metrics['parameters'] / 1e6:.2f}",

@@ -1,7 +1,9 @@
 """Write the data of the demo's lm-eval tasks: `python -m wina_core.demo.tasks`.
 
 `demo_choice`: some lines of a held-out document, then which of four continuations is the one that followed? The
-other three are cut from the same document, so that topic and style do not give the answer away.
+other three are cut from other held-out documents so that they begin alike, are as long, and are as common in
+themselves: of many candidates, those are taken whose probability under a byte 5-gram model is nearest to the
+true one's. What is left to decide by is how well a choice continues the text.
 `demo_ppl`: passages of held-out documents that fit the model's context.
 
 Nothing is used that shares `WINDOW_CHARS` consecutive characters with training or validation text.
@@ -12,19 +14,22 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from wina_core.demo import corpus
+from wina_core.demo.ngram import NGram, byte_model, bytes_of
 from wina_core.demo.paths import TASKS
 
 WINDOW_CHARS = 64
 QUESTIONS = 500
 CHOICES = 4
-CONTEXT_CHARS = (140, 260)  # about 40 to 80 tokens
+CONTEXT_CHARS = (200, 340)  # about 55 to 100 tokens
 ANSWER_CHARS = (20, 44)
-DISTANCE_CHARS = 600  # between where the context ends and where a wrong choice is cut
-PASSAGE_CHARS = 1200  # about 330 tokens; dense code can take twice as many and must still fit
+CANDIDATES = 160  # places looked at for wrong choices; about one in ten fits
+ENOUGH_CANDIDATES = 4 * CHOICES
+PASSAGE_CHARS = 1000  # about 280 tokens; dense code can take almost twice as many and must still fit
 PASSAGES = 120
 
 
@@ -63,24 +68,40 @@ def context_before(text: str, position: int) -> str:
     return text[line_end + 1 : position] if line_end >= 0 else ""
 
 
-def question(text: str, position: int, points: list[int], random_: random.Random) -> dict[str, Any] | None:
-    """A question whose context ends at `position`, with the true continuation first; None if it cannot be made."""
-    context = context_before(text, position)
-    length = random_.randint(*ANSWER_CHARS)
-    truth = cut(text, position, length)
-    style = text[position + 1].islower()
-    far = [p for p in points if abs(p - position) > DISTANCE_CHARS and text[p + 1].islower() == style]
-    if not context or len(far) < 20:
-        return None
-    choices = [truth]
-    for other in random_.sample(far, 20):
-        choice = cut(text, other, length)
-        fits = abs(len(choice) - len(truth)) <= 2 and choice.split()[0] != truth.split()[0]
-        if fits and choice not in choices:
-            choices.append(choice)
-        if len(choices) == CHOICES:
-            return {"context": context, "choices": choices}
-    return None
+@dataclass(frozen=True)
+class Source:
+    """A document and where continuations may be cut from it."""
+
+    document: corpus.Document
+    points: list[int]
+
+
+def alike(truth: str, sources: list[Source], random_: random.Random) -> list[str]:
+    """Continuations cut from `sources` that begin with another word than `truth` but look like it."""
+    found = []
+    for _ in range(CANDIDATES):
+        source = random_.choice(sources)
+        choice = cut(source.document.text, random_.choice(source.points), len(truth) - 2)
+        same_look = abs(len(choice) - len(truth)) <= 2 and choice[1].islower() == truth[1].islower()
+        if same_look and choice.split()[0] != truth.split()[0] and choice not in found:
+            found.append(choice)
+    return found
+
+
+def questions(
+    source: Source, others: list[Source], baseline: NGram, random_: random.Random
+) -> Iterator[dict[str, Any]]:
+    """All questions that can be made from `source`, in random order, the true continuation first."""
+    text = source.document.text
+    for position in random_.sample(source.points, len(source.points)):
+        context = context_before(text, position)
+        truth = cut(text, position, random_.randint(*ANSWER_CHARS))
+        wrong = alike(truth, others, random_) if context else []
+        if len(wrong) >= ENOUGH_CANDIDATES:
+            bits = baseline.bits(bytes_of(truth))
+            wrong.sort(key=lambda choice: abs(baseline.bits(bytes_of(choice)) - bits))
+            choices = [truth, *wrong[: CHOICES - 1]]
+            yield {"source": source.document.name, "context": context, "choices": choices}
 
 
 def in_turn(sources: list[Iterator[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
@@ -92,14 +113,6 @@ def in_turn(sources: list[Iterator[dict[str, Any]]]) -> Iterator[dict[str, Any]]
                 yield item
                 remaining.append(source)
         sources = remaining
-
-
-def questions(document: corpus.Document, random_: random.Random) -> Iterator[dict[str, Any]]:
-    """All questions that can be made from the document, in random order."""
-    points = cut_points(document.text)
-    for position in random_.sample(points, len(points)):
-        if made := question(document.text, position, points, random_):
-            yield {"source": document.name, **made}
 
 
 def passages(document: corpus.Document, random_: random.Random) -> Iterator[dict[str, Any]]:
@@ -134,15 +147,17 @@ def place_answer(item: dict[str, Any], answer: int) -> dict[str, Any]:
 def build(splits: dict[corpus.Split, list[corpus.Document]]) -> dict[str, list[dict[str, Any]]]:
     """The data of each task by file name."""
     random_ = random.Random(0)
+    baseline = byte_model(splits["train"])
     known = [document.text for split in ("train", "validation") for document in splits[split]]
-    heldout = splits["heldout"]
+    heldout = [Source(document, cut_points(document.text)) for document in splits["heldout"]]
+    sources = [source for source in heldout if source.points]
     # Half as many again as needed: some are dropped for what they share.
-    asked = islice(in_turn([questions(document, random_) for document in heldout]), QUESTIONS * 3 // 2)
-    read = islice(in_turn([passages(document, random_) for document in heldout]), PASSAGES * 3 // 2)
-    chosen = unseen(list(asked), known)[:QUESTIONS]
+    asked = in_turn([questions(s, [other for other in sources if other is not s], baseline, random_) for s in sources])
+    read = in_turn([passages(source.document, random_) for source in sources])
+    chosen = unseen(list(islice(asked, QUESTIONS * 3 // 2)), known)[:QUESTIONS]
     return {
         "demo_choice.jsonl": [place_answer(item, number % CHOICES) for number, item in enumerate(chosen)],
-        "demo_ppl.jsonl": unseen(list(read), known)[:PASSAGES],
+        "demo_ppl.jsonl": unseen(list(islice(read, PASSAGES * 3 // 2)), known)[:PASSAGES],
     }
 
 
