@@ -30,7 +30,7 @@ from wina_core.demo.tokenizer import END, VOCABULARY, train_tokenizer
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that shapes a run. The defaults made the shipped model, but for what its card says of its first steps."""
+    """Everything that shapes a run. The defaults made the shipped model; its card says what differed."""
 
     hidden: int = 256
     layers: int = 8
