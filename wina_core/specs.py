@@ -56,8 +56,8 @@ class ModelSource(Spec):
 
 
 class TextSpec(Spec):
-    """A text cut into `tokens // sequence` rows of `sequence` tokens. `source` is a UTF-8 file, or "demo:calibration"
-    or "demo:heldout" for the shipped ones."""
+    """`tokens // sequence` rows of `sequence` tokens, spread evenly over a text. `source` is a UTF-8 file, or
+    "demo:calibration" or "demo:heldout" for the shipped ones."""
 
     source: str = "demo:calibration"
     tokens: int = Field(default=16_384, ge=64)
@@ -140,7 +140,7 @@ DENSE = MethodSpec(name="dense")
 class CalibrationSpec(Spec):
     """The text from which score thresholds and error curves are measured."""
 
-    text: TextSpec = TextSpec(source="demo:calibration")
+    text: TextSpec = TextSpec(source="demo:calibration", tokens=49_152)
 
 
 class EvaluationSpec(Spec):

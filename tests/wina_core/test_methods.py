@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.errors import WinaError
-from wina_core.gating.selection import scores, top_k_mask
 from wina_core.methods import get_method, method_names
 from wina_core.models.view import PROJECTIONS
 from wina_core.specs import MethodSpec

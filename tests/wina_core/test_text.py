@@ -10,29 +10,38 @@ from wina_core.specs import TextSpec
 from wina_core.text import read_byte_counts, read_tokens
 
 
-def test_rows_are_the_text_in_order(tmp_path: Path) -> None:
-    spec = TextSpec(source=tiny_text(tmp_path), tokens=200, sequence=48)
-    tokenizer = tiny_tokenizer()
-    tokens = read_tokens(spec, tokenizer)
+def test_rows_are_spread_evenly_over_the_text(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()  # one token a character of this text
+    blocks = [TEXT[start : start + 48] for start in range(0, len(TEXT) - 47, 48)]
+    tokens = read_tokens(TextSpec(source=tiny_text(tmp_path), tokens=200, sequence=48), tokenizer)
     assert tokens.shape == (4, 48)
-    assert tokenizer.decode(tokens.flatten()) == TEXT[:192]
+    expected = [blocks[row * len(blocks) // 4] for row in range(4)]
+    assert [tokenizer.decode(row) for row in tokens] == expected
+
+
+def test_all_rows_there_are_give_the_whole_text_in_order(tmp_path: Path) -> None:
+    rows = len(TEXT) // 32
+    tokens = read_tokens(TextSpec(source=tiny_text(tmp_path), tokens=rows * 32, sequence=32), tiny_tokenizer())
+    assert tiny_tokenizer().decode(tokens.flatten()) == TEXT[: rows * 32]
 
 
 def test_byte_counts_add_up_to_the_text(tmp_path: Path) -> None:
-    text = "naïve Ω → 🙂\n" * 60
-    spec = TextSpec(source=tiny_text(tmp_path, text), tokens=256, sequence=32)
+    line = "naïve Ω → 🙂\n"
+    length = len(line.encode())  # the tiny tokenizer has one token a byte
+    spec = TextSpec(source=tiny_text(tmp_path, line * 60), tokens=20 * 2 * length, sequence=2 * length)
     counts = read_byte_counts(spec, tiny_tokenizer())
-    characters = len(tiny_tokenizer().decode(read_tokens(spec, tiny_tokenizer()).flatten()))
-    assert counts.shape == (8, 32)
+    assert counts.shape == (20, 2 * length)
     assert counts.min() >= 0
-    assert counts.sum() == len(text[:characters].encode())
+    assert counts.sum(1).tolist() == [2 * length] * 20
 
 
-def test_a_long_text_gives_the_same_tokens_as_its_beginning(tmp_path: Path) -> None:
-    short = TextSpec(source=tiny_text(tmp_path, TEXT), tokens=128, sequence=64)
-    tokens = read_tokens(short, tiny_tokenizer())
-    tiny_text(tmp_path, TEXT * 50)
-    assert read_tokens(short, tiny_tokenizer()).equal(tokens)
+def test_only_the_beginning_of_a_huge_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = TextSpec(source=tiny_text(tmp_path, TEXT), tokens=128, sequence=64)
+    tokens = read_tokens(spec, tiny_tokenizer())
+    tiny_text(tmp_path, TEXT + "something else" * 5000)
+    assert not read_tokens(spec, tiny_tokenizer()).equal(tokens)
+    monkeypatch.setattr("wina_core.text._LONGEST", len(TEXT))
+    assert read_tokens(spec, tiny_tokenizer()).equal(tokens)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import torch
 from torch import Tensor
+from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.calibration.inputs import check_finite, reading, sites
 from wina_core.calibration.result import ERROR_SPARSITIES, FRACTIONS, Calibration
 from wina_core.errors import WinaError
-from wina_core.gating.selection import kept_inputs, scores, top_k_mask
 from wina_core.methods import get_method
 from wina_core.models.loading import LoadedModel
 from wina_core.models.view import PROJECTIONS

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from wina_kernels.selection import scores
 
 from wina_core.calibration.histogram import ScoreHistogram
 from wina_core.errors import WinaError
-from wina_core.gating.selection import scores
 from wina_core.methods import Method
 from wina_core.models.view import LayerView, ModelView
 

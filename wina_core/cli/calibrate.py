@@ -8,6 +8,8 @@ from wina_core.records import CalibrationRecord
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.store import Store
 
+_TEXT = CalibrationSpec().text
+
 
 def calibrate(
     model: options.Model,
@@ -18,8 +20,8 @@ def calibrate(
     attention_basis: options.Attention = None,
     mlp_basis: options.Mlp = None,
     matrices: options.Matrices = None,
-    text: options.Text = options.CALIBRATION_TEXT.source,
-    tokens: options.Tokens = options.CALIBRATION_TEXT.tokens,
+    text: options.Text = _TEXT.source,
+    tokens: options.Tokens = _TEXT.tokens,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     database: options.Database = None,

@@ -1,6 +1,5 @@
 """lm-eval in-process on a live, possibly gated model: the stock command line's numbers, with progress and cancel."""
 
-import logging
 import math
 import os
 import random
@@ -39,7 +38,6 @@ def evaluate_task(
     cannot be loaded and for logits that are not a number; Cancelled within a batch's time.
     """
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)
     reporter.check()
     random.seed(0)
     np.random.seed(spec.seed)

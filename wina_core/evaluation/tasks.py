@@ -79,6 +79,7 @@ def _manager(folders: Sequence[str]) -> TaskManager:
     for path in paths:
         if not path.is_dir():
             raise WinaError(f"The task folder {path} does not exist; correct it or leave it out.")
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its remarks on task files are not for our users
     manager = TaskManager(include_defaults=False, include_path=[str(path) for path in paths])
     manager._factory = _Factory()
     return manager

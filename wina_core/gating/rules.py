@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from torch import Tensor
+from wina_kernels.selection import kept_inputs, scores, threshold_mask, top_k_mask
 
-from wina_core.gating.selection import kept_inputs, scores, threshold_mask, top_k_mask
 from wina_core.methods import get_method
 from wina_core.models.view import PROJECTIONS, ModelView
 from wina_core.plan import SparsityPlan

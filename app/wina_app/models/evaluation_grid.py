@@ -91,7 +91,7 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
             arms=(*dense, *arms),
             sparsities=sparsities if sparse else (),
             plans=plans if sparse else (),
-            calibration=CalibrationSpec(text=TextSpec(source=choice.calibration)),
+            calibration=CalibrationSpec(text=CalibrationSpec().text.model_copy(update={"source": choice.calibration})),
             evaluation=EvaluationSpec(
                 tasks=choice.tasks,
                 task_folders=choice.task_folders,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wina_kernels.selection import kept_inputs, scores, threshold_mask, top_k_mask
 
-from wina_core.gating.selection import kept_inputs, scores, threshold_mask, top_k_mask
 from wina_core.gating.tokens import dense_prefix, without_trailing
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]

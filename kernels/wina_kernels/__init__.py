@@ -1,0 +1,1 @@
+"""The arithmetic of gating on tensors alone: no model, no Qt, nothing of wina_core."""

@@ -1,0 +1,129 @@
+"""From a model to exported results in the real window, with a real engine; then the same study without the window."""
+
+import csv
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QFileDialog
+from wina_app.application import Application
+
+from tests.wina_app.conftest import close
+from wina_core.store import Store
+
+WAIT_MS = 240_000
+LIMIT = 12
+KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
+NUMBERS = ("value", "stderr", "n", "counted_sparsity", "full_sparsity")
+
+
+@pytest.fixture
+def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
+    """The window with its own database and an engine process."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'window.sqlite'}")
+    opened = Application(qapp)
+    opened.window.resize(1280, 720)
+    opened.start(page="model")
+    yield opened
+    close(qtbot, opened)
+
+
+def test_the_window_and_the_command_line_give_the_same_numbers(
+    application: Application, qtbot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench, window = application.workbench, application.window
+    workspace = workbench.workspace
+
+    def press(button) -> None:
+        qtbot.waitUntil(button.isEnabled, timeout=WAIT_MS)
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    def save_as(path: Path, press_save) -> None:
+        answer = (str(path), f"*{path.suffix}")
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", staticmethod(lambda *_, **__: answer))
+        press_save()
+        qtbot.waitUntil(path.is_file, timeout=WAIT_MS)
+
+    press(window.pages["model"].demo)
+    qtbot.waitUntil(lambda: workspace.summary is not None, timeout=WAIT_MS)
+
+    rotation = window.pages["rotation"]
+    window.show_page("rotation")
+    press(rotation.primary)
+    qtbot.waitUntil(lambda: workspace.rotation_report is not None, timeout=WAIT_MS)
+    assert workspace.rotation_report.logits_deviation < 0.02, "bfloat16 rounds the rotated weights"
+    assert workspace.rotation_report.shortcut_parameters == 0, "the default rotation is free"
+
+    sparsity = window.pages["sparsity"]
+    window.show_page("sparsity")
+    before = workspace.plan
+    qtbot.mouseClick(sparsity.heatmap.viewport(), Qt.MouseButton.LeftButton, pos=centre_of(sparsity.heatmap, 2, 4))
+    sparsity.editor.spin.setValue(80.0)
+    qtbot.waitUntil(lambda: workspace.plan != before, timeout=WAIT_MS)
+    assert workspace.plan.sparsity[2][4] == pytest.approx(0.8)
+    assert workspace.plan.budget > before.budget
+
+    evaluate = window.pages["evaluate"]
+    window.show_page("evaluate")
+    evaluate.tasks.limit.setValue(LIMIT)
+    evaluate.sparsities.setText("50")
+    evaluate.plan.setChecked(True)
+    for box in evaluate.methods:
+        box.setChecked(box.text() in ("dense", "wina"))
+    for box, spec in evaluate.rotations.items():
+        box.setChecked(spec == workspace.rotation)
+    save_as(tmp_path / "study.json", lambda: press(evaluate.save))
+    press(evaluate.primary)
+    qtbot.waitUntil(lambda: any(entry.title.startswith("Evaluate") for entry in workbench.jobs), timeout=WAIT_MS)
+    job = next(entry for entry in workbench.jobs if entry.title.startswith("Evaluate"))
+    qtbot.waitUntil(lambda: not job.active, timeout=WAIT_MS)
+    assert (job.state, job.error) == ("done", "")
+
+    results = window.pages["results"]
+    window.show_page("results")
+    with Store(os.environ["WINA_DATABASE"]) as store:
+        stored = len(store.metric_rows())
+    qtbot.waitUntil(lambda: len(results.controller.table.shown) == stored, timeout=WAIT_MS)
+    assert results.frontier.traces, "the frontier shows the runs"
+    gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.row.method == "wina")
+    results.table.selectRow(gated)
+    qtbot.waitUntil(lambda: results.layers.heatmap.isVisible(), timeout=WAIT_MS)
+    save_as(tmp_path / "shown.csv", lambda: press(results.primary))
+    assert len(list(csv.reader((tmp_path / "shown.csv").open(encoding="utf-8")))) == stored + 1
+
+    engine = workbench.engine_pid
+    close(qtbot, application)
+    assert not psutil.pid_exists(engine)
+    assert not psutil.Process().children(recursive=True)
+
+    in_window = numbers(os.environ["WINA_DATABASE"])
+    assert {key[2] for key in in_window if key[0] == "wina"} == {"uniform", "edited"}
+    assert computed_by_command_line(tmp_path / "study.json", tmp_path) == in_window
+
+
+def computed_by_command_line(study: Path, folder: Path) -> dict[tuple, tuple]:
+    """The study's numbers as `wina study run` computes them into a database of its own."""
+    database = f"sqlite:///{folder / 'line.sqlite'}"
+    command = [sys.executable, "-m", "wina_core.cli", "study", "run", str(study), "--database", database]
+    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return numbers(database)
+
+
+def numbers(database: str) -> dict[tuple, tuple]:
+    """Everything measured, by what it was measured on."""
+    with Store(database) as store:
+        rows = store.metric_rows()
+    found = {tuple(getattr(row, name) for name in KEY): tuple(getattr(row, name) for name in NUMBERS) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def centre_of(heatmap, row: int, column: int) -> QPoint:
+    """Where a cell of the map is."""
+    return heatmap.geometry_now().cell(row, column).center().toPoint()
