@@ -3,18 +3,20 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wina_core.errors import WinaError
 from wina_core.paths import resources_folder
-from wina_core.specs import ModelSource
+from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
 """Weight files up to this many bytes are digested whole, larger ones by samples of every tensor."""
 _BLOCK = 4096
 _BLOCKS_PER_TENSOR = 4
+_SHIPPED = "demo:"
+"""What the name of a shipped text begins with."""
 
 
 def demo_folder() -> Path:
@@ -49,21 +51,51 @@ def resolve(source: ModelSource) -> ModelSource:
     return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
 
 
+def resolve_rotation(spec: RotationSpec) -> RotationSpec:
+    """The same rotation with the fingerprints of the files it reads: given matrices, and a text of the user's."""
+    changes: dict[str, object] = {"text": resolve_text(spec.text)}
+    if spec.matrices is not None:
+        path = Path(spec.matrices).expanduser()
+        if not path.is_file():
+            raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+        changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path])}
+    return spec.model_copy(update=changes)
+
+
+def resolve_text(spec: TextSpec) -> TextSpec:
+    """The same text with an absolute path and the fingerprint of its file; a shipped text stays as it is."""
+    path = text_file(spec.source)
+    if spec.source.startswith(_SHIPPED):
+        return spec
+    return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path])})
+
+
 def fingerprint(folder: Path) -> str:
     """16 hex digits over the files that determine a model's outputs: JSON files, tokenizer and weights.
 
     Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read, so that a
     30 GB model takes well under a second and an edit of any one tensor is still seen.
     """
-    digest = hashlib.sha256()
     try:
-        for path in sorted(folder.iterdir()):
-            if path.name == "config.json" or path.suffix == ".safetensors" or path.name.startswith("tokenizer"):
-                digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-                for block in _samples(path):
-                    digest.update(block)
+        files = sorted(folder.iterdir())
     except OSError as error:
         raise WinaError(f"The model folder {folder} cannot be read ({error}); check its permissions.") from error
+    return _digest(
+        path
+        for path in files
+        if path.name == "config.json" or path.suffix == ".safetensors" or path.name.startswith("tokenizer")
+    )
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            for block in _samples(path):
+                digest.update(block)
+        except OSError as error:
+            raise WinaError(f"The file {path} cannot be read ({error}); check its permissions.") from error
     return digest.hexdigest()[:16]
 
 
@@ -111,8 +143,8 @@ def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type
 
 def text_file(source: str) -> Path:
     """The file of a TextSpec's source: "demo:calibration", "demo:heldout", or a path."""
-    if source.startswith("demo:"):
-        path = demo_folder() / "text" / f"{source.removeprefix('demo:')}.txt"
+    if source.startswith(_SHIPPED):
+        path = demo_folder() / "text" / f"{source.removeprefix(_SHIPPED)}.txt"
         if not path.is_file():
             raise WinaError(f'There is no demo text "{source}"; use "demo:calibration", "demo:heldout" or a file.')
         return path

@@ -62,6 +62,8 @@ class TextSpec(Spec):
     source: str = "demo:calibration"
     tokens: int = Field(default=16_384, ge=64)
     sequence: int = Field(default=512, ge=16)
+    fingerprint: str = ""
+    """Digest of a user's file (`wina_core.sources.resolve_text`); empty until resolved, and for shipped texts."""
 
 
 class RotationSpec(Spec):
@@ -79,6 +81,8 @@ class RotationSpec(Spec):
     per_head: bool = True
     text: TextSpec = TextSpec()
     matrices: str | None = None
+    matrices_fingerprint: str = ""
+    """Digest of the file of given matrices (`wina_core.sources.resolve_rotation`); empty until resolved."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

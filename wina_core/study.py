@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from wina_core.errors import WinaError, explain
 from wina_core.export import write_atomically
 from wina_core.plan import SparsityPlan, UniformSparsity
-from wina_core.sources import resolve
+from wina_core.sources import resolve, resolve_rotation, resolve_text
 from wina_core.specs import DENSE, NO_ROTATION, Arm, ModelSource, RunSpec, StudySpec
 
 MAX_RUNS = 20_000
@@ -18,19 +18,36 @@ MAX_FILE_BYTES = 32 * 2**20
 
 
 def expand(study: StudySpec) -> tuple[RunSpec, ...]:
-    """The study's runs, models resolved, in the order models, arms, sparsities, plans, each distinct run once.
+    """The study's runs, files resolved, in the order models, arms, sparsities, plans, each distinct run once.
 
     A dense arm is one run per rotation whatever the sparsities; fields that do not reach a run's numbers are set to
     their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
-    MAX_RUNS runs, before any is made, and for a model folder that is missing.
+    MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
     """
     per_model = sum(1 if _is_dense(arm) else len(study.sparsities) + len(study.plans) for arm in study.arms)
     count = len(study.models) * per_model
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
-    models = [resolve(model) for model in study.models]
-    distinct = {run.content_hash(): run for model in models for arm in study.arms for run in _runs(study, model, arm)}
+    study = _resolved(study)
+    distinct = {
+        run.content_hash(): run for model in study.models for arm in study.arms for run in _runs(study, model, arm)
+    }
     return tuple(distinct.values())
+
+
+def _resolved(study: StudySpec) -> StudySpec:
+    """The study with the fingerprints of all files it names, which make them part of its runs' identity."""
+    deviation = study.evaluation.deviation
+    return study.model_copy(
+        update={
+            "models": tuple(resolve(model) for model in study.models),
+            "arms": tuple(arm.model_copy(update={"rotation": resolve_rotation(arm.rotation)}) for arm in study.arms),
+            "calibration": study.calibration.model_copy(update={"text": resolve_text(study.calibration.text)}),
+            "evaluation": study.evaluation.model_copy(
+                update={"deviation": None if deviation is None else resolve_text(deviation)}
+            ),
+        }
+    )
 
 
 def _is_dense(arm: Arm) -> bool:

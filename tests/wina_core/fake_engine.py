@@ -26,6 +26,8 @@ def main(behaviour: str) -> None:
     say(**READY)
     if behaviour == "babbling":
         sys.stdout.write("this is no event\n")
+    if behaviour == "fainting":
+        sys.exit(4)
     for line in sys.stdin:
         request = json.loads(line)
         job_id = request.get("job_id", "")

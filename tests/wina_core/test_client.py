@@ -113,6 +113,14 @@ def test_an_engine_that_cannot_start_fails_all_jobs_once(start: Start) -> None:
     assert "no module named torch" in failed.detail
 
 
+def test_an_engine_that_dies_before_it_begins_a_job_fails_it_rather_than_starting_for_ever(start: Start) -> None:
+    client, events = start("fainting")
+    submit(client, "a")
+    failed = events.end("a")
+    assert isinstance(failed, Failed)
+    assert failed.error.startswith("The engine stopped with exit code 4")
+
+
 def test_a_command_that_does_not_exist_fails_the_job(start: Start) -> None:
     client, events = start(command=["/nowhere/engine"])
     submit(client, "a")

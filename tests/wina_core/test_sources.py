@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core import sources
 from wina_core.errors import WinaError
-from wina_core.specs import ModelSource
+from wina_core.sources import resolve_rotation
+from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
 def _source(location: object) -> ModelSource:
@@ -88,3 +91,23 @@ def test_texts_are_files_or_the_demos(tmp_path: Path) -> None:
         sources.text_file("demo:other")
     with pytest.raises(WinaError, match="does not exist; check the path"):
         sources.text_file(str(tmp_path / "missing.txt"))
+
+
+def test_an_edited_text_or_file_of_matrices_is_another_rotation(tmp_path: Path) -> None:
+    text, matrices = tmp_path / "a text.txt", tmp_path / "q.safetensors"
+    text.write_text("one")
+    save_file({"stream": torch.eye(4)}, matrices)
+    spec = RotationSpec(matrices=str(matrices), text=TextSpec(source=str(text)))
+    first = resolve_rotation(spec)
+    assert resolve_rotation(spec) == resolve_rotation(first) == first
+    text.write_text("two")
+    second = resolve_rotation(spec)
+    save_file({"stream": -torch.eye(4)}, matrices)
+    third = resolve_rotation(spec)
+    assert len({first.content_hash(), second.content_hash(), third.content_hash()}) == 3
+
+
+def test_shipped_texts_are_known_by_name_and_missing_files_are_named(tmp_path: Path) -> None:
+    assert resolve_rotation(RotationSpec()) == RotationSpec()
+    with pytest.raises(WinaError, match=r"file of rotation matrices .*gone.safetensors does not exist; check the path"):
+        resolve_rotation(RotationSpec(matrices=str(tmp_path / "gone.safetensors")))

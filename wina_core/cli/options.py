@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from wina_core.methods import method_names
-from wina_core.sources import resolve
+from wina_core.sources import resolve, resolve_rotation
 from wina_core.specs import NO_ROTATION, AttentionBasis, DType, MlpBasis, ModelSource, RotationSpec, TextSpec
 
 CALIBRATION_TEXT = TextSpec()
@@ -53,6 +53,7 @@ def rotation_spec(
         return NO_ROTATION
     bases = {"attention_basis": attention, "mlp_basis": mlp}
     given = {name: basis.split(",") for name, basis in bases.items() if basis is not None}
-    return RotationSpec.model_validate(
+    spec = RotationSpec.model_validate(
         {"mode": mode, "per_head": heads, "matrices": matrices, "text": TextSpec(source=text), **given}
     )
+    return resolve_rotation(spec)

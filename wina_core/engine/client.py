@@ -73,6 +73,8 @@ class _Engine:
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     ready: bool = False
+    began: bool = False
+    """It has started a job. One that dies without would do so again with the same jobs."""
     stopping: bool = False
     watcher: threading.Thread | None = None
 
@@ -82,7 +84,7 @@ class EngineClient:
 
     Every submitted job ends with exactly one Done or Failed, whatever becomes of the engine: when it dies, the job it
     was doing fails with the tail of the log, and the jobs behind it go to a new engine. An engine that dies before it
-    was ready fails them all.
+    began any of its jobs fails them all.
 
     `command` starts an engine that speaks on its standard streams, this machine's by default; it may as well be
     ["ssh", "host", "wina", "engine"]. No method waits for the engine, except `stop`.
@@ -236,6 +238,7 @@ class EngineClient:
                     job = self._jobs[event.job_id]
                     if isinstance(event, Accepted):
                         job.started = job.started or event.started
+                        engine.began = engine.began or event.started
                     else:
                         job.run = event.run if isinstance(event, RunStarted) else None
                 case _:
@@ -249,7 +252,7 @@ class EngineClient:
             for job_id, job in list(self._jobs.items()):
                 if job.cancelled or engine.stopping:
                     ends.append(Done(job_id=job_id, cancelled=True))
-                elif job.started or not engine.ready:
+                elif job.started or not engine.began:
                     ends.append(Failed(job_id=job_id, error=_cause(engine, code), detail=tail, run=job.run))
                 else:
                     continue

@@ -9,8 +9,9 @@ from PySide6.QtCore import QObject
 from wina_app.models.job_list import JobEntry
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import RotateJob
-from wina_core.errors import explain
+from wina_core.errors import WinaError, explain
 from wina_core.records import ModelSummary, RotationReport
+from wina_core.sources import resolve_rotation
 from wina_core.specs import RotationSpec
 
 IDENTITY = "This choice leaves every weight as it is; choose a mode or the per-head rotation"
@@ -63,9 +64,9 @@ class RotationController(QObject):
     def choose(self, fields: Mapping[str, Any]) -> None:
         """Take the controls' values, RotationSpec's fields; a contradiction is shown and changes nothing."""
         try:
-            spec = RotationSpec.model_validate(dict(fields))
-        except ValidationError as error:
-            self._problem = explain(error)
+            spec = resolve_rotation(RotationSpec.model_validate(dict(fields)))
+        except (ValidationError, WinaError) as error:
+            self._problem = explain(error) if isinstance(error, ValidationError) else str(error)
             self._view.show_action(running=False, reason=self._problem)
             self._view.show_error(self._problem)
             return
