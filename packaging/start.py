@@ -156,12 +156,14 @@ def run_tests(arguments: list[str]) -> int:
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
         "import contracts": [PYTHON.with_name("lint-imports")],
-        "tests": [PYTHON, "-m", "pytest", "-n", "2", *arguments],
+        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", *arguments],
     }
+    # Two test processes on two cores: more threads in each would only get into each other's way.
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     failed = []
     for name, command in checks.items():
         print(f"\n== {name}", flush=True)
-        if run(command):
+        if run(command, environment):
             failed.append(name)
     if failed:
         print(f"Failed: {', '.join(failed)}.", file=sys.stderr)

@@ -19,14 +19,13 @@ def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     The rows are spread evenly over the text, since neighbouring passages are alike: what is measured on some rows
     then holds for the text. Raises WinaError when the file is missing, not UTF-8, or shorter than asked for.
     """
-    encoding = _Encoding(spec, tokenizer)
-    return torch.tensor([encoding.ids[start : start + spec.sequence] for start in encoding.starts])
+    return _Encoding(spec, tokenizer).rows(spec.sequence)
 
 
-def read_byte_counts(spec: TextSpec, tokenizer: Any) -> Tensor:
-    """UTF-8 bytes that each token of `read_tokens` adds to the text, int64 of the same shape.
+def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
+    """`read_tokens`, and the UTF-8 bytes that each of its tokens adds to the text, int64 of the same shape.
 
-    Sums of it turn log-likelihoods into bits per byte. Bytes that belong to no token count with the next one.
+    Sums of the bytes turn log-likelihoods into bits per byte. Bytes that belong to no token count with the next one.
     Raises WinaError also for a tokenizer that does not know character offsets (all "fast" ones do).
     """
     encoding = _Encoding(spec, tokenizer)
@@ -38,7 +37,7 @@ def read_byte_counts(spec: TextSpec, tokenizer: Any) -> Tensor:
         for end in encoding.ends[start : start + spec.sequence]:
             counts.append(len(encoding.text[reached:end].encode("utf-8")))
             reached = max(reached, end)  # the tokens of one character split by bytes all end where it does
-    return torch.tensor(counts).view(-1, spec.sequence)
+    return encoding.rows(spec.sequence), torch.tensor(counts).view(-1, spec.sequence)
 
 
 class _Encoding:
@@ -62,6 +61,10 @@ class _Encoding:
                 "ask for fewer tokens or give a longer text."
             )
         self.starts = [row * available // wanted * spec.sequence for row in range(wanted)]
+
+    def rows(self, sequence: int) -> Tensor:
+        """Token ids, int64 [rows, sequence]."""
+        return torch.tensor([self.ids[start : start + sequence] for start in self.starts])
 
 
 def _read(spec: TextSpec) -> str:

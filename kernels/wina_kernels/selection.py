@@ -3,6 +3,7 @@
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,9 +53,16 @@ def _kth_largest(keys: Tensor, k: int) -> Tensor:
         return torch.kthvalue(keys, ascending + 1, dim=-1).values
     # numpy partitions with vector instructions, several times faster than torch, but on one thread.
     rows = keys.view(-1, keys.shape[-1]).numpy()
-    parts = np.array_split(rows, max(1, min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD)))
-    cuts = _THREADS.map(lambda part: np.partition(part, ascending, axis=-1)[:, ascending], parts)
+    threads = min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD)
+    if threads < 2:
+        return torch.from_numpy(_nth(rows, ascending)).view(keys.shape[:-1])
+    cuts = _THREADS.map(lambda part: _nth(part, ascending), np.array_split(rows, threads))
     return torch.from_numpy(np.concatenate(list(cuts))).view(keys.shape[:-1])
+
+
+def _nth(rows: "np.ndarray[Any, np.dtype[Any]]", ascending: int) -> "np.ndarray[Any, np.dtype[Any]]":
+    """The entry of each row that would be at that index if the row were sorted."""
+    return np.ascontiguousarray(np.partition(rows, ascending, axis=-1)[:, ascending])
 
 
 def _lowest_indices_among_equals(keys: Tensor, cut: Tensor, keep: int) -> Tensor:

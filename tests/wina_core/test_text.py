@@ -7,7 +7,7 @@ import pytest
 from tests.wina_core.tiny import TEXT, tiny_text, tiny_tokenizer
 from wina_core.errors import WinaError
 from wina_core.specs import TextSpec
-from wina_core.text import read_byte_counts, read_tokens
+from wina_core.text import read_tokens, read_tokens_and_bytes
 
 
 def test_rows_are_spread_evenly_over_the_text(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_byte_counts_add_up_to_the_text(tmp_path: Path) -> None:
     line = "naïve Ω → 🙂\n"
     length = len(line.encode())  # the tiny tokenizer has one token a byte
     spec = TextSpec(source=tiny_text(tmp_path, line * 60), tokens=20 * 2 * length, sequence=2 * length)
-    counts = read_byte_counts(spec, tiny_tokenizer())
+    counts = read_tokens_and_bytes(spec, tiny_tokenizer())[1]
     assert counts.shape == (20, 2 * length)
     assert counts.min() >= 0
     assert counts.sum(1).tolist() == [2 * length] * 20

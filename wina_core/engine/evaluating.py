@@ -3,7 +3,7 @@
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -19,15 +19,15 @@ from wina_core.methods import get_method
 from wina_core.plan import UniformSparsity
 from wina_core.records import UnitRecord
 from wina_core.reporting import Level, Reporter
-from wina_core.specs import DEVIATION, Arm, RunSpec
+from wina_core.specs import DEVIATION, Arm, ModelSource, RotationSpec, RunSpec
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """One run after the other. A run that fails is reported and the next one begins."""
+    """One run after the other, those of one rotated model together. A failed run is reported and the next one begins."""
     total = sum(len(run.units) for run in job.runs)
     done = 0
     check = cache(check_tasks)  # once per evaluation of the job, not per run: it reads the tasks' data
-    for pending in job.runs:
+    for pending in _by_model(job.runs):
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
         stage = _Stage(reporter, pending.spec, done, total)
@@ -50,6 +50,14 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         else:
             emit(RunFinished(job_id=job_id, run=run))
         done += len(pending.units)
+
+
+def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
+    """The runs in their order, but each rotated model's all at its first one's place, so that it is made only once."""
+    groups: dict[tuple[ModelSource, RotationSpec], list[PendingRun]] = {}
+    for run in runs:
+        groups.setdefault((run.spec.model, run.spec.rotation), []).append(run)
+    return [run for group in groups.values() for run in group]
 
 
 def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitRecord], None], stage: "_Stage") -> None:

@@ -14,7 +14,7 @@ from wina_core.models.loading import LoadedModel
 from wina_core.records import MetricRecord
 from wina_core.reporting import Reporter
 from wina_core.specs import DEVIATION, TextSpec
-from wina_core.text import read_byte_counts, read_tokens
+from wina_core.text import read_tokens_and_bytes
 
 
 def measure_deviation(
@@ -35,8 +35,8 @@ def measure_deviation(
     text's afterwards. Raises WinaError for a text that cannot be read and for logits that are not a number;
     Cancelled between batches.
     """
-    rows = read_tokens(text, loaded.tokenizer)
-    text_bytes = int(read_byte_counts(text, loaded.tokenizer)[:, 1:].sum())
+    rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
+    text_bytes = int(byte_counts[:, 1:].sum())
     sums = _Sums()
     if gates is not None:
         gates.reset_counts()
