@@ -23,7 +23,7 @@ from wina_core.specs import DEVIATION, Arm, ModelSource, RotationSpec, RunSpec
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """One run after the other, those of one rotated model together. A failed run is reported and the next one begins."""
+    """One run after the other, those of one rotated model together. One that fails is reported, and the next begins."""
     total = sum(len(run.units) for run in job.runs)
     done = 0
     check = cache(check_tasks)  # once per evaluation of the job, not per run: it reads the tasks' data
