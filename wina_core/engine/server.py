@@ -95,17 +95,25 @@ class Server:
     # ---- requests in ---------------------------------------------------------------------------------------------
 
     def read(self, requests: BinaryIO) -> None:
-        """Take requests until they end, which closes the engine."""
-        for line in requests:
-            if line.strip():
-                self._take(line)
-        self.close()
+        """Take requests until they end, which closes the engine; no request, whatever it is, ends this sooner."""
+        try:
+            for line in requests:
+                if line.strip():
+                    try:
+                        self._take(line)
+                    except Exception:
+                        logging.getLogger(__name__).exception("A request could not be taken")
+        finally:
+            self.close()
 
     def _take(self, line: bytes) -> None:
         try:
             request = REQUESTS.validate_json(line)
         except ValidationError as error:
             self._refuse(line, explain(error))
+            return
+        except RecursionError:
+            self._refuse(line, "it is nested too deeply")
             return
         match request:
             case Submit():
@@ -120,9 +128,10 @@ class Server:
         message = f"The engine does not understand this request ({reason})"
         try:
             job_id = json.loads(line)["job_id"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             job_id = None
         if isinstance(job_id, str) and not self._knows(job_id):
+            job_id = job_id.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
             self.emit(Failed(job_id=job_id, error=message))
         else:
             self.emit(Log(level="error", text=f"{message}: {line[:200].decode(errors='replace').strip()}"))
