@@ -6,9 +6,10 @@ and in the cache. This module is light: it never imports torch.
 
 import hashlib
 import json
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from wina_core.plan import SparsityPlan, UniformSparsity
 
@@ -19,6 +20,9 @@ MlpBasis = Literal["gate", "gate_up", "activations"]
 
 DEVIATION = "deviation"
 """Name of the unit of work that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
+
+MATRICES_FILE = "wina_rotation_matrices.safetensors"
+"""Name of the bases' file in an exported rotated model's folder, to be given as `RotationSpec.matrices`."""
 
 PREFILL_POLICIES = {"gate every token": 0.0, "WINA as released": 0.01, "TEAL as released": 0.5}
 """Named values of `EvaluationSpec.dense_prefix`; the default gates every token, so that methods compare fairly."""
@@ -65,6 +69,13 @@ class TextSpec(Spec):
     fingerprint: str = ""
     """Digest of a user's file (`wina_core.sources.resolve_text`); empty until resolved, and for shipped texts."""
 
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "16384 tokens of wikitext.txt 3fa9c1"."""
+        name = self.source if self.source.startswith("demo:") else re.split(r"[/\\]", self.source)[-1]
+        parts = [f"{self.tokens} tokens", f"in rows of {self.sequence}" if self.sequence != 512 else "", f"of {name}"]
+        return " ".join(part for part in (*parts, self.fingerprint[:6]) if part)
+
 
 class RotationSpec(Spec):
     """How the residual stream is rotated before gating (paper, appendix "Orthogonal Tensor Transformation").
@@ -101,11 +112,12 @@ class RotationSpec(Spec):
         if self.is_identity:
             return "none"
         text: str = self.mode
-        if self.mode != "none":
+        if self.matrices:
+            file = re.split(r"[/\\]", self.matrices)[-1]
+            text += f" (given: {' '.join(part for part in (file, self.matrices_fingerprint[:6]) if part)})"
+        elif self.mode != "none":
             bases = {"+".join(self.attention_basis), "+".join(self.mlp_basis)}
-            if self.matrices:
-                text += " (given)"
-            elif bases == {"k", "gate"}:
+            if bases == {"k", "gate"}:
                 text += " (k, gate)"
             elif bases == {"qkv", "gate_up"}:
                 text += " (qkv, gate_up)"
@@ -113,6 +125,8 @@ class RotationSpec(Spec):
                 text += " (activations)"
             elif bases != {"qkv+activations", "gate_up+activations"}:
                 text += f" ({'+'.join(self.attention_basis)}, {'+'.join(self.mlp_basis)})"
+            if self.text != TextSpec() and "activations" in (*self.attention_basis, *self.mlp_basis):
+                text += f" on {self.text.label}"
         return f"{text} + heads" if self.per_head else text
 
 
@@ -163,6 +177,14 @@ class EvaluationSpec(Spec):
     seed: int = 1234
     dense_prefix: Fraction = 0.0
     deviation: TextSpec | None = TextSpec(source="demo:heldout")
+
+    @field_validator("tasks")
+    @classmethod
+    def _distinct(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        """Each unit of work has a name of its own: a task named twice is measured once."""
+        if DEVIATION in tasks:
+            raise ValueError(f'"{DEVIATION}" is the comparison with the dense model, not a task; rename the task')
+        return tuple(dict.fromkeys(tasks))
 
     @property
     def units(self) -> tuple[str, ...]:

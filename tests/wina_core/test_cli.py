@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from wina_core import cli
+from wina_core.cli import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.export import write_atomically
 from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.sources import demo_folder
+from wina_core.specs import TextSpec
+from wina_core.study import load_study
 
 STUDY = """
 name = "tiny grid"
@@ -178,6 +181,30 @@ def test_a_calibration_is_shown(wina: Wina) -> None:
     assert {row["metric"] for row in rows} == {"threshold", "relative_error"}
 
 
+def test_eval_reaches_every_field_that_the_window_sets(wina: Wina, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    saved = tmp_path / "study.json"
+    flags = ("--rotation", "none", "--heads", "--rotation-text", text, "--calibration-text", text)
+    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
+    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-deviation", "--save-study", saved, "--json"))
+    assert [row["rotation"] for row in rows] == ["none + heads"]
+    study = load_study(saved)
+    assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
+    rotation = study.arms[0].rotation
+    assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
+
+
+def test_heads_are_rotated_by_every_mode_but_none_unless_told() -> None:
+    def per_head(mode: options.Mode, heads: bool | None) -> bool:
+        return options.rotation_spec(mode, heads, None, None, None).per_head
+
+    assert per_head("global", None)
+    assert not per_head("global", False)
+    assert not per_head("none", None)
+    assert per_head("none", True)
+
+
 # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
 
@@ -190,6 +217,12 @@ def test_a_missing_folder(wina: Wina) -> None:
 def test_an_unknown_method(wina: Wina) -> None:
     message = wina.fails(1, "eval", "--method", "magic", "--no-deviation", "--tasks", "demo_choice")
     assert 'There is no method "magic"; choose one of dense, teal, wina.' in message
+
+
+def test_an_evaluation_of_nothing(wina: Wina) -> None:
+    assert wina.fails(1, "eval", "--no-deviation") == (
+        "wina: Nothing would be measured; name tasks, or compare with the dense model's logits (deviation)."
+    )
 
 
 def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:

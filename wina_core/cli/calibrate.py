@@ -8,20 +8,19 @@ from wina_core.records import CalibrationRecord
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.store import Store
 
-_TEXT = CalibrationSpec().text
-
 
 def calibrate(
     model: options.Model,
     method: options.Method = "wina",
     variant: options.Variant = "paper",
     mode: options.Rotation = "none",
-    heads: options.Heads = True,
+    heads: options.Heads = None,
     attention_basis: options.Attention = None,
     mlp_basis: options.Mlp = None,
     matrices: options.Matrices = None,
-    text: options.Text = _TEXT.source,
-    tokens: options.Tokens = _TEXT.tokens,
+    rotation_text: options.RotationText = options.ROTATION_TEXT.source,
+    text: options.Text = options.CALIBRATION_TEXT.source,
+    tokens: options.Tokens = options.CALIBRATION_TEXT.tokens,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     database: options.Database = None,
@@ -30,7 +29,7 @@ def calibrate(
     """Measure thresholds and output errors per layer and projection over a range of sparsities; keep them for runs."""
     job = CalibrateJob(
         model=options.model_source(model, dtype, device),
-        rotation=options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices),
+        rotation=options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices, rotation_text),
         method=MethodSpec.model_validate({"name": method, "variant": variant}),
         calibration=CalibrationSpec(text=TextSpec(source=text, tokens=tokens)),
     )

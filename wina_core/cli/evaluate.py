@@ -7,8 +7,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.study import run_study
-from wina_core.errors import WinaError
-from wina_core.plan import SparsityPlan
+from wina_core.plan import load_plan
 from wina_core.specs import DENSE, StudySpec
 from wina_core.study import save_study_file
 
@@ -23,10 +22,11 @@ def evaluate(
     sparsity: Annotated[list[float] | None, typer.Option(help="Repeatable: dropped fraction, [0, 1).")] = None,
     plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
     mode: options.Rotation = "none",
-    heads: options.Heads = True,
+    heads: options.Heads = None,
     attention_basis: options.Attention = None,
     mlp_basis: options.Mlp = None,
     matrices: options.Matrices = None,
+    rotation_text: options.RotationText = options.ROTATION_TEXT.source,
     tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
     limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
@@ -37,6 +37,10 @@ def evaluate(
     deviation: Annotated[bool, typer.Option(help="Compare the logits with the dense model's.")] = True,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
+    calibration_text: Annotated[
+        str, typer.Option(help="The text of the thresholds' calibration, as demo:calibration or a file.")
+    ] = options.CALIBRATION_TEXT.source,
+    calibration_tokens: Annotated[int, typer.Option(help="Tokens of it to read.")] = options.CALIBRATION_TEXT.tokens,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     name: Annotated[str | None, typer.Option(help="The study's name in the store.")] = None,
@@ -46,7 +50,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Evaluate one method at some sparsities, and store and print the results: the same path as `study run`."""
-    rotation = options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices)
+    rotation = options.rotation_spec(mode, heads, attention_basis, mlp_basis, matrices, rotation_text)
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in task_folder or ()],
@@ -65,20 +69,11 @@ def evaluate(
                 {"rotation": rotation, "method": {"name": method, "variant": variant, "selection": selection}},
             ],
             "sparsities": sparsity or (() if plan or method == DENSE.name else (0.5,)),
-            "plans": [read_plan(file) for file in plan or ()],
+            "plans": [load_plan(file) for file in plan or ()],
+            "calibration": {"text": {"source": calibration_text, "tokens": calibration_tokens}},
             "evaluation": evaluation,
         }
     )
     if save_study:
         save_study_file(study, save_study)
     run_study(study, again, database, as_json)
-
-
-def read_plan(file: Path) -> SparsityPlan:
-    """A sparsity plan from its JSON file; WinaError when it is not one."""
-    try:
-        return SparsityPlan.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise WinaError(f"The plan {file} cannot be read ({error.strerror}); check the path.") from error
-    except ValueError as error:
-        raise WinaError(f"The file {file} is not a sparsity plan; export one from the Sparsity page.") from error

@@ -6,9 +6,20 @@ import typer
 
 from wina_core.methods import method_names
 from wina_core.sources import resolve, resolve_rotation
-from wina_core.specs import NO_ROTATION, AttentionBasis, DType, MlpBasis, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import (
+    MATRICES_FILE,
+    NO_ROTATION,
+    AttentionBasis,
+    CalibrationSpec,
+    DType,
+    MlpBasis,
+    ModelSource,
+    RotationSpec,
+    TextSpec,
+)
 
-CALIBRATION_TEXT = TextSpec()
+ROTATION_TEXT = RotationSpec().text
+CALIBRATION_TEXT = CalibrationSpec().text
 
 Mode = Literal["none", "global", "per_layer", "per_site"]
 
@@ -17,7 +28,10 @@ ModelOption = Annotated[str, typer.Option("--model", help='A folder in the Huggi
 Dtype = Annotated[DType, typer.Option(help="How weights are held.")]
 Device = Annotated[str, typer.Option(help='"auto", "cpu", "cuda" or "cuda:1".')]
 Rotation = Annotated[Mode, typer.Option("--rotation", help="How the residual stream is rotated before gating.")]
-Heads = Annotated[bool, typer.Option(help="Also rotate V's outputs and O's inputs per head.")]
+Heads = Annotated[
+    bool | None,
+    typer.Option("--heads/--no-heads", help="Rotate V's outputs and O's inputs per head; on unless --rotation none."),
+]
 Attention = Annotated[
     str | None,
     typer.Option("--attention-basis", help=f"Comma-separated, summed: {', '.join(get_args(AttentionBasis))}."),
@@ -25,7 +39,15 @@ Attention = Annotated[
 Mlp = Annotated[
     str | None, typer.Option("--mlp-basis", help=f"Comma-separated, summed: {', '.join(get_args(MlpBasis))}.")
 ]
-Matrices = Annotated[str | None, typer.Option(help="A safetensors file of orthogonal matrices to rotate by.")]
+Matrices = Annotated[
+    str | None,
+    typer.Option(
+        help=f"A safetensors file of orthogonal matrices to rotate by, as {MATRICES_FILE} of an exported folder."
+    ),
+]
+RotationText = Annotated[
+    str, typer.Option("--rotation-text", help="The text of the rotation's activations, as demo:calibration or a file.")
+]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(method_names())}.")]
 Variant = Annotated[Literal["paper", "as_released"], typer.Option(help="The paper's text, or the authors' code.")]
 Text = Annotated[str, typer.Option(help="demo:calibration, demo:heldout or a UTF-8 file.")]
@@ -42,18 +64,19 @@ def model_source(location: str, dtype: DType, device: str) -> ModelSource:
 
 def rotation_spec(
     mode: Mode,
-    heads: bool,
+    heads: bool | None,
     attention: str | None,
     mlp: str | None,
     matrices: str | None,
-    text: str = CALIBRATION_TEXT.source,
+    text: str = ROTATION_TEXT.source,
 ) -> RotationSpec:
-    """The rotation of the flags; "none" leaves the heads alone too."""
-    if mode == "none":
+    """The rotation of the flags; `heads` None is on for every mode but "none"."""
+    per_head = mode != "none" if heads is None else heads
+    if mode == "none" and not per_head:
         return NO_ROTATION
     bases = {"attention_basis": attention, "mlp_basis": mlp}
     given = {name: basis.split(",") for name, basis in bases.items() if basis is not None}
     spec = RotationSpec.model_validate(
-        {"mode": mode, "per_head": heads, "matrices": matrices, "text": TextSpec(source=text), **given}
+        {"mode": mode, "per_head": per_head, "matrices": matrices, "text": TextSpec(source=text), **given}
     )
     return resolve_rotation(spec)

@@ -34,7 +34,9 @@ def run(
 
 
 def run_study(study: StudySpec, again: bool, database: str | None, as_json: bool) -> None:
-    """Compute a study's missing units and print the table of all of it; WinaError if a run failed."""
+    """Compute a study's missing units and print the table of all of it; WinaError if there is none or a run failed."""
+    if not study.evaluation.units:
+        raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
     runs = expand(study)
     with Store(database) as store:
         name = store.save_study(study, runs)

@@ -42,10 +42,6 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     return columns, table
 
 
-def _metric_column(row: MetricRow) -> str:
-    return row.metric if row.task == DEVIATION else f"{row.task} {row.metric}"
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     """Print rows under their columns, or as a JSON list of objects with every digit (NaN and infinities as words)."""
     if as_json:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from wina_core.plan import UniformSparsity
-from wina_core.specs import Arm, EvaluationSpec, ModelSource, RunSpec
+from wina_core.specs import Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec
 
 
 def model_columns(source: ModelSource) -> dict[str, Any]:
@@ -39,15 +39,18 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
         "selection": run.method.selection,
         "plan_origin": origin,
         "target_sparsity": target,
-        "settings": settings_label(run.evaluation),
+        "settings": settings_label(run),
         "seed": run.evaluation.seed,
         "unit_count": len(run.evaluation.units),
     }
 
 
-def settings_label(evaluation: EvaluationSpec) -> str:
-    """What changes a task's number and differs from the default, for example "limit 100, 5-shot"."""
-    default = EvaluationSpec()
+def settings_label(run: RunSpec) -> str:
+    """What of the evaluation and the calibration differs from the default, for example "limit 100, 5-shot".
+
+    The tasks themselves are left out: every metric names its own.
+    """
+    evaluation, default = run.evaluation, EvaluationSpec()
     parts = []
     if evaluation.limit is not None:
         parts.append(f"limit {evaluation.limit}")
@@ -57,7 +60,13 @@ def settings_label(evaluation: EvaluationSpec) -> str:
         parts.append(f"first {100 * evaluation.dense_prefix:g} % dense")
     if evaluation.seed != default.seed:
         parts.append(f"seed {evaluation.seed}")
+    if evaluation.batch_size != default.batch_size:
+        parts.append(f"batches of {evaluation.batch_size}")
+    if evaluation.task_folders:
+        parts.append(f"tasks from {' and '.join(evaluation.task_folders)}")
+    if run.calibration is not None and run.calibration != CalibrationSpec():
+        parts.append(f"calibrated on {run.calibration.text.label}")
     text = evaluation.deviation
     if text is not None and text != default.deviation:
-        parts.append(f"deviation on {text.tokens} tokens of {text.source}")
+        parts.append(f"deviation on {text.label}")
     return ", ".join(parts)

@@ -4,7 +4,10 @@ from wina_core.store.rows import FrontierLine, FrontierPoint, MetricRow
 
 
 def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
-    """One line for all rows that differ in nothing but their sparsity; labels say only what sets a line apart."""
+    """One line for all rows that differ in nothing but their sparsity and, of one origin, their plan.
+
+    Labels say only what sets a line apart.
+    """
     groups: dict[tuple[str, ...], list[MetricRow]] = {}
     for row in rows:
         key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, row.settings)
