@@ -15,11 +15,18 @@ from wina_core.specs import (
     DEVIATION,
     NO_ROTATION,
     CalibrationSpec,
+    EvaluationSpec,
     MethodSpec,
     ModelSource,
+    RotationSpec,
     RunSpec,
+    Spec,
+    TextSpec,
 )
-from wina_core.store import MetricFilter, Store
+from wina_core.store import FrontierLine, MetricFilter, Store
+from wina_core.store.columns import run_columns
+from wina_core.store.frontier import lines
+from wina_core.store.reader import EVERYTHING
 
 TEAL = MethodSpec(name="teal")
 RUNS = (
@@ -90,17 +97,21 @@ def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int)
     assert len(store.metric_rows(wanted)) == count
 
 
+def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
+    """The frontier lines of the task's accuracy."""
+    return lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
+
+
 def test_the_frontier_has_a_line_per_arm_in_the_order_of_sparsity(store: Store) -> None:
-    frontier = store.frontier("choice", "acc")
-    assert frontier.higher_is_better is True
-    lines = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in frontier.lines}
-    assert lines == {
+    found = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in accuracy(store)}
+    assert found == {
+        "dense": [(0.0, 0.9)],
         "wina": [(0.25, 0.9 - 0.2), (0.5, 0.8)],
         "wina, per_site (k, gate)": [(0.5, 0.9 - 0.3)],
         "teal": [(0.5, 0.5)],
     }
-    ((dense,),) = (line.points for line in frontier.dense)
-    assert (dense.value, dense.stderr, dense.run) == (0.9, 0.01, RUNS[0].content_hash())
+    point = accuracy(store)[0].points[0]
+    assert (point.stderr, point.run) == (0.01, RUNS[0].content_hash())
 
 
 def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
@@ -116,8 +127,9 @@ def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: 
     store.save_study(study("variants"), variants)
     for spec in variants:
         store.record_unit(unit(spec))
-    labels = {line.label: len(line.points) for line in store.frontier("choice", "acc").lines}
+    labels = {line.label: len(line.points) for line in accuracy(store)}
     assert labels == {
+        "dense": 1,
         "wina": 2,
         "wina, per_site (k, gate)": 1,
         "teal": 1,
@@ -128,24 +140,57 @@ def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: 
     }
 
 
+CORPUS = TextSpec(source="/texts/corpus.txt", tokens=1024, fingerprint="3fa9c1" + 10 * "0")
+THRESHOLD = RUNS[1].model_copy(
+    update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "label"),
+    [
+        (EvaluationSpec(batch_size=4), "batches of 4"),
+        (EvaluationSpec(task_folders=("/tasks",)), "tasks from /tasks"),
+        (EvaluationSpec(deviation=CORPUS), "deviation on 1024 tokens of corpus.txt 3fa9c1"),
+        (
+            EvaluationSpec(deviation=TextSpec(source="demo:heldout", sequence=128)),
+            "deviation on 16384 tokens in rows of 128 of demo:heldout",
+        ),
+        (CalibrationSpec(text=CORPUS), "calibrated on 1024 tokens of corpus.txt 3fa9c1"),
+        (RotationSpec(text=CORPUS), "global on 1024 tokens of corpus.txt 3fa9c1 + heads"),
+        (RotationSpec(matrices="/a/q.safetensors"), "global (given: q.safetensors) + heads"),
+        (
+            RotationSpec(mode="none", matrices="/a/q.safetensors", matrices_fingerprint=16 * "a"),
+            "none (given: q.safetensors aaaaaa) + heads",
+        ),
+    ],
+)
+def test_every_setting_that_differs_is_in_a_label(changed: Spec, label: str) -> None:
+    field = {EvaluationSpec: "evaluation", CalibrationSpec: "calibration", RotationSpec: "rotation"}[type(changed)]
+    columns = run_columns(THRESHOLD.model_copy(update={field: changed}))
+    assert columns["rotation_label" if field == "rotation" else "settings"] == label
+
+
+def test_a_text_that_no_basis_reads_is_not_in_the_label() -> None:
+    assert RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), text=CORPUS).label == (
+        "global (qkv, gate_up) + heads"
+    )
+
+
 def test_the_frontier_of_several_models_names_them(store: Store) -> None:
     other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
     store.save_study(study("other"), (other,))
     store.record_unit(unit(other))
-    labels = [line.label for line in store.frontier("choice", "acc").lines]
+    labels = [line.label for line in accuracy(store)]
     assert labels == [
+        "small llama, dense",
         "small llama, wina",
         "small llama, wina, per_site (k, gate)",
         "small llama, teal",
         "other (float32), wina",
     ]
-    narrowed = store.frontier("choice", "acc", MetricFilter(models=(other.model.content_hash(),)))
-    assert [line.label for line in narrowed.lines] == ["wina"]
-
-
-def test_a_frontier_of_nothing_is_empty(store: Store) -> None:
-    frontier = store.frontier("choice", "unknown")
-    assert (frontier.lines, frontier.dense, frontier.higher_is_better) == ((), (), None)
+    narrowed = accuracy(store, MetricFilter(models=(other.model.content_hash(),)))
+    assert [line.label for line in narrowed] == ["wina"]
 
 
 def test_the_layer_map_is_of_one_unit(store: Store) -> None:

@@ -35,6 +35,7 @@ class Family:
     Projections that name the same linear layer are its row blocks, in the order of PROJECTIONS. A bias, where
     there is one, lies with its linear layer, and an embedding is tied when head and embedding share one parameter:
     both are read off the model, so that checkpoints which differ from their family's habit are covered.
+    Within the decoder layer, all name the norms and the two branches alike (see `shortcuts`).
     """
 
     model_class: str
@@ -43,8 +44,6 @@ class Family:
     """Canonical name -> linear layer within the decoder layer."""
     embedding: str = "model.embed_tokens"
     layers: str = "model.layers"
-    attention_norm: str = "input_layernorm"
-    mlp_norm: str = "post_attention_layernorm"
     final_norm: str = "model.norm"
     head: str = "lm_head"
 
@@ -92,8 +91,8 @@ def view(model: nn.Module) -> ModelView:
             LayerView(
                 index=index,
                 module=layer,
-                attention_norm=attrgetter(family.attention_norm)(layer),
-                mlp_norm=attrgetter(family.mlp_norm)(layer),
+                attention_norm=layer.input_layernorm,
+                mlp_norm=layer.post_attention_layernorm,
                 projections=_projections(family, index, layer, rows),
             )
             for index, layer in enumerate(attrgetter(family.layers)(model))

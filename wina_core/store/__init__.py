@@ -3,7 +3,6 @@
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     Curve,
-    Frontier,
     FrontierLine,
     FrontierPoint,
     LayerMap,
@@ -19,7 +18,6 @@ from wina_core.store.store import Store
 
 __all__ = [
     "Curve",
-    "Frontier",
     "FrontierLine",
     "FrontierPoint",
     "LayerMap",

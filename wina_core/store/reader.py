@@ -13,10 +13,8 @@ from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
 from wina_core.store.connection import explained
-from wina_core.store.frontier import lines
 from wina_core.store.rows import (
     Curve,
-    Frontier,
     LayerMap,
     MetricFilter,
     MetricRow,
@@ -62,16 +60,6 @@ class Reader:
         query = _metric_query(wanted).order_by(Metric.id)
         with self._reading() as connection:
             return [MetricRow._make(row) for row in connection.execute(query)]
-
-    def frontier(self, task: str, metric: str, wanted: MetricFilter = EVERYTHING) -> Frontier:
-        """One metric against sparsity: a line for each arm, model, selection, kind of plan and evaluation setting."""
-        narrowed = _metric_query(wanted).where(Metric.task == task, Metric.metric == metric)
-        with self._reading() as connection:
-            rows = [MetricRow._make(row) for row in connection.execute(narrowed.order_by(Run.id))]
-        dense = [row for row in rows if row.method == "dense"]
-        sparse = [row for row in rows if row.method != "dense"]
-        better = next((row.higher_is_better for row in rows if row.higher_is_better is not None), None)
-        return Frontier(task, metric, better, lines(sparse), lines(dense))
 
     def runs(self, study: str = "") -> list[RunRow]:
         """All runs, or those of the study with this hash in its order."""

@@ -146,17 +146,6 @@ class FrontierLine:
 
 
 @dataclass(frozen=True)
-class Frontier:
-    """A metric against sparsity; `dense` are the references, one line of one point for each rotation and model."""
-
-    task: str
-    metric: str
-    higher_is_better: bool | None
-    lines: tuple[FrontierLine, ...]
-    dense: tuple[FrontierLine, ...]
-
-
-@dataclass(frozen=True)
 class LayerMap:
     """One metric over decoder layers x projections; `values[layer][projection]` is NaN where nothing is stored."""
 
