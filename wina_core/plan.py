@@ -1,10 +1,14 @@
 """How much sparsity each projection of each decoder layer gets, and the budget that adds up to."""
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
+
+LARGEST_FILE = 4 * 2**20
+"""Bytes that `load_plan` reads at most: over ten times the file of a model with a thousand layers."""
 
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Cell = tuple[int, int]
@@ -96,6 +100,24 @@ class SparsityPlan(BaseModel):
                 f"{_describe(layout)}; open the plan's own model or start a new plan."
             )
         return self
+
+
+def load_plan(path: Path) -> SparsityPlan:
+    """The plan in a JSON file. Raises WinaError when the file cannot be read, is too large, or holds no plan."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise WinaError(f"The plan {path} cannot be read ({error.strerror}); check the path.") from error
+    hint = "choose one saved from the Sparsity page"
+    if len(content) > LARGEST_FILE:
+        size = f"it is larger than {LARGEST_FILE // 2**20} MiB"
+        raise WinaError(f"The file {path} is not a sparsity plan ({size}); {hint}.")
+    try:
+        return SparsityPlan.model_validate_json(content)
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
 
 
 def _describe(layout: PlanLayout) -> str:

@@ -24,6 +24,11 @@ def size(bytes_: float) -> str:
     return f"{bytes_:.0f} B"
 
 
+def fraction(percentage: float) -> float:
+    """32.3 -> 0.323, rounded to six digits so that equal percentages make equal specs wherever they are entered."""
+    return round(percentage / 100, 6)
+
+
 def percent(fraction: float) -> str:
     """One decimal: 0.7134 -> "71.3 %"."""
     return f"{100 * fraction:.1f} %".replace("-", "\N{MINUS SIGN}")

@@ -106,20 +106,6 @@ class FakeStoreThread(DirectStore):
         """It is open already."""
         self.opened.emit(self.store)
 
-    def ask(
-        self,
-        question: Callable[[Any], object],
-        answer: Callable[[Any], None] = lambda _: None,
-        refused: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """Answer at once."""
-        try:
-            value = question(self.store)
-        except WinaError as error:
-            refused(str(error))
-        else:
-            answer(value)
-
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
         """Write at once."""
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from wina_core.errors import WinaError
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelSummary, UnitRecord
 from wina_core.specs import (
@@ -61,10 +62,15 @@ class DirectStore(QObject):
         self,
         question: Callable[[Any], object],
         answer: Callable[[Any], None] = lambda _: None,
-        refused: Callable[[str], None] = lambda _: None,  # noqa: ARG002 - StoreThread's interface
+        refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Answer at once."""
-        answer(question(self.store))
+        try:
+            value = question(self.store)
+        except WinaError as error:
+            refused(str(error))
+        else:
+            answer(value)
 
 
 def run_spec(method: str, rotation: RotationSpec, sparsity: float | SparsityPlan) -> RunSpec:

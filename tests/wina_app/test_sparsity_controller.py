@@ -126,6 +126,15 @@ def test_a_plan_for_another_model_is_refused_and_loses_nothing(bench, tmp_path):
     assert workspace.plan == before
 
 
+def test_a_file_that_is_no_plan_is_refused_and_loses_nothing(bench, tmp_path):
+    controller, view, workspace, _ = bench
+    (tmp_path / "plan.json").write_text("{}")
+    before = workspace.plan
+    controller.open_plan(tmp_path / "plan.json")
+    assert "is not a sparsity plan" in view.error
+    assert workspace.plan == before
+
+
 def test_saving_and_opening_a_plan(bench, tmp_path):
     controller, view, workspace, _ = bench
     controller.paint(frozenset({(2, 2)}), 0.9)

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.models import sparsity_edits, sparsity_files, sparsity_maps
+from wina_app.models.evaluation_grid import parse_sparsities
 from wina_app.models.sparsity_history import SparsityHistory
 from wina_app.models.sparsity_selection import Selection
+from wina_app.quantities import fraction
 from wina_app.workspace import Workspace
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout
 from wina_core.errors import WinaError
-from wina_core.plan import SparsityPlan
+from wina_core.plan import SparsityPlan, load_plan
 from wina_core.store import Curve, LayerMap
 
 NONE = Selection(4, 3)
@@ -68,7 +70,14 @@ def test_percentages_are_read(text, value):
     assert sparsity_edits.parse_percent(text) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("text", ["100", "-1", "120", "1.2.3", "", "nan", "inf"])
+@pytest.mark.parametrize("tenths", (7, 290, 323, 573, 999))
+def test_a_percentage_is_the_same_fraction_wherever_it_is_entered(tenths):
+    text = f"{tenths / 10:.1f}"
+    assert sparsity_edits.parse_percent(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")
+    assert parse_sparsities(text) == (sparsity_edits.parse_percent(text),)
+
+
+@pytest.mark.parametrize("text", ["100", "99.99999999", "-1", "120", "1.2.3", "", "nan", "inf"])
 def test_what_is_no_target_is_refused_with_the_range(text):
     with pytest.raises(WinaError, match="from 0 to under 100"):
         sparsity_edits.parse_percent(text)
@@ -123,20 +132,7 @@ def test_the_mean_is_weighted_by_the_matrices_sizes():
 def test_a_plan_survives_its_file(tmp_path: Path):
     plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 1 / 3})
     sparsity_files.write_plan(plan, tmp_path / "plan.json")
-    assert sparsity_files.read_plan(tmp_path / "plan.json") == plan
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"kind": "uniform", "sparsity": 0.5}', "not JSON"])
-def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str):
-    path = tmp_path / "plan.json"
-    path.write_text(content)
-    with pytest.raises(WinaError, match=r"is no sparsity plan.*choose another file"):
-        sparsity_files.read_plan(path)
-
-
-def test_a_missing_file_says_so(tmp_path: Path):
-    with pytest.raises(WinaError, match="cannot be read"):
-        sparsity_files.read_plan(tmp_path / "none.json")
+    assert load_plan(tmp_path / "plan.json") == plan
 
 
 @pytest.mark.usefixtures("qapp")

@@ -137,6 +137,24 @@ def test_the_uniform_preset_and_the_budget(filled):
     assert "25.0 %" in filled.figures.text()
 
 
+def test_the_same_percentage_makes_the_same_plan_from_every_control(qtbot, filled):
+    filled.heatmap.set_selection(filled.heatmap.selection.all())
+    for enter in (
+        lambda: filled.editor.spin.setValue(32.3),
+        lambda: filled.editor.slider.setValue(323),
+        lambda: (qtbot.keyClicks(filled.heatmap, "32.3"), qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)),
+        lambda: (filled.toolbar.uniform.setValue(32.3), filled.toolbar.apply_uniform.click()),
+    ):
+        filled.controller.set_uniform(0.5)
+        enter()
+        assert filled.workspace.plan.sparsity == ((0.323,) * 7,) * 8
+
+
+def test_the_texts_of_the_spin_boxes_keep_off_their_borders(page):
+    for box in (page.editor.spin, page.toolbar.uniform):
+        assert box.lineEdit().textMargins().left() > 0
+
+
 def test_the_profile_has_a_line_for_each_projection(filled):
     assert [trace.name for trace in filled.profile.traces] == list(layout().projections)
     filled.controller.paint(frozenset({(3, 0)}), 0.7)

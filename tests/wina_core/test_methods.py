@@ -10,7 +10,7 @@ from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.errors import WinaError
-from wina_core.methods import get_method, method_names
+from wina_core.methods import get_method, method_names, method_specs
 from wina_core.models.view import PROJECTIONS
 from wina_core.specs import MethodSpec
 
@@ -26,6 +26,10 @@ def norms(weight: torch.Tensor) -> torch.Tensor:
 
 def test_names_start_with_the_dense_reference():
     assert method_names() == ("dense", "teal", "wina")
+
+
+def test_each_method_is_listed_once_for_each_way_it_scores():
+    assert [spec.label for spec in method_specs()] == ["dense", "teal", "wina", "wina (as released)"]
 
 
 def test_an_unknown_method_is_refused_with_the_known_names():

@@ -1,12 +1,14 @@
 """Sparsity plans: budget, bounds, edits, and the model they were made for."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.plan import LARGEST_FILE, PlanLayout, SparsityPlan, UniformSparsity, load_plan
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
 targets = st.floats(min_value=0.0, max_value=1.0, exclude_max=True)
@@ -86,3 +88,31 @@ def test_a_plan_for_another_model_is_refused_by_name() -> None:
         "This sparsity plan was made for a model with 3 layers x (q, down) and 120 gated weights, but the loaded model "
         "has 2 layers x (q, down) and 90 gated weights; open the plan's own model or start a new plan."
     )
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"kind": "uniform", "sparsity": 0.5}', "not JSON", "[" * 10_000])
+def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(content)
+    with pytest.raises(WinaError, match=r"is not a sparsity plan \(.*\); choose one saved from the Sparsity page\.$"):
+        load_plan(path)
+
+
+def test_a_missing_plan_says_so(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
+        load_plan(tmp_path / "none.json")
+
+
+def test_a_file_too_large_for_a_plan_is_not_parsed(tmp_path: Path) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).model_dump_json()
+    path = tmp_path / "plan.json"
+    path.write_text(plan.ljust(LARGEST_FILE))
+    assert load_plan(path) == SparsityPlan.uniform(LAYOUT, 0.5)
+    path.write_text(plan.ljust(LARGEST_FILE + 1))
+    with pytest.raises(WinaError, match="it is larger than 4 MiB"):
+        load_plan(path)
+
+
+def test_the_plan_of_a_very_deep_model_is_not_too_large() -> None:
+    deep = PlanLayout(projections=tuple("qkvogud"), parameters=((10**9,) * 7,) * 1000)
+    assert 10 * len(SparsityPlan.uniform(deep, 1 / 3).model_dump_json(indent=1)) < 10 * LARGEST_FILE

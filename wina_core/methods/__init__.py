@@ -9,12 +9,17 @@ from wina_core.specs import MethodSpec
 
 _METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina)}
 
-__all__ = ["Method", "get_method", "method_names"]
+__all__ = ["Method", "get_method", "method_names", "method_specs"]
 
 
 def method_names() -> tuple[str, ...]:
     """All registered names, the dense reference first."""
     return tuple(_METHODS)
+
+
+def method_specs() -> tuple[MethodSpec, ...]:
+    """All methods in each of their variants, the dense reference first."""
+    return tuple(MethodSpec(name=name, variant=each) for name, method in _METHODS.items() for each in method.variants)
 
 
 def get_method(spec: MethodSpec) -> Method:

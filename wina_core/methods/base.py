@@ -20,6 +20,8 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
+    variants: ClassVar[tuple[Variant, ...]] = ("paper",)
+    """Both where the paper's text and the authors' released code score differently."""
 
     def __init__(self, variant: Variant = "paper") -> None:
         self.variant = variant

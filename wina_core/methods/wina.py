@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from wina_core.methods.base import Method
+from wina_core.methods.base import Method, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +23,7 @@ class Wina(Method):
     """
 
     name: ClassVar[str] = "wina"
+    variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
     def scales(self, layer: LayerView) -> dict[str, Tensor | None]:
         """Column norms, float32 (float64 for a float64 model)."""

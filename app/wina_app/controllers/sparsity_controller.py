@@ -16,7 +16,7 @@ from wina_app.store_thread import StoreThread
 from wina_app.workspace import Workspace
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
-from wina_core.plan import Cell, SparsityPlan
+from wina_core.plan import Cell, SparsityPlan, load_plan
 from wina_core.specs import CalibrationSpec, MethodSpec
 
 MapKey = Literal["target", "measured", "difference", "predicted"]
@@ -139,11 +139,14 @@ class SparsityController(QObject):
 
     def open_plan(self, path: Path) -> None:
         """Replace the plan by the one in a JSON file; it must be for the loaded model's layout. Can be undone."""
+        self._store.ask(lambda _store: load_plan(path), lambda plan: self._take_over(plan, path), self._view.show_error)
+
+    def _take_over(self, opened: SparsityPlan, path: Path) -> None:
         plan = self._workspace.plan
         if plan is None:
             return
         try:
-            opened = sparsity_files.read_plan(path).for_layout(plan.layout)
+            opened.for_layout(plan.layout)
         except WinaError as error:
             self._view.show_error(str(error))
             return

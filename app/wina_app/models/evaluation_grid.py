@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from wina_app.quantities import fraction
 from wina_core.errors import WinaError, explain
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.specs import (
@@ -60,7 +61,7 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
     values = set()
     for word in filter(None, re.split(r"[\s,;]+", text)):
         try:
-            value = round(float(word.removesuffix("%")) / 100, 6)
+            value = fraction(float(word.removesuffix("%")))
         except ValueError:
             raise WinaError(f'"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.') from None
         if not 0 <= value < 1:

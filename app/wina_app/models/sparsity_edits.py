@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from wina_app.quantities import fraction
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, SparsityPlan
 
@@ -29,7 +30,7 @@ def target_span(plan: SparsityPlan, cells: Iterable[Cell]) -> tuple[float, float
 def parse_percent(text: str) -> float:
     """A typed percentage as a fraction: "62.5" -> 0.625. Raises WinaError for what is no target sparsity."""
     try:
-        value = float(text.strip().removesuffix("%").replace(",", ".")) / 100
+        value = fraction(float(text.strip().removesuffix("%").replace(",", ".")))
     except ValueError:
         value = math.nan
     if not 0 <= value < 1:

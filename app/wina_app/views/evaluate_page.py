@@ -25,11 +25,9 @@ from wina_app.theme import GRID, notifier, state_colour
 from wina_app.views.controls import close_together, labelled, rule, side_panel, text_label
 from wina_app.views.evaluate_tasks import TaskPanel
 from wina_app.views.page import Page
-from wina_core.methods import method_names
+from wina_core.methods import method_specs
 from wina_core.specs import DENSE, MethodSpec, RotationSpec
 
-_VARIANTS = {"wina": ("paper", "as_released")}
-"""Methods whose paper and released code differ."""
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _SELECTIONS = {"topk": "Top-k per token", "threshold": "Calibrated threshold"}
 _STATES = {"stored": "done", "queued": "queued", "to do": ""}
@@ -69,14 +67,12 @@ class EvaluatePage(Page):
         area, column = side_panel(GRID * 37)
         column.addWidget(text_label("Methods", "section"))
         self.methods: dict[QCheckBox, MethodSpec] = {}
-        for name in method_names():
-            for variant in _VARIANTS.get(name, ("paper",)):
-                spec = MethodSpec(name=name, variant=variant)
-                box = QCheckBox(spec.label)
-                box.setChecked(spec in _TICKED)
-                box.setAccessibleName(f"Method {spec.label}")
-                box.toggled.connect(self.changed)
-                self.methods[box] = spec
+        for spec in method_specs():
+            box = QCheckBox(spec.label)
+            box.setChecked(spec in _TICKED)
+            box.setAccessibleName(f"Method {spec.label}")
+            box.toggled.connect(self.changed)
+            self.methods[box] = spec
         column.addLayout(close_together(*self.methods))
         column.addSpacing(GRID)
         column.addWidget(text_label("Sparsities", "section"))

@@ -4,8 +4,10 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QPushButton, QSlider, QWidget
 
 from wina_app.models.sparsity_edits import HIGHEST
+from wina_app.quantities import fraction
 from wina_app.theme import GRID
 from wina_app.views.colour_maps import percent
+from wina_app.views.controls import pad_text
 
 _NOTHING = "Select cells in the heatmap first, or turn the brush on"
 
@@ -31,6 +33,7 @@ class SparsityEditor(QWidget):
         self.spin.setDecimals(1)
         self.spin.setSuffix(" %")
         self.spin.setKeyboardTracking(False)
+        pad_text(self.spin)
         self.spin.setAccessibleName("Target sparsity of the selection in percent")
         self.spin.setMaximum(100 * HIGHEST)
         self.spin.setMinimumWidth(17 * GRID)
@@ -47,15 +50,15 @@ class SparsityEditor(QWidget):
         row.addWidget(self.brush)
         self.slider.sliderPressed.connect(self.gesture_began)
         self.slider.sliderReleased.connect(self.gesture_ended)
-        self.slider.valueChanged.connect(lambda value: self._choose(value / 1000))
-        self.spin.valueChanged.connect(lambda value: self._choose(value / 100))
+        self.slider.valueChanged.connect(lambda value: self._choose(fraction(value / 10)))
+        self.spin.valueChanged.connect(lambda value: self._choose(fraction(value)))
         self.brush.toggled.connect(self.brush_toggled)
         self.show_targets("nothing selected", None)
 
     @property
     def target(self) -> float:
         """The fraction that slider and spin box stand at."""
-        return self.slider.value() / 1000
+        return fraction(self.slider.value() / 10)
 
     def show_targets(self, what: str, span: tuple[float, float] | None) -> None:
         """Show whose target this is and the lowest and highest of them; None when there is nothing to change."""

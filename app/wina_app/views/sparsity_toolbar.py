@@ -14,13 +14,14 @@ from PySide6.QtWidgets import (
 
 from wina_app.controllers.sparsity_controller import MAP_KEYS, MapKey
 from wina_app.models.sparsity_edits import HIGHEST
+from wina_app.quantities import fraction
 from wina_app.theme import GRID, HALF
+from wina_app.views.controls import pad_text
 from wina_app.views.sparsity_scales import EXPLANATIONS, TITLES
-from wina_core.methods import method_names
-from wina_core.specs import MethodSpec
+from wina_core.methods import method_specs
+from wina_core.specs import DENSE, MethodSpec
 
 _SELECTIONS = {"topk": "top-k per token", "threshold": "calibrated threshold"}
-_VARIANTS = ("paper", "as_released")
 
 
 class SparsityToolbar(QWidget):
@@ -36,11 +37,9 @@ class SparsityToolbar(QWidget):
         super().__init__()
         self.method = QComboBox()
         self.method.setAccessibleName("Gate rule")
-        for name in method_names():
-            if name != "dense":
-                for variant in _VARIANTS:
-                    spec = MethodSpec(name=name, variant=variant)
-                    self.method.addItem(spec.label, spec)
+        for spec in method_specs():
+            if spec != DENSE:
+                self.method.addItem(spec.label, spec)
         self.selection = QComboBox()
         self.selection.setAccessibleName("How inputs are selected")
         for key, text in _SELECTIONS.items():
@@ -50,6 +49,7 @@ class SparsityToolbar(QWidget):
         self.uniform.setRange(0.0, 100 * HIGHEST)
         self.uniform.setValue(50.0)
         self.uniform.setSuffix(" %")
+        pad_text(self.uniform)
         self.uniform.setAccessibleName("Uniform target sparsity in percent")
         self.apply_uniform = QPushButton("Set all")
         self.apply_uniform.setToolTip("Give every projection of every layer this target")
@@ -69,7 +69,7 @@ class SparsityToolbar(QWidget):
         row.addWidget(self.apply_uniform)
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
-        self.apply_uniform.clicked.connect(lambda: self.uniform_chosen.emit(self.uniform.value() / 100))
+        self.apply_uniform.clicked.connect(lambda: self.uniform_chosen.emit(fraction(self.uniform.value())))
 
     def show_method(self, method: MethodSpec) -> None:
         """Show the gate rule without emitting it."""
