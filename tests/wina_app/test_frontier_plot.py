@@ -1,5 +1,7 @@
 """Frontier and profile plots: what is drawn, what the pointer reads, how the zoom behaves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyqtgraph as pg
 import pytest
@@ -127,6 +129,15 @@ def test_without_rows_the_plot_is_empty(plot):
     plot.show_frontier(None, "target")
     assert plot.traces == ()
     assert names_at(plot) == []
+
+
+def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
+    plot.show_frontier(replace(data, lines=()), "target")
+    assert len(plot.references) == 1
+    assert not plot.getPlotItem().getAxis("bottom").style["showValues"]
+    assert plot.getPlotItem().getAxis("left").style["showValues"]
+    plot.show_frontier(data, "target")
+    assert plot.getPlotItem().getAxis("bottom").style["showValues"]
 
 
 def test_the_profile_leaves_out_what_is_unknown(qtbot):

@@ -51,8 +51,11 @@ class BarList(QWidget):
         """Label, bar, number, remark."""
         if not self._bars:
             return
+        with QPainter(self) as painter:
+            self._paint(painter)
+
+    def _paint(self, painter: QPainter) -> None:
         t = tokens()
-        painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(font(tabular=True))
         metrics = QFontMetrics(painter.font())
@@ -78,7 +81,6 @@ class BarList(QWidget):
             painter.drawText(QRectF(x, top, text_width, height), right, bar.text)
             painter.setPen(QColor(t.muted))
             painter.drawText(QRectF(x + text_width + GRID * 2, top, remark_width + GRID, height), left, bar.remark)
-        painter.end()
 
     def _row_height(self) -> int:
         return QFontMetrics(font()).height() + GRID

@@ -36,29 +36,33 @@ class ColourBar(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
         """Paint all of it; it is small."""
-        if self._scale is None:
-            return
-        painter, scale, t = QPainter(self), self._scale, tokens()
-        painter.setFont(font("small", tabular=True))
-        line = QFontMetricsF(painter.font()).height()
-        missing = QFontMetricsF(painter.font()).horizontalAdvance(_NO_DATA) + HALF
-        bar = QRectF(0, line + HALF, max(self.width() - missing - 2 * GRID, 80), GRID)
-        table = lookup_table(scale.name)
-        ramp = QImage(table.tobytes(), len(table), 1, 3 * len(table), QImage.Format.Format_RGB888)
-        painter.drawImage(bar, ramp)
-        hatch(painter, QRectF(self.width() - missing, bar.top(), missing, GRID))
-        painter.setPen(QColor(t.text))
-        painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignLeft, _title(scale))
-        painter.setPen(QColor(t.muted))
-        figures = QRectF(0, bar.bottom() + HALF, bar.width(), line)
-        for value, align in (
-            (scale.low, Qt.AlignmentFlag.AlignLeft),
-            ((scale.low + scale.high) / 2, Qt.AlignmentFlag.AlignHCenter),
-            (scale.high, Qt.AlignmentFlag.AlignRight),
-        ):
-            painter.drawText(figures, align, scale.text(value))
-        below = QRectF(self.width() - missing, figures.top(), missing, line)
-        painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, _NO_DATA)
+        if self._scale is not None:
+            with QPainter(self) as painter:
+                _paint(painter, self.width(), self._scale)
+
+
+def _paint(painter: QPainter, width: int, scale: ColourScale) -> None:
+    t = tokens()
+    painter.setFont(font("small", tabular=True))
+    line = QFontMetricsF(painter.font()).height()
+    missing = QFontMetricsF(painter.font()).horizontalAdvance(_NO_DATA) + HALF
+    bar = QRectF(0, line + HALF, max(width - missing - 2 * GRID, 80), GRID)
+    table = lookup_table(scale.name)
+    ramp = QImage(table.tobytes(), len(table), 1, 3 * len(table), QImage.Format.Format_RGB888)
+    painter.drawImage(bar, ramp)
+    hatch(painter, QRectF(width - missing, bar.top(), missing, GRID))
+    painter.setPen(QColor(t.text))
+    painter.drawText(QRectF(0, 0, width, line), Qt.AlignmentFlag.AlignLeft, _title(scale))
+    painter.setPen(QColor(t.muted))
+    figures = QRectF(0, bar.bottom() + HALF, bar.width(), line)
+    for value, align in (
+        (scale.low, Qt.AlignmentFlag.AlignLeft),
+        ((scale.low + scale.high) / 2, Qt.AlignmentFlag.AlignHCenter),
+        (scale.high, Qt.AlignmentFlag.AlignRight),
+    ):
+        painter.drawText(figures, align, scale.text(value))
+    below = QRectF(width - missing, figures.top(), missing, line)
+    painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, _NO_DATA)
 
 
 def _title(scale: ColourScale) -> str:

@@ -176,22 +176,22 @@ class Heatmap(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint what the event's area touches."""
-        painter = QPainter(self.viewport())
-        painter.fillRect(event.rect(), QColor(tokens().surface))
-        if self._rows and self._scale is not None:
-            look = HeatmapLook(
-                self.geometry_now(),
-                self._rows,
-                self._columns,
-                self._values,
-                self._scale,
-                self._selection,
-                self._typed,
-                self.hasFocus(),
-            )
-            paint_heatmap(painter, event.rect(), self.viewport().rect(), look)
-            if self._remark:
-                paint_remark(painter, look.geometry, self.viewport().rect(), self._remark)
+        with QPainter(self.viewport()) as painter:
+            painter.fillRect(event.rect(), QColor(tokens().surface))
+            if self._rows and self._scale is not None:
+                look = HeatmapLook(
+                    self.geometry_now(),
+                    self._rows,
+                    self._columns,
+                    self._values,
+                    self._scale,
+                    self._selection,
+                    self._typed,
+                    self.hasFocus(),
+                )
+                paint_heatmap(painter, event.rect(), self.viewport().rect(), look)
+                if self._remark:
+                    paint_remark(painter, look.geometry, self.viewport().rect(), self._remark)
 
     def _update_cells(self, cells: Iterable[Cell]) -> None:
         geometry = self.geometry_now()
