@@ -1,6 +1,7 @@
 """The one exception type whose message is meant for the user's eyes, and what turns others' into it."""
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 
 class WinaError(Exception):
@@ -25,16 +26,38 @@ def explain(error: ValidationError) -> str:
     problems = [problem for problem in found if problem["type"] != "too_short"] or found
     first = problems[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if first["type"] == "extra_forbidden":
-        reason = "there is no such setting"
-    elif first["type"] == "missing":
-        reason = "it is missing"
-    elif first["type"] != "value_error":
-        shown = repr(first["input"])
-        reason = f"it {reason}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
+    reason = _reason(first)
     rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place}: {reason}{rest}." if place else f"{reason[0].upper()}{reason[1:]}{rest}."
+
+
+def _reason(problem: ErrorDetails) -> str:
+    context = problem.get("ctx", {})
+    match problem["type"]:
+        case "extra_forbidden":
+            return "there is no such setting"
+        case "missing":
+            return "it is missing"
+        case "value_error":
+            return problem["msg"].removeprefix("Value error, ")
+        case "json_invalid":
+            return f"it is not valid JSON ({context['error']})"
+        case "union_tag_not_found":
+            return f"its {context['discriminator']} is missing"
+        case "union_tag_invalid":
+            tag = _shown(context["tag"])
+            return f"its {context['discriminator']} should be one of {context['expected_tags']}, not {tag}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"it should be a group of named settings, not {_shown(problem['input'])}"
+    return f"it {problem['msg'].removeprefix('Input ')}, not {_shown(problem['input'])}"
+
+
+def _shown(value: object) -> str:
+    try:
+        shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
+    except ValueError:  # an integer of thousands of digits
+        return "such a large number"
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def unforeseen(error: BaseException) -> str:

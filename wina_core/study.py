@@ -91,6 +91,8 @@ def load_study(path: Path) -> StudySpec:
         raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     except ValidationError as error:
         raise WinaError(f"The study {path} is not right: {explain(error)}") from error
+    except ValueError as error:  # a number of thousands of digits, which Python does not read
+        raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
 
 
 def save_study_file(study: StudySpec, path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from wina_core.engine.protocol import REQUESTS
 from wina_core.errors import explain
 from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.specs import (
@@ -117,6 +118,34 @@ def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sen
     with pytest.raises(ValidationError) as caught:
         StudySpec.model_validate(_study(**changes))
     assert explain(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (b"{", "It is not valid JSON (EOF while parsing an object at line 1 column 1)."),
+        (b"{}", "Its 'type' is missing."),
+        (b'{"type": "x"}', "Its 'type' should be one of 'submit', 'cancel', 'shutdown', not 'x'."),
+        (
+            b'{"type": "submit", "job_id": "1", "job": {"kind": "inspect", "model": 3}}',
+            "submit.job.inspect.model: it should be a group of named settings, not 3.",
+        ),
+        (b"3", "It should be a group of named settings, not 3."),
+    ],
+)
+def test_a_bad_message_is_explained_in_one_sentence(line: bytes, sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        REQUESTS.validate_json(line)
+    assert explain(caught.value) == sentence
+
+
+def test_every_unit_of_work_has_a_name_of_its_own() -> None:
+    assert EvaluationSpec(tasks=("b", "a", "b")).units == (DEVIATION, "b", "a")
+    with pytest.raises(ValidationError) as caught:
+        EvaluationSpec(tasks=(DEVIATION,))
+    assert explain(caught.value) == (
+        'tasks: "deviation" is the comparison with the dense model, not a task; rename the task.'
+    )
 
 
 def test_thresholds_need_a_calibration() -> None:

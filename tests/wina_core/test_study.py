@@ -148,7 +148,10 @@ def test_a_written_study_reads_back_with_its_plans_and_without_a_deviation(tmp_p
             "is not right: evaluation.tasks[0]: it should be a valid string",
         ),
         ("s.json", json.dumps({"name": "x"}), "is not right: models: it is missing (and 1 more)."),
-        ("s.json", "3", "is not right: It should be a valid dictionary"),
+        ("s.json", "3", "is not right: It should be a group of named settings, not 3."),
+        ("s.json", '{"name": ' + "9" * 5000 + "}", "cannot be read: Exceeds the limit"),
+        ("s.toml", "name = " + "9" * 5000, "cannot be read: Exceeds the limit"),
+        ("s.toml", "name = 0x" + "F" * 5000, "is not right: name: it should be a valid string, not such a large"),
     ],
 )
 def test_a_wrong_file_is_told_by_line_or_field(tmp_path: Path, name: str, content: str, reason: str) -> None:
