@@ -4,18 +4,49 @@ Setting WINA_HOME puts data, cache, config and log under that one folder instead
 """
 
 import os
+import stat
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
+
+from wina_core.errors import WinaError
 
 _NAME = "wina-workbench"
 
 
 def _folder(kind: str, platform_default: str) -> Path:
-    home = os.environ.get("WINA_HOME")
-    folder = Path(home) / kind if home else Path(platform_default)
-    folder.mkdir(parents=True, exist_ok=True)
+    """The folder, made if it is not there; WinaError when it cannot be."""
+    folder = _place(kind, platform_default)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WinaError(
+            f"The folder {folder} cannot be made ({error.strerror}); make it writable or set WINA_HOME to another "
+            "folder."
+        ) from error
     return folder
+
+
+def _place(kind: str, platform_default: str) -> Path:
+    home = os.environ.get("WINA_HOME")
+    return Path(home) / kind if home else Path(platform_default)
+
+
+def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
+    """Whether a path of the user's is there, and what; WinaError for one that cannot be looked at, as too long a name.
+
+    `Path.is_file` and its like let such an OSError through.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error
+        name = str(path) if len(str(path)) <= 100 else f"{str(path)[:100]}..."
+        raise WinaError(f"{name!r} cannot be looked at ({cause}); check the path.") from error
+    return "folder" if stat.S_ISDIR(mode) else "file"
 
 
 def data_folder() -> Path:
@@ -38,9 +69,10 @@ def log_folder() -> Path:
     return _folder("log", platformdirs.user_log_dir(_NAME, appauthor=False))
 
 
-def database_url() -> str:
-    """SQLAlchemy URL of the results store: WINA_DATABASE if set, else an SQLite file in the data folder."""
-    return os.environ.get("WINA_DATABASE") or f"sqlite:///{data_folder() / 'results.sqlite'}"
+def database() -> str | Path:
+    """Where results are stored, an SQLAlchemy URL or a file: WINA_DATABASE if set, else a file in the data folder."""
+    folder = _place("data", platformdirs.user_data_dir(_NAME, appauthor=False))
+    return os.environ.get("WINA_DATABASE") or folder.absolute() / "results.sqlite"
 
 
 def resources_folder() -> Path:

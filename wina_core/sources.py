@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.paths import resources_folder
+from wina_core.paths import resources_folder, what_is_at
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -32,9 +32,10 @@ def local_folder(source: ModelSource) -> Path | None:
     if source.location == "demo":
         return demo_folder() / "model"
     folder = Path(source.location).expanduser()
-    if folder.is_dir():
+    found = what_is_at(folder)
+    if found == "folder":
         return folder
-    if folder.exists():
+    if found == "file":
         raise WinaError(f"{folder} is a file, but a model is a folder with a config.json; choose the folder it is in.")
     if _HUB_ID.fullmatch(source.location):
         return None
@@ -56,7 +57,7 @@ def resolve_rotation(spec: RotationSpec) -> RotationSpec:
     changes: dict[str, object] = {"text": resolve_text(spec.text)}
     if spec.matrices is not None:
         path = Path(spec.matrices).expanduser()
-        if not path.is_file():
+        if what_is_at(path) != "file":
             raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
         changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path])}
     return spec.model_copy(update=changes)
@@ -145,10 +146,10 @@ def text_file(source: str) -> Path:
     """The file of a TextSpec's source: "demo:calibration", "demo:heldout", or a path."""
     if source.startswith(_SHIPPED):
         path = demo_folder() / "text" / f"{source.removeprefix(_SHIPPED)}.txt"
-        if not path.is_file():
+        if what_is_at(path) != "file":
             raise WinaError(f'There is no demo text "{source}"; use "demo:calibration", "demo:heldout" or a file.')
         return path
     path = Path(source).expanduser()
-    if not path.is_file():
+    if what_is_at(path) != "file":
         raise WinaError(f"The text file {path} does not exist; check the path.")
     return path

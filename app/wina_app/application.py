@@ -25,6 +25,7 @@ from wina_app.views.sparsity_page import SparsityPage
 from wina_app.workbench import Workbench
 from wina_core import paths
 from wina_core.engine.protocol import CalibrateJob
+from wina_core.errors import WinaError
 from wina_core.specs import Arm
 
 _LOG_BYTES = 2 * 2**20
@@ -51,8 +52,7 @@ class Application(QObject):
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
-        self._url = database or paths.database_url()
-        self.workbench = Workbench(engine or EngineThread(), StoreThread(self._url), settings)
+        self.workbench = Workbench(engine or EngineThread(), StoreThread(database), settings)
         self.window = MainWindow(self.workbench, self.log)
         self._add_model_page()
         self._add_rotation_page()
@@ -117,6 +117,7 @@ class Application(QObject):
         view = EvaluatePage()
         self.evaluate = EvaluateController(self.workbench, view)
         view.changed.connect(self.evaluate.change)
+        view.visible_changed.connect(self.evaluate.set_visible)
         view.evaluate_requested.connect(self.evaluate.evaluate)
         view.save_requested.connect(self.evaluate.save_study)
         self.window.add_page(view)
@@ -149,7 +150,7 @@ def _file_handler() -> logging.Handler:
         handler: logging.Handler = RotatingFileHandler(
             paths.log_folder() / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
         )
-    except OSError:  # a log that cannot be written must not keep the window from opening
+    except (OSError, WinaError):  # a log that cannot be written must not keep the window from opening
         handler = logging.NullHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler

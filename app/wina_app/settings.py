@@ -23,15 +23,25 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+def _default_path() -> Path | None:
+    try:
+        return paths.config_folder() / "window.json"
+    except WinaError as error:  # a read-only home must not stop anybody from working
+        _log.warning("The window's settings are not kept: %s", error)
+        return None
+
+
 class Settings:
-    """Typed access to the entries; every change is on disk when its setter returns."""
+    """Typed access to the entries; every change is on disk, where there is a place for it, when its setter returns."""
 
     def __init__(self, path: Path | None = None) -> None:
         """`path` is for tests; by default "window.json" in the configuration folder."""
-        self._path = path or paths.config_folder() / "window.json"
+        self._path = path or _default_path()
         self._values = self._read()
 
     def _read(self) -> dict[str, object]:
+        if self._path is None:
+            return {}
         try:
             content = json.loads(self._path.read_bytes())
         except FileNotFoundError:
@@ -50,6 +60,8 @@ class Settings:
 
     def _set(self, **values: object) -> None:
         self._values |= {"version": VERSION, **values}
+        if self._path is None:
+            return
         try:
             write_atomically(self._path, json.dumps(self._values, indent=1).encode() + b"\n")
         except WinaError as error:  # a read-only home must not stop anybody from working

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, unforeseen
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class StoreThread(QThread):
     _answered = Signal(object, object)
 
     def __init__(self, url: str | None = None, parent: QObject | None = None) -> None:
-        """`url` is an SQLAlchemy URL; None stands for the default database."""
+        """`url` is an SQLAlchemy URL or a file; None stands for the default database."""
         super().__init__(parent)
         self._url = url
         self._tasks: queue.SimpleQueue[tuple[Callable[[Any], bool], Callable[[str], None]] | None] = queue.SimpleQueue()
@@ -76,14 +76,16 @@ class StoreThread(QThread):
 
     def run(self) -> None:
         """The thread's loop; SQLAlchemy is imported here, away from the main thread."""
-        from wina_core.store import Store
-
         try:
+            from wina_core.store import Store
+
             store = Store(self._url)
         except WinaError as error:
-            self.failed.emit(str(error))
-            while (waiting := self._tasks.get()) is not None:
-                self._answered.emit(waiting[1], str(error))
+            self._refuse_everything(str(error))
+            return
+        except Exception as error:
+            _log.exception("The database could not be opened")
+            self._refuse_everything(unforeseen(error))
             return
         self.opened.emit(store)
         dirty = False
@@ -93,6 +95,11 @@ class StoreThread(QThread):
                 dirty = False
                 self.changed.emit()
         store.close()
+
+    def _refuse_everything(self, reason: str) -> None:
+        self.failed.emit(reason)
+        while (waiting := self._tasks.get()) is not None:
+            self._answered.emit(waiting[1], reason)
 
     @Slot(object, object)
     def _deliver(self, receiver: Callable[[Any], None], value: Any) -> None:

@@ -49,3 +49,13 @@ def test_a_file_that_cannot_be_written_stops_nobody(tmp_path, caplog):
     settings.theme = "dark"
     assert settings.theme == "dark"
     assert "cannot be written" in caplog.text
+
+
+def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, caplog):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
+    settings = Settings()
+    settings.theme = "dark"
+    assert settings.theme == "dark"
+    assert "cannot be made" in caplog.text
+    assert "WINA_HOME" in caplog.text

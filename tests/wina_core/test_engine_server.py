@@ -59,7 +59,7 @@ def test_a_job_id_that_is_no_text_is_answered_and_the_next_request_taken() -> No
 def test_a_defect_in_taking_a_request_leaves_the_engine_listening(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def defect(self: Server, line: bytes, reason: str) -> None:  # noqa: ARG001
+    def defect(self: Server, line: bytes, reason: str) -> None:
         if b"first" in line:
             raise RuntimeError("a defect")
         refuse(self, line, reason)

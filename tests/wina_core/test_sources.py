@@ -111,3 +111,14 @@ def test_shipped_texts_are_known_by_name_and_missing_files_are_named(tmp_path: P
     assert resolve_rotation(RotationSpec()) == RotationSpec()
     with pytest.raises(WinaError, match=r"file of rotation matrices .*gone.safetensors does not exist; check the path"):
         resolve_rotation(RotationSpec(matrices=str(tmp_path / "gone.safetensors")))
+
+
+def test_a_name_too_long_for_any_file_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path / ("n" * 300))
+    for look in (
+        lambda: sources.local_folder(_source(path)),
+        lambda: sources.text_file(path),
+        lambda: resolve_rotation(RotationSpec(matrices=path)),
+    ):
+        with pytest.raises(WinaError, match=r"cannot be looked at \(File name too long\); check the path"):
+            look()

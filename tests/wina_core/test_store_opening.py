@@ -63,7 +63,16 @@ def test_a_url_is_taken_as_well_and_is_the_default(tmp_path: Path, monkeypatch: 
         assert (tmp_path / "home" / "data" / "results.sqlite").exists()
 
 
-@pytest.mark.parametrize("url", ["nonsense", "nosuchdatabase://host/name"])
+def test_a_path_is_taken_where_a_url_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a ?b%20.sqlite", "relative"):
+        with Store(str(tmp_path / name)):
+            assert (tmp_path / name).is_file()
+    monkeypatch.setenv("WINA_DATABASE", str(tmp_path / "c.sqlite"))
+    with Store():
+        assert (tmp_path / "c.sqlite").is_file()
+
+
+@pytest.mark.parametrize("url", ["://nonsense", "nosuchdatabase://host/name"])
 def test_what_is_not_a_url_is_told(url: str) -> None:
     with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
         Store(url)
@@ -207,6 +216,33 @@ def test_a_damaged_database_is_told(tmp_path: Path) -> None:
     content[100:4096] = b"\xff" * (4096 - 100)
     file.write_bytes(content)
     assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM {schema.VERSION_TABLE}",
+        f"INSERT INTO {schema.VERSION_TABLE} VALUES ('0000')",
+        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (version_num TEXT);"
+        f"INSERT INTO {schema.VERSION_TABLE} VALUES (NULL)",
+        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (other TEXT)",
+        "PRAGMA foreign_keys = OFF; DROP TABLE metrics",
+    ],
+)
+def test_a_database_without_its_version_or_a_table_is_damaged(tmp_path: Path, change: str) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(change)
+    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(WinaError) as caught:
+        Store(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is a folder, but results are kept in a file; name a file in it."
+    with pytest.raises(WinaError, match="cannot be written"):
+        Store(tmp_path / ("n" * 300))
 
 
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:

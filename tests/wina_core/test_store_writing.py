@@ -47,6 +47,38 @@ def test_studies_share_equal_runs(store: Store) -> None:
     assert [row.name for row in store.studies()] == ["second", "first"]
 
 
+@pytest.mark.parametrize("end", ["killed", "failed", "queued"])
+def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_path: Path, end: str) -> None:
+    spec = run()
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), (spec, run(0.25)))
+        for name in spec.evaluation.units:
+            store.record_unit(unit(spec, name))
+        store.begin_run(spec.content_hash(), ENVIRONMENT)
+        store.begin_run(run(0.25).content_hash(), ENVIRONMENT)
+        if end != "killed":
+            for one in (spec, run(0.25)):
+                store.finish_run(one.content_hash(), "failed", "An accelerator went away.")
+    with Store(tmp_path / "results.sqlite") as store:
+        if end == "queued":
+            store.save_study(study(), (spec, run(0.25)))
+        first, second = store.runs()
+        assert (first.status, first.error) == ("done", "")
+        assert first.finished is not None
+        assert second.status == {"killed": "interrupted"}.get(end, end)
+
+
+def test_runs_left_as_ended_though_they_are_complete_are_done_when_saved_again(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    for name in spec.evaluation.units:
+        store.record_unit(unit(spec, name))
+    with store._writing() as connection:
+        store._update_run(connection, spec.content_hash(), {"status": "interrupted"})
+    store.save_study(study(), (spec,))
+    assert store.run_status(spec.content_hash()) == "done"
+
+
 def test_a_run_is_done_when_its_last_unit_arrives(store: Store) -> None:
     spec = run()
     store.save_study(study(), (spec,))

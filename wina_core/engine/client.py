@@ -39,6 +39,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
+from wina_core.errors import WinaError
 from wina_core.paths import log_folder
 
 CANCEL_GRACE_SECONDS = 10.0
@@ -99,7 +100,7 @@ class EngineClient:
     ) -> None:
         self._on_event = on_event
         self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
-        self._log_file = log_file or log_folder() / "engine.log"
+        self._log_file = log_file or _default_log_file()
         self._cancel_grace = cancel_grace
         self._lock = threading.RLock()
         self._dispatching = threading.RLock()
@@ -290,6 +291,15 @@ class EngineClient:
                     file.write(line)
         if file is not None:
             file.close()
+
+
+def _default_log_file() -> Path:
+    """The file in the log folder; nowhere, where there can be none, for the engine works without."""
+    try:
+        return log_folder() / "engine.log"
+    except WinaError as error:
+        logging.getLogger(__name__).warning("The engine's log is not kept: %s", error)
+        return Path(os.devnull)
 
 
 def _thread(target: Callable[..., None], *args: object) -> threading.Thread:

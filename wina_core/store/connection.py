@@ -16,9 +16,9 @@ BUSY_SECONDS = 30.0
 
 
 def parse_url(place: str | Path) -> URL:
-    """The SQLAlchemy URL of a database, or of an SQLite file given as a Path; WinaError when it is not one."""
-    if isinstance(place, Path):
-        return URL.create("sqlite", database=str(place))
+    """The SQLAlchemy URL of a database: of an SQLite file, unless it has a "://"; WinaError when it is no URL then."""
+    if isinstance(place, Path) or "://" not in place:
+        return URL.create("sqlite", database=str(Path(place).expanduser()))
     try:
         url = make_url(place)
         url.get_dialect()
@@ -84,12 +84,17 @@ def explained(url: URL) -> Iterator[None]:
         raise WinaError(sentence) from error
 
 
+def damaged(place: object) -> str:
+    """The sentence on a database that is ours but not whole."""
+    return f"The results database {place} is damaged; put one of the backups beside it in its place."
+
+
 def _sentence(reason: str, place: object) -> str | None:
     lower = reason.lower()
     if "not a database" in lower:
         return f"{place} is not a results database; move it away or set WINA_DATABASE to another file."
-    if "malformed" in lower:
-        return f"The results database {place} is damaged; put one of the backups beside it in its place."
+    if "malformed" in lower or "no such table" in lower or "no such column" in lower:
+        return damaged(place)
     if "unable to open" in lower or "readonly" in lower:
         return (
             f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "

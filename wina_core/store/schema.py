@@ -5,13 +5,14 @@ database is made from the table declarations at once; Alembic is imported only w
 """
 
 import sqlite3
+import stat
 import time
 from pathlib import Path
 
 from sqlalchemy import URL, Engine, inspect, text
 
 from wina_core.errors import WinaError
-from wina_core.store.connection import explained, open_engine, sqlite_file
+from wina_core.store.connection import damaged, explained, open_engine, sqlite_file
 from wina_core.store.tables import Table
 
 HEAD = "0001"
@@ -24,7 +25,15 @@ BACKUPS_KEPT = 3
 def check(url: URL) -> None:
     """Raise WinaError for a file of another program or of a newer version, without writing to it."""
     file = sqlite_file(url)
-    if file is None or not file.exists() or file.stat().st_size == 0:
+    if file is None:
+        return
+    try:
+        found = file.stat()
+    except OSError:  # told once it is to be written
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise WinaError(f"{file} is a folder, but results are kept in a file; name a file in it.")
+    if found.st_size == 0:
         return
     with explained(url):
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
@@ -43,6 +52,8 @@ def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
     version = _version(engine)
     if version == HEAD:
+        if not set(Table.metadata.tables) <= set(inspect(engine).get_table_names()):
+            raise WinaError(damaged(_place(engine)))
         return
     if version is None:
         _create(engine)
@@ -59,7 +70,10 @@ def _version(engine: Engine) -> str | None:
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
-        return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one()
+        versions = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
+    if len(versions) != 1 or versions[0] is None:
+        raise WinaError(damaged(_place(engine)))
+    return str(versions[0])
 
 
 def _create(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import URL, ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from wina_core import paths
 from wina_core.errors import WinaError
@@ -41,8 +41,8 @@ class Store(Reader):
     """
 
     def __init__(self, place: str | Path | None = None) -> None:
-        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database_url()`."""
-        self.url = parse_url(paths.database_url() if place is None else place)
+        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`."""
+        self.url = parse_url(paths.database() if place is None else place)
         schema.check(self.url)
         super().__init__(open_engine(self.url))
         try:
@@ -139,9 +139,11 @@ class Store(Reader):
                 self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
 
     def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
-        """The run with this hash has ended without all of its units; what it has stays valid."""
+        """The run with this hash has ended: as `status` says, or as done if an earlier time all units were stored."""
         with self._writing() as connection:
-            self._update_run(connection, run, {"status": status, "finished": time.time(), "error": error})
+            values = {"status": status, "finished": time.time(), "error": error}
+            if not _leave(connection, tables.Run.hash == run, values):
+                raise WinaError(_unknown_run(run))
 
     # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
 
@@ -225,7 +227,7 @@ class Store(Reader):
             connection.execute(insert(tables.Run), new)
         again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
         values = {"status": "queued", "owner": self._session, "error": "", "finished": None}
-        connection.execute(update(tables.Run).where(again).values(values))
+        _leave(connection, again, values)
         found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
         ids = {row.hash: row.id for row in found}
         return [ids[name] for name in wanted]
@@ -246,7 +248,16 @@ class Store(Reader):
                 return
         with self._writing() as connection:
             values = {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY}
-            connection.execute(update(tables.Run).where(left).values(values))
+            _leave(connection, left, values)
+
+
+def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
+    """Update runs that are not being computed, how many; one that has all its units is done, whatever `values` say."""
+    stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
+    complete = stored.scalar_subquery() == tables.Run.unit_count
+    done = {"status": "done", "finished": func.coalesce(tables.Run.finished, time.time()), "error": ""}
+    others = connection.execute(update(tables.Run).where(which, ~complete).values(values))
+    return others.rowcount + connection.execute(update(tables.Run).where(which, complete).values(done)).rowcount
 
 
 def _sessions(url: URL) -> Sessions:
