@@ -68,6 +68,18 @@ def test_dense_is_one_run_and_every_other_arm_one_per_sparsity(bench):
     assert grid.cells["wina", "50 %"].text == "to do"
 
 
+def test_a_hidden_page_counts_nothing_until_it_is_shown(bench, qtbot):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    store.changed.emit()
+    qtbot.waitSignal(controller._settle.timeout).wait()
+    assert not view.calls("show_grid")
+    controller.set_visible(True)
+    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 1)
+    store.changed.emit()
+    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 2)
+
+
 def test_what_is_counted_is_what_is_queued_and_the_study_is_kept(bench):
     controller, view, workbench, engine, store = bench
     load(workbench, DEMO)

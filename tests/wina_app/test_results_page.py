@@ -62,6 +62,12 @@ def filled(qtbot, qapp, filled_store):
     return shown_page(qtbot, filled_store)
 
 
+def filter_by(qtbot, page: ResultsPage, text: str) -> None:
+    """Type a filter and rest."""
+    page.filter.setText(text)
+    qtbot.waitSignal(page._rest.timeout).wait()
+
+
 def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation: str = "none") -> int:
     wanted = (method, metric, target, rotation)
     return next(
@@ -92,23 +98,25 @@ def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
     filled.filter.setFocus()
     qtbot.waitUntil(filled.filter.hasFocus)
     qtbot.keyClicks(filled.filter, "method:teal metric:acc")
+    assert len(filled.frontier.traces) == 3, "not while typing"
+    qtbot.waitSignal(filled._rest.timeout).wait()
     assert set(texts(filled, "method")) == {"teal"}
     assert [trace.name for trace in filled.frontier.traces] == ["teal"]
-    filled.filter.clear()
+    filter_by(qtbot, filled, "")
     assert len(filled.frontier.traces) == 3
 
 
-def test_a_filter_for_an_unknown_column_is_explained_in_place(filled):
-    filled.filter.setText("methd:wina")
+def test_a_filter_for_an_unknown_column_is_explained_in_place(qtbot, filled):
+    filter_by(qtbot, filled, "methd:wina")
     assert "no column" in filled.filter_error.text()
     assert filled.filter_error.isVisible()
     assert filled.table.model().rowCount() == 39, "the table stays as it was"
-    filled.filter.setText("method:wina")
+    filter_by(qtbot, filled, "method:wina")
     assert not filled.filter_error.isVisible()
 
 
-def test_a_filter_without_matches_leaves_nothing_to_export(filled):
-    filled.filter.setText("nothing like this")
+def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):
+    filter_by(qtbot, filled, "nothing like this")
     assert filled.table.model().rowCount() == 0
     assert not filled.primary.isEnabled()
     assert filled.primary.toolTip()
@@ -136,6 +144,32 @@ def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
     assert filled.controller.table.shown[index.row()].key == key
     assert filled.table.verticalScrollBar().value() == 5
     assert filled.table.model().rowCount() == 42
+
+
+def test_results_that_land_together_are_read_together(qtbot, filled, filled_store):
+    readings = []
+    filled.controller.table.content_changed.connect(lambda: readings.append(len(filled.controller.table.entries)))
+    for sparsity in (0.7, 0.75, 0.8):
+        record_run(filled_store, run_spec("teal", NO_ROTATION, sparsity))
+        filled.access.changed.emit()
+    assert readings == [42], "the first one at once"
+    qtbot.waitUntil(lambda: len(readings) > 1)
+    assert readings == [42, 48]
+
+
+def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("wina_app.controllers.results_controller.frontier", lambda *_: drawn.append(1))
+    filled.hide()
+    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
+    filled.access.changed.emit()
+    assert filled.controller.table.rowCount() == 42
+    assert not drawn
+    filled.show()
+    assert drawn == [1]
+    filled.hide()
+    filled.show()
+    assert drawn == [1], "nothing changed meanwhile"
 
 
 def test_the_selected_run_shows_its_layers(filled):
@@ -173,10 +207,10 @@ def test_selected_rows_are_copied_as_shown(qtbot, filled):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".md", ".tex"])
-def test_the_export_is_exactly_what_is_shown(filled, tmp_path, monkeypatch, suffix):
+def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"results{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    filled.filter.setText("wina acc")
+    filter_by(qtbot, filled, "wina acc")
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     filled.primary.click()
     content = path.read_text()

@@ -70,7 +70,7 @@ def test_percentages_are_read(text, value):
     assert sparsity_edits.parse_percent(text) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("tenths", (7, 290, 323, 573, 999))
+@pytest.mark.parametrize("tenths", [7, 290, 323, 573, 999])
 def test_a_percentage_is_the_same_fraction_wherever_it_is_entered(tenths):
     text = f"{tenths / 10:.1f}"
     assert sparsity_edits.parse_percent(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")

@@ -1,5 +1,6 @@
 """Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from wina_app.quantities import counted
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
-from wina_core.specs import RotationSpec, RunSpec, StudySpec
+from wina_core.specs import RotationSpec, StudySpec
 from wina_core.study import expand, save_study_file
 
 NO_MODEL = "Open a model first"
@@ -62,10 +63,11 @@ class EvaluateController(QObject):
         self._study: StudySpec | None = None
         self._asked = 0
         self._own: set[str] = set()
+        self._visible = False
         self._settle = QTimer(self)
         self._settle.setSingleShot(True)
         self._settle.setInterval(_SETTLE_MS)
-        self._settle.timeout.connect(self.count)
+        self._settle.timeout.connect(self._count_if_visible)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
@@ -80,6 +82,16 @@ class EvaluateController(QObject):
         self._view.show_counting()
         self._settle.start()
 
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown: nothing is counted for a hidden one, and all of it on showing."""
+        self._visible = visible
+        if visible:
+            self._settle.start()
+
+    def _count_if_visible(self) -> None:
+        if self._visible:
+            self.count()
+
     def count(self) -> None:
         """Expand the study and ask the store what it has of it."""
         study = self._make_study()
@@ -87,15 +99,16 @@ class EvaluateController(QObject):
         self._asked += 1
         if study is None:
             return
-        asked = self._asked
+        asked, queued = self._asked, self._queued_runs()
 
-        def question(store: Any) -> tuple[tuple[RunSpec, ...], dict[str, int]]:
+        def question(store: Any) -> Grid:
             runs = expand(study)
-            return runs, {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs)}
+            missing = {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs)}
+            return make_grid(runs, missing, _hashes(queued))
 
-        def answer(found: tuple[tuple[RunSpec, ...], dict[str, int]]) -> None:
+        def answer(grid: Grid) -> None:
             if asked == self._asked:
-                self._view.show_grid(make_grid(*found, self._queued()))
+                self._view.show_grid(grid)
 
         self._workbench.store.ask(question, answer, self._view.show_problem)
 
@@ -105,12 +118,12 @@ class EvaluateController(QObject):
         if study is None:
             return
         self._view.clear_message()
-        queued = self._queued()
+        queued = self._queued_runs()
 
         def question(store: Any) -> list[PendingRun]:
-            runs = expand(study)
+            runs, taken = expand(study), _hashes(queued)
             store.save_study(study, runs)
-            return [pending for pending in store.pending(runs) if pending.spec.content_hash() not in queued]
+            return [pending for pending in store.pending(runs) if pending.spec.content_hash() not in taken]
 
         self._workbench.store.ask(question, lambda pending: self._submit(study, pending), self._view.show_error)
 
@@ -140,10 +153,10 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _queued(self) -> frozenset[str]:
-        """Hashes of the runs that jobs of this window will still compute."""
-        jobs = (entry.job for entry in self._workbench.jobs.active)
-        return frozenset(run.spec.content_hash() for job in jobs if isinstance(job, EvaluateJob) for run in job.runs)
+    def _queued_runs(self) -> list[PendingRun]:
+        """What jobs of this window will still compute."""
+        jobs = [entry.job for entry in self._workbench.jobs.active]
+        return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
 
     def _submit(self, study: StudySpec, pending: list[PendingRun]) -> None:
         if not pending:
@@ -173,3 +186,7 @@ class EvaluateController(QObject):
             self._view.show_notice("The evaluation was cancelled; finished results are stored.")
         elif entry.state == "done":
             self._view.show_notice(f"{entry.title}: done. The Results page shows the numbers.")
+
+
+def _hashes(runs: Iterable[PendingRun]) -> frozenset[str]:
+    return frozenset(run.spec.content_hash() for run in runs)

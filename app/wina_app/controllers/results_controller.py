@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from wina_app.models.results_filter import parse_filter
 from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
@@ -17,6 +17,9 @@ from wina_core.specs import RunSpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, MetricRow
+
+_PAUSE_MS = 1000
+"""Between two readings of the store while results land: each sorts and filters every row."""
 
 
 class ResultsView(Protocol):
@@ -57,9 +60,14 @@ class ResultsController(QObject):
         self._measure: Measure | None = None
         self._model = ""
         self._selected: Entry | None = None
-        self._asking = self._outdated = False
+        self._asking = self._outdated = self._visible = False
+        self._undrawn = True
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE_MS)
+        self._pause.timeout.connect(self._catch_up)
         self.table.content_changed.connect(self._show_frontier)
-        store.changed.connect(self.refresh)
+        store.changed.connect(self._store_changed)
         self._show_frontier()
         self.refresh()
 
@@ -73,16 +81,33 @@ class ResultsController(QObject):
         self._asking, known = True, self.table.entries
         self._store.ask(lambda store: make_entries(store.metric_rows(), known), self._answered, self._refused)
 
+    def _store_changed(self) -> None:
+        if self._pause.isActive():
+            self._outdated = True
+        else:
+            self._pause.start()
+            self.refresh()
+
     def _answered(self, entries: list[Entry]) -> None:
         self._asking = False
         self.table.set_entries(entries)
-        if self._outdated:
+        if not self._pause.isActive():
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._outdated and not self._asking:
             self._outdated = False
-            self.refresh()
+            self._store_changed()
 
     def _refused(self, text: str) -> None:
         self._asking = self._outdated = False
         self._view.show_error(text)
+
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown: the frontier is computed only then."""
+        self._visible = visible
+        if visible and self._undrawn:
+            self._show_frontier()
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
@@ -149,6 +174,9 @@ class ResultsController(QObject):
     def _show_frontier(self) -> None:
         shown = self.table.passing
         self._view.show_count(len(shown), len(self.table.entries))
+        self._undrawn = not self._visible
+        if self._undrawn:
+            return
         offered, named = measures(shown), models(shown)
         measure = self._measure if self._measure in offered else _first_choice(offered)
         model = self._model if self._model in named else next(iter(named), "")

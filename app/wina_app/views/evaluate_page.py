@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -37,6 +37,7 @@ class EvaluatePage(Page):
     """Emits `changed`, `evaluate_requested` and `save_requested(path)`; `choice()` has what was chosen."""
 
     changed = Signal()
+    visible_changed = Signal(bool)
     evaluate_requested = Signal()
     save_requested = Signal(Path)
 
@@ -130,6 +131,16 @@ class EvaluatePage(Page):
         column.addWidget(self._trouble)
         column.addWidget(self.table, 1)
         return runs
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Have the runs counted."""
+        super().showEvent(event)
+        self.visible_changed.emit(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Nothing needs to be counted for now."""
+        super().hideEvent(event)
+        self.visible_changed.emit(False)
 
     # ---- what the user did ------------------------------------------------------------------------------------------
 

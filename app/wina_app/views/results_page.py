@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSignalBlocker, Qt
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QShowEvent
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSignalBlocker, Qt, QTimer
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QHideEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import LayerMap, MetricRow
 
 _TABLE_FORMATS = "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex)"
+_REST_MS = 150
+"""The filter is applied once the typing hand rests this long."""
 
 
 class ResultsPage(Page):
@@ -62,7 +64,9 @@ class ResultsPage(Page):
         self._readout = QLabel()
         self._readout.setProperty("role", "muted")
         self.layers = ResultsLayers()
-        self._frontier: tuple[FrontierData | None, Abscissa] = (None, "target")
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST_MS)
         self.set_content(self._arrange())
         self.controller = ResultsController(store, self)
         self.table.setModel(self.controller.table)
@@ -147,7 +151,8 @@ class ResultsPage(Page):
         offer_export(self, self.frontier, "frontier")
         offer_export(self, self.layers, "layers")
         control = self.controller
-        self.filter.textChanged.connect(control.set_filter)
+        self.filter.textChanged.connect(self._rest.start)
+        self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.measure.activated.connect(lambda: control.choose_measure(self.measure.currentData()))
@@ -199,14 +204,17 @@ class ResultsPage(Page):
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the frontier; None when no row passes the filter."""
-        self._frontier = (data, abscissa)
-        if self.isVisible():
-            self.frontier.show_frontier(data, abscissa)
+        self.frontier.show_frontier(data, abscissa)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Draw what came while another page was shown."""
         super().showEvent(event)
-        self.frontier.show_frontier(*self._frontier)
+        self.controller.set_visible(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Leave the frontier alone while another page is shown."""
+        super().hideEvent(event)
+        self.controller.set_visible(False)
 
     def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
         """Draw the measured sparsity of a run."""
