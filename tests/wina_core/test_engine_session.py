@@ -4,16 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.calibration import Calibration
 from wina_core.engine import session as session_module
+from wina_core.engine.jobs import run_job
+from wina_core.engine.protocol import RotateJob
 from wina_core.engine.session import Session, calibration_key
 from wina_core.errors import WinaError
 from wina_core.models.loading import LoadedModel, load_model
+from wina_core.models.rotated_folder import ROTATION_FILE, RotationFile
 from wina_core.records import CalibrationRecord
 from wina_core.reporting import Reporter, Silent
 from wina_core.sources import resolve
-from wina_core.specs import NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 
 WEIGHTS_ONLY = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
 WINA = MethodSpec(name="wina")
@@ -58,6 +61,25 @@ def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one
     assert session.prepare(models[0], rotation, Silent()) is rotated
     assert session.prepare(models[0], NO_ROTATION, Silent()) is plain
     assert loads == ["a", "a"]
+
+
+@pytest.mark.parametrize("mode", ["none", "global", "per_site"])
+def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(
+    models: tuple[ModelSource, ...], loads: list[str], tmp_path: Path, mode: str
+) -> None:
+    text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    rotation = RotationSpec.model_validate({"mode": mode, "text": text})
+    session, folder = Session(), tmp_path / "exported"
+    session.prepare(models[0], rotation, Silent())  # held, but without its bases
+    job = RotateJob(model=models[0], rotation=rotation, export_to=str(folder))
+    run_job(job, session, lambda _: None, Silent())
+    assert loads == ["a", "a"]
+    assert RotationFile.model_validate_json((folder / ROTATION_FILE).read_bytes()).matrices == MATRICES_FILE
+    given = rotation.model_copy(update={"matrices": str(folder / MATRICES_FILE)})
+    again = session.prepare(models[0], given, Silent())
+    exported = session.prepare(ModelSource(location=str(folder)), NO_ROTATION, Silent())
+    assert again.model(tiny_tokens()).logits.equal(exported.model(tiny_tokens()).logits)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "exported", "text.txt"]
 
 
 def test_a_resolved_source_and_a_plain_one_are_the_same_model(

@@ -10,18 +10,19 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import RotateJob
 from wina_core.records import RotationReport
+from wina_core.specs import MATRICES_FILE
 from wina_core.store import Store
 
 
 def rotate(
     model: options.Model,
-    to: Annotated[Path | None, typer.Option(help="A new folder for the rotated model.")] = None,
+    to: Annotated[Path | None, typer.Option(help=f"A new folder for the model, with {MATRICES_FILE}.")] = None,
     mode: options.Rotation = "global",
-    heads: options.Heads = True,
+    heads: options.Heads = None,
     attention_basis: options.Attention = None,
     mlp_basis: options.Mlp = None,
     matrices: options.Matrices = None,
-    text: options.Text = options.CALIBRATION_TEXT.source,
+    text: options.Text = options.ROTATION_TEXT.source,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     database: options.Database = None,

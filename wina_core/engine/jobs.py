@@ -1,5 +1,6 @@
 """What each job does: the same functions serve the engine process and, in-process, the command line."""
 
+import tempfile
 from pathlib import Path
 
 from wina_core.engine.protocol import CalibrateJob, Emit, EvaluateJob, InspectJob, Job, Result, RotateJob
@@ -10,7 +11,8 @@ from wina_core.models.summary import summarize
 from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
 from wina_core.reporting import Reporter
 from wina_core.rotation import save_rotated
-from wina_core.specs import NO_ROTATION
+from wina_core.rotation.storage import check_unused
+from wina_core.specs import MATRICES_FILE, NO_ROTATION
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
@@ -39,9 +41,15 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
 def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:
     if job.rotation.is_identity:
         raise WinaError("This rotation leaves every weight as it is; choose a mode or the per-head rotation.")
-    loaded = session.prepare(job.model, job.rotation, reporter)
-    assert loaded.rotation_report is not None  # the rotation is not the identity
     if job.export_to is None:
+        loaded = session.prepare(job.model, job.rotation, reporter)
+        assert loaded.rotation_report is not None  # the rotation is not the identity
         return loaded.rotation_report
-    save_rotated(loaded, Path(job.export_to))
+    folder = Path(job.export_to)
+    check_unused(folder)  # now, not after minutes of rotating
+    with tempfile.TemporaryDirectory(prefix="wina-") as temporary:
+        matrices = Path(temporary) / MATRICES_FILE
+        loaded = session.prepare(job.model, job.rotation, reporter, matrices_to=matrices)
+        save_rotated(loaded, folder, matrices)
+    assert loaded.rotation_report is not None
     return loaded.rotation_report.model_copy(update={"exported_to": job.export_to})

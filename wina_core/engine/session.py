@@ -28,10 +28,13 @@ class Session:
         self._capacity = capacity
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
 
-    def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
+    def prepare(
+        self, source: ModelSource, rotation: RotationSpec, reporter: Reporter, matrices_to: Path | None = None
+    ) -> LoadedModel:
         """The model, loaded and rotated unless it still is.
 
-        A rotated model is always made from a fresh load, since rotation is in place. Raises WinaError when the files
+        A rotated model is always made from a fresh load, since rotation is in place. With `matrices_to` it is made
+        even if it is still held, for the bases, which are written there. Raises WinaError when the files
         are no longer those that `source.fingerprint` names, and what loading and rotating raise.
         """
         current = resolve(source)
@@ -41,13 +44,15 @@ class Session:
                 "open the model again to work with the new ones."
             )
         key = (current.content_hash(), rotation.content_hash())
+        if matrices_to is not None:
+            self._models.pop(key, None)
         if key not in self._models:
             while len(self._models) >= self._capacity:  # before loading, so that the peak stays within the capacity
                 self._models.popitem(last=False)
             loaded = load_model(current, reporter)
             if not rotation.is_identity:
                 with cancellable(loaded.model, reporter):
-                    rotate(loaded, rotation, reporter)
+                    rotate(loaded, rotation, reporter, matrices_to)
             self._models[key] = loaded
         self._models.move_to_end(key)
         return self._models[key]

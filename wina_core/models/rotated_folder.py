@@ -29,6 +29,8 @@ class RotationFile(BaseModel):
     report: RotationReport
     shortcuts: tuple[str, ...]
     """Names of the matrices in `SHORTCUTS_FILE`."""
+    matrices: str | None = None
+    """Name of the file in the folder that holds the bases, from which the original can be rotated alike again."""
 
 
 def read_rotation_file(folder: Path) -> RotationFile | None:
