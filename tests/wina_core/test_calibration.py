@@ -1,13 +1,14 @@
 """Thresholds that land where they should, error curves, and files that survive a round trip."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.wina_core.tiny import tiny_loaded
+from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
 from wina_core.calibration.calibrate import error_curve
 from wina_core.calibration.histogram import ScoreHistogram
@@ -244,3 +245,17 @@ def test_calibration_can_be_cancelled(tmp_path):
     with pytest.raises(Cancelled):
         calibrate(loaded, WINA, spec, Impatient())
     assert not any(module._forward_pre_hooks for module in loaded.model.modules())
+
+
+def test_error_curves_are_measured_on_tokens_evenly_spaced_over_the_text(tmp_path: Path) -> None:
+    loaded = tiny_loaded()
+    spec = TextSpec(source=tiny_text(tmp_path), tokens=1024, sequence=64)
+    inputs: list[torch.Tensor] = []
+    projection = loaded.view.layers[1].projections["q"]
+    hook = projection.linear.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    calibration = calibrate(loaded, TEAL, CalibrationSpec(text=spec), Silent())
+    hook.remove()
+    x = torch.cat([batch.flatten(0, -2) for batch in inputs])
+    expected = error_curve(projection.weight, x[::4], None)  # 256 of 1,024
+    torch.testing.assert_close(calibration.errors[1, 0], expected)
+    assert not torch.allclose(expected, error_curve(projection.weight, x[:256], None))

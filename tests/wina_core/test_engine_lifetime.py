@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.engine_events import DEMO, LONG_JOB, PATIENCE, Events, submit
+from tests.wina_core.engine_events import DEMO, LONG, LONG_JOB, PATIENCE, SHORT, WINA, Events, run, submit
 from wina_core.engine.client import EngineClient
 from wina_core.engine.protocol import (
     EVENTS,
     Done,
+    EvaluateJob,
     Event,
     Failed,
     InspectJob,
@@ -26,6 +27,8 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
+from wina_core.specs import Arm, EvaluationSpec, StudySpec
+from wina_core.store import Recorder, Store
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,6 +55,51 @@ def wait_until_gone(pid: int) -> None:
     while is_alive(pid):
         assert time.monotonic() < deadline, f"process {pid} stays behind"
         time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL to another process")
+def test_a_kill_mid_evaluation_keeps_what_was_stored_and_only_the_rest_is_computed(tmp_path: Path) -> None:
+    quick = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT)
+    long = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=LONG)
+    runs = (run(0.3, quick), run(0.4, long), run(0.5, long))
+    names = [spec.content_hash() for spec in runs]
+    study = StudySpec(name="killed", models=(DEMO,), arms=(Arm(method=WINA),), sparsities=(0.3, 0.4, 0.5))
+    with Store(tmp_path / "results.sqlite") as store:
+
+        def launch(kill: bool) -> tuple[EvaluateJob, Events]:
+            store.save_study(study, runs)
+            job = EvaluateJob(runs=tuple(store.pending(runs)))
+            recorder, events = Recorder(store, job), Events()
+
+            def on_event(event: Event) -> None:
+                recorder.record(event)
+                if kill and isinstance(event, RunStarted) and event.run == names[1]:
+                    assert client.pid is not None
+                    os.kill(client.pid, signal.SIGKILL)
+                events(event)
+
+            client = EngineClient(on_event)
+            submit(client, "job", job)
+            events.end("job")
+            client.stop()
+            return job, events
+
+        _, events = launch(kill=True)
+        assert isinstance(events.end("job"), Failed)
+        stored = store.metric_rows()
+        assert {(row.run, row.unit) for row in stored} >= {(names[0], unit) for unit in quick.units}
+        assert store.run_status(names[0]) == "done"
+        assert any(store.missing_units(spec) for spec in runs)
+
+        job, events = launch(kill=False)
+        assert events.end("job") == Done(job_id="job")
+        asked = [(pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units]
+        partials = [event.unit for event in events.of("job") if isinstance(event, Partial)]
+        assert [(unit.run, unit.unit) for unit in partials] == asked
+        assert not set(asked) & {(row.run, row.unit) for row in stored}
+        finished = {(row.run, row.unit, row.metric): row.finished for row in store.metric_rows()}
+        assert all(finished[row.run, row.unit, row.metric] == row.finished for row in stored), "kept as it was"
+        assert store.pending(runs) == []
 
 
 def test_an_engine_killed_mid_run_fails_its_job_and_is_replaced() -> None:

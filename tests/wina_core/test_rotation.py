@@ -144,6 +144,21 @@ def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
         torch.testing.assert_close(rotated.mlp.diag(), spectrum, rtol=0, atol=1e-10 * float(spectrum[0]))
 
 
+def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.float64)
+    both = _spec(text, "per_site", attention_basis=("qkv", "activations"), mlp_basis=("gate_up", "activations"))
+    rotate(loaded, both, Silent())
+    all_moments = dense_moments(loaded.view, read_tokens(text, loaded.tokenizer), Silent())
+    for layer, moments in zip(loaded.view.layers, all_moments, strict=True):
+        for names, norm, moment in (
+            (("q", "k", "v"), layer.attention_norm, moments.attention),
+            (("gate", "up"), layer.mlp_norm, moments.mlp),
+        ):
+            weights = weight_gram(layer, names, norm)
+            assert _off_diagonal(weights / weights.trace() + moment / moment.trace()) < 1e-12
+            assert _off_diagonal(moment) > 1e-6
+
+
 def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None:
     # The first layer attends to everything, the others to the last eight tokens.
     sliding = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}

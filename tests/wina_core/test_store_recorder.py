@@ -84,6 +84,8 @@ def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> N
     recorder.record(Partial(job_id=JOB, unit=unit(SECOND)))
     recorder.record(Done(job_id=JOB, cancelled=True))
     assert _statuses(store) == ["done", "cancelled", "cancelled"]
+    store.save_study(study(), (FIRST, SECOND, THIRD))
+    assert _statuses(store) == ["done", "queued", "queued"], "launched again, it goes on"
     assert store.missing_units(SECOND) == (DEVIATION,)
 
 
