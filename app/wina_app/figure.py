@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SIZE = (960, 600)
+_LAYOUT_PASSES = 5
+"""The labels' widths decide the plot's, which decides where the labels go."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def draw(file: Path, study: str, task: str, metric: str, database: str | None = None) -> None:
     """Write the frontier of one metric of a stored study; WinaError when the store has no such numbers."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 
     from wina_app.models.results_frontier import frontier, measures
@@ -50,9 +53,14 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None = 
     apply_theme(app, "light")
     entries = make_entries(rows, {})
     plot = FrontierPlot()
+    plot.setAttribute(Qt.WidgetAttribute.WA_DontShowOnScreen)
     plot.resize(*SIZE)
+    plot.show()  # only a shown plot makes room for its axis titles and labels
     plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), "target")
+    for _ in range(_LAYOUT_PASSES):
+        app.processEvents()
     save_plot(plot, file)
+    plot.close()
 
 
 if __name__ == "__main__":
