@@ -17,7 +17,16 @@ from wina_core.models.loading import LoadedModel
 from wina_core.plan import UniformSparsity
 from wina_core.records import MetricRecord
 from wina_core.reporting import Silent
-from wina_core.specs import DEVIATION, NO_ROTATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
+from wina_core.specs import (
+    DEVIATION,
+    NO_ROTATION,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
 
 Measure = Callable[..., tuple[MetricRecord, ...]]
 Evaluate = Callable[[Measure], tuple[list[Event], BaseException | None]]
@@ -234,3 +243,13 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
 def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
     with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
         run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, Silent())
+
+
+def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
+    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "something").touch()
+    monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
+    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path))
+    with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
+        run_job(job, session, lambda _: None, Silent())
