@@ -230,6 +230,7 @@ def test_an_export_without_a_suffix_takes_the_chosen_format(filled, tmp_path, mo
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "results"), "TSV (*.tsv)"))
     filled.primary.click()
     assert (tmp_path / "results.tsv").read_text().count("\n") == 40
+    assert filled.message.label.text() == f"Saved 39 rows in {tmp_path / 'results.tsv'}."
 
 
 def test_an_export_that_fails_is_told_inline_and_loses_nothing(filled, tmp_path, monkeypatch):

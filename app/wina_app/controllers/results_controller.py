@@ -10,6 +10,7 @@ from wina_app.models.results_filter import parse_filter
 from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
 from wina_app.models.results_rows import BY_KEY, COLUMNS, Entry
 from wina_app.models.results_table import ResultsTable, make_entries
+from wina_app.quantities import counted
 from wina_app.store_thread import StoreThread
 from wina_core.errors import WinaError
 from wina_core.export import write_table
@@ -47,6 +48,9 @@ class ResultsView(Protocol):
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
 
 
 class ResultsController(QObject):
@@ -163,6 +167,8 @@ class ResultsController(QObject):
             write_table([column.title for column in COLUMNS], rows, path)
         except WinaError as error:
             self._view.show_error(str(error))
+        else:
+            self._view.show_notice(f"Saved {counted(len(rows), 'row')} in {path}.")
 
     def text_of(self, rows: Sequence[int]) -> str:
         """Titles and the given rows as shown, with tabs between: for the clipboard."""
