@@ -138,8 +138,8 @@ AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp
 class MethodSpec(Spec):
     """A gate rule by its registry name, and how it selects.
 
-    `topk` keeps exactly round(n (1 - s)) inputs per token; `threshold` keeps scores above a calibrated value.
-    `variant` picks between the paper's text and the authors' released code where the two differ.
+    `topk` keeps exactly n - floor(s n + 1/2) of n inputs per token, at least one; `threshold` keeps scores above a
+    calibrated value. `variant` picks between the paper's text and the authors' released code where the two differ.
     """
 
     name: str = Field(min_length=1)

@@ -58,7 +58,8 @@ class Application(QObject):
         self._add_rotation_page()
         sparsity = self._add_sparsity_page()
         evaluate = self._add_evaluate_page()
-        sparsity.primary_triggered.connect(evaluate.include_plan)
+        workspace = self.workbench.workspace
+        sparsity.primary_triggered.connect(lambda: evaluate.choose_plan(workspace.method, workspace.rotation))
         self.window.add_page(ResultsPage(self.workbench.store))
         self.window.restore()
         self.workbench.store.opened.connect(self._on_store_opened)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
-from wina_core.calibration.calibrate import error_curve
+from wina_core.calibration.calibrate import error_curve, sampled_positions
 from wina_core.calibration.histogram import ScoreHistogram
 from wina_core.errors import Cancelled, WinaError
 from wina_core.gating import attach
@@ -247,7 +247,7 @@ def test_calibration_can_be_cancelled(tmp_path):
     assert not any(module._forward_pre_hooks for module in loaded.model.modules())
 
 
-def test_error_curves_are_measured_on_tokens_evenly_spaced_over_the_text(tmp_path: Path) -> None:
+def test_error_curves_are_measured_on_tokens_spread_over_the_text(tmp_path: Path) -> None:
     loaded = tiny_loaded()
     spec = TextSpec(source=tiny_text(tmp_path), tokens=1024, sequence=64)
     inputs: list[torch.Tensor] = []
@@ -256,6 +256,21 @@ def test_error_curves_are_measured_on_tokens_evenly_spaced_over_the_text(tmp_pat
     calibration = calibrate(loaded, TEAL, CalibrationSpec(text=spec), Silent())
     hook.remove()
     x = torch.cat([batch.flatten(0, -2) for batch in inputs])
-    expected = error_curve(projection.weight, x[::4], None)  # 256 of 1,024
+    expected = error_curve(projection.weight, x[sampled_positions(1024, 256)], None)
     torch.testing.assert_close(calibration.errors[1, 0], expected)
     assert not torch.allclose(expected, error_curve(projection.weight, x[:256], None))
+
+
+@given(total=st.integers(1, 5000), count=st.integers(1, 300))
+def test_sampled_positions_are_one_in_each_equal_stretch(total: int, count: int) -> None:
+    count = min(count, total)
+    positions = sampled_positions(total, count)
+    assert (positions >= torch.arange(count) * total // count).all()
+    assert (positions <= (torch.arange(count) + 1) * total // count).all()
+    assert positions[-1] < total
+
+
+def test_sampled_positions_do_not_favour_a_place_in_the_row() -> None:
+    places = sampled_positions(96 * 512, 256) % 512
+    assert (places == 0).sum() <= 3
+    assert len(places.unique()) > 150

@@ -239,6 +239,15 @@ def test_any_orthogonal_matrix_can_be_given(tmp_path: Path, text: TextSpec) -> N
     torch.testing.assert_close(loaded.view.embedding.weight, embedding @ q)
 
 
+def test_matrices_stored_in_float32_keep_a_float64_rotation_exact(tmp_path: Path, text: TextSpec) -> None:
+    q, _ = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
+    save_file({"stream": q.float().contiguous()}, tmp_path / "q.safetensors")
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense = _logits(loaded)
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-9
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -15,7 +15,7 @@ from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.text import read_tokens
 
 SAMPLED_TOKENS = 256
-"""Tokens from which the error curves are computed, evenly spaced over the text."""
+"""Tokens from which the error curves are computed, spread over the text."""
 _BATCH_TOKENS = 4096
 
 
@@ -32,7 +32,7 @@ def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, re
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
     total, sequence = tokens.numel(), tokens.shape[1]
     count = min(total, SAMPLED_TOKENS)
-    gated = sites(loaded.view, get_method(method), torch.arange(count) * total // count)
+    gated = sites(loaded.view, get_method(method), sampled_positions(total, count))
     if not gated:
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
     rows = max(1, _BATCH_TOKENS // sequence)
@@ -56,6 +56,16 @@ def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, re
                 errors[cell] = error_curve(site.layer.projections[name].weight, site.sample, group.scale)
         reporter.progress(done, len(gated), "inputs", "error curves")
     return Calibration(loaded.view.layout, total, quantiles, errors)
+
+
+def sampled_positions(total: int, count: int) -> Tensor:
+    """Ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
+
+    Where in its stretch is left to a fixed seed: equal steps would meet the same few places of every row, its first
+    token among them, which is unlike all others.
+    """
+    within = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return ((torch.arange(count) + within) * total / count).long()
 
 
 def error_curve(weight: Tensor, x: Tensor, scale: Tensor | None) -> Tensor:

@@ -9,6 +9,11 @@ _DEGENERATE = 1e-10
 """Eigenvalues closer than this, relative to the Frobenius norm, are one eigenspace: far above the rounding of
 float64 (1e-13 for the sums that occur here), far below any distance that matters for a basis."""
 
+_ROUNDING = 1e-12
+"""max |Q^T Q - I| of a float64 matrix that is as orthogonal as rounding lets it be."""
+_STEPS = 3
+"""Enough from the 1e-5 that given matrices may be off by."""
+
 
 def trace_normalized(gram: Tensor) -> Tensor:
     """The Gram matrix divided by its trace, in place; a zero matrix stays."""
@@ -48,3 +53,14 @@ def orthogonality_error(matrix: Tensor) -> float:
     """max |Q^T Q - I| of [.., d, d]."""
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     return float((matrix.mT @ matrix - identity).abs().max())
+
+
+def orthonormalized(matrix: Tensor) -> Tensor:
+    """A nearly orthogonal float64 [.., d, d] made orthogonal to rounding, by Newton-Schulz steps, whose error squares
+    with each; one that is orthogonal already comes back as it is."""
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    for _ in range(_STEPS):
+        if orthogonality_error(matrix) <= _ROUNDING:
+            break
+        matrix = matrix @ (3 * identity - matrix.mT @ matrix) / 2
+    return matrix

@@ -16,7 +16,7 @@ from torch import Tensor
 from wina_core.errors import WinaError
 from wina_core.models.view import ModelView
 from wina_core.rotation.apply import LayerBases
-from wina_core.rotation.bases import orthogonality_error
+from wina_core.rotation.bases import orthogonality_error, orthonormalized
 from wina_core.specs import RotationSpec
 
 _TOLERANCE = 1e-5
@@ -86,7 +86,8 @@ def _read(path: Path, view: ModelView, spec: RotationSpec) -> Iterator[LayerBase
     with safe_open(path, framework="pt") as file:
 
         def read(key: str) -> Tensor:
-            return file.get_tensor(key).to(device, torch.float64)
+            # Matrices stored in float32 are only that orthogonal, and would cost the rotation its exactness.
+            return orthonormalized(file.get_tensor(key).to(device, torch.float64))
 
         for layer in view.layers:
             heads = read(f"layers.{layer.index}.heads") if spec.per_head else None

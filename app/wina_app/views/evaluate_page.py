@@ -207,9 +207,15 @@ class EvaluatePage(Page):
         self.plan.setEnabled(budget is not None)
         self.plan.setText("Current plan" if budget is None else f"Current plan ({origin}, {percent(budget)})")
 
-    def include_plan(self) -> None:
-        """Tick the current plan."""
+    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
+        """Tick dense and the current plan under one method and rotation, and nothing else."""
         self.plan.setChecked(True)
+        self.sparsities.clear()
+        self.selection.setCurrentIndex(self.selection.findData(method.selection))
+        for box, spec in self.methods.items():
+            box.setChecked(spec == DENSE or (spec.name, spec.variant) == (method.name, method.variant))
+        for box, known in self.rotations.items():
+            box.setChecked(known == rotation)
 
     def show_problem(self, text: str) -> None:
         """Say what keeps the choice from being a study; empty when nothing does."""

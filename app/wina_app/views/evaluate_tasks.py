@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from wina_app.models.evaluation_grid import DEMO_TASKS, STOCK_TASKS
 from wina_app.theme import GRID
 from wina_app.views.controls import beside, labelled, pad_text, side_panel, text_label
-from wina_core.specs import PREFILL_POLICIES
+from wina_core.specs import PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
 
@@ -87,7 +87,7 @@ class TaskPanel(QScrollArea):
         self.deviation_text.setToolTip("demo:heldout, demo:calibration, or a UTF-8 file")
         self.deviation_text.textChanged.connect(self.changed)
         column.addWidget(self.deviation)
-        column.addLayout(labelled("Text", self.deviation_text))
+        column.addLayout(labelled(f"Text ({TextSpec().tokens:,} tokens)", self.deviation_text))
         column.addSpacing(GRID)
         column.addWidget(text_label("Settings", "section"))
         self.limit = self._spin(0, 10_000_000, 0, "all", " documents")

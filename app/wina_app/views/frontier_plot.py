@@ -34,6 +34,10 @@ _UNITS = {
 }
 
 
+_LEAST_SPAN = 20.0
+"""Points of sparsity that are shown to begin with; a single run is not spread over tenths of one."""
+
+
 class FrontierPlot(DataPlot):
     """The colour tells the method, the marker the rotation, dots in the line threshold selection."""
 
@@ -55,6 +59,14 @@ class FrontierPlot(DataPlot):
         self._show(data)
         if before != (data.measure, abscissa):
             self.reset_zoom()
+
+    def reset_zoom(self) -> None:
+        """Show everything again, and at least `_LEAST_SPAN` points of sparsity."""
+        super().reset_zoom()
+        known = [x for trace in self.traces for x in trace.x]
+        if known and max(known) - min(known) < _LEAST_SPAN:
+            middle = (max(known) + min(known)) / 2
+            self.getPlotItem().setXRange(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
 
     def _restyle(self) -> None:
         super()._restyle()

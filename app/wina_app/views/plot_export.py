@@ -41,6 +41,8 @@ def ask_and_save(page: Page, widget: QWidget, name: str) -> None:
         save_plot(widget, Path(chosen))
     except WinaError as error:
         page.show_error(str(error))
+    else:
+        page.show_notice(f"Saved the picture in {chosen}.")
 
 
 def save_plot(widget: QWidget, path: Path, scale: float = PNG_SCALE) -> None:

@@ -331,7 +331,8 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
     mean = sum(energies) / len(energies) if energies else math.nan
     share = report.shortcut_parameters / summary.gated_parameters
     return [
-        ("Logits deviation", scientific(report.logits_deviation), "‖rotated − dense‖ / ‖dense‖ on a probe text"),
+        (f"Logits deviation ({summary.dtype})", scientific(report.logits_deviation),
+         "‖rotated − dense‖ / ‖dense‖ on a probe text"),
         ("Mean off-diagonal energy", f"{mean:.3f}", "Over all projections of all layers; 0 is orthogonal"),
         ("Shortcut weights", f"{count(report.shortcut_parameters)} (+{percent(share)})",
          "Weights of the residual shortcuts, read for every token, against the gated weights"),
