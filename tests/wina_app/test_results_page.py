@@ -189,7 +189,7 @@ def test_metric_and_axis_are_chosen(qtbot, filled):
     qtbot.keyClick(filled.measure, Qt.Key.Key_Home)
     assert filled.measure.currentText() == "demo:heldout: kl"
     assert filled.frontier.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
-    assert filled.direction.text() == "Lower is better."
+    assert filled.direction.text() == "\N{DOWNWARDS ARROW} better"
     assert filled.frontier.traces[0].errors == ()
     filled.abscissa.setFocus()
     qtbot.keyClick(filled.abscissa, Qt.Key.Key_Down)
