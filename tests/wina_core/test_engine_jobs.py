@@ -253,3 +253,15 @@ def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
     job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path))
     with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
         run_job(job, session, lambda _: None, Silent())
+
+
+def test_runs_of_one_rotated_model_are_computed_together(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = job.runs
+    rotated = PendingRun(spec=other.spec.model_copy(update={"rotation": RotationSpec(mode="none")}), units=other.units)
+    order: list[RunSpec] = []
+    monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+    monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
+    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, Silent())
+    assert order == [plain.spec, other.spec, rotated.spec]
