@@ -199,7 +199,9 @@ class ResultsPage(Page):
         """Offer what the frontier can show, and mark what it does."""
         _fill(self.measure, [(each.title, each) for each in measures], measure)
         better = measure.higher_is_better if measure else None
-        self.direction.setText({True: "\N{UPWARDS ARROW} better", False: "\N{DOWNWARDS ARROW} better", None: ""}[better])
+        self.direction.setText(
+            {True: "\N{UPWARDS ARROW} better", False: "\N{DOWNWARDS ARROW} better", None: ""}[better]
+        )
         _fill(self.model, [(name, key) for key, name in models.items()], model)
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
