@@ -6,37 +6,25 @@ from typing import Annotated
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.flags import taking
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
 from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, RotationSpec
 from wina_core.store import Store
 
 _DEFAULT = AllocatorSpec()
 
 
+@taking(method=options.method_spec, rotation=options.rotation_spec)
 def allocate(
     model: options.Model,
-    method: options.Method = "wina",
-    variant: options.Variant = "paper",
+    method: MethodSpec,
+    rotation: RotationSpec,
     preset: options.Preset = None,
-    selection: options.Select = "topk",
-    masks: options.Masks = "separate",
-    correction: options.Correction = "none",
-    rho: options.Rho = None,
-    mode: options.Rotation = "none",
-    heads: options.Heads = None,
-    attention_basis: options.Attention = None,
-    mlp_basis: options.Mlp = None,
-    weighting: options.Weighting = None,
-    objective: options.Objective = None,
-    rotation_steps: options.Steps = None,
-    matrices: options.Matrices = None,
-    rotation_text: options.RotationText = None,
-    rotation_tokens: options.RotationTokens = None,
     allocator: Annotated[options.AllocatorName, typer.Option(help="How the budget is spread.")] = "curves",
     sparsity: Annotated[float, typer.Option(help="The budget: dropped fraction of all gated weights, [0, 1).")] = 0.5,
     step: Annotated[
@@ -55,24 +43,12 @@ def allocate(
 ) -> None:
     """Spread a sparsity budget over layers and projections; ended early, the same command goes on from there."""
     settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
-    if selection != "topk":
+    if method.selection != "topk":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan serves every selection; leave --selection out "
             "here, and give it to wina eval together with the plan."
         )
-    rotation = options.rotation_spec(
-        mode,
-        heads=heads,
-        attention=attention_basis,
-        mlp=mlp_basis,
-        weighting=weighting,
-        objective=objective,
-        steps=rotation_steps,
-        text=rotation_text,
-        tokens=rotation_tokens,
-        matrices=matrices,
-    )
-    arm = options.arm(preset, rotation, method, variant, selection, masks, correction, rho)
+    arm = options.arm(preset, rotation, method)
     job = AllocateJob(
         model=options.model_source(model, dtype, device, quantization),
         rotation=arm.rotation,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.flags import taking
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob, Event, Result
@@ -23,14 +24,10 @@ Modes = Annotated[
 ]
 
 
+@taking(method=options.method_spec)
 def cost(
     model: options.Model,
-    method: options.Method = "wina",
-    variant: options.Variant = "paper",
-    selection: options.Select = "topk",
-    masks: options.Masks = "separate",
-    correction: options.Correction = "none",
-    rho: options.Rho = None,
+    method: MethodSpec,
     sparsity: Annotated[float | None, typer.Option(help="Dropped fraction, [0, 1); 0.65 by default.")] = None,
     plan: Annotated[Path | None, typer.Option(help="A sparsity plan's JSON file instead.")] = None,
     rotation: Modes = None,
@@ -46,9 +43,7 @@ def cost(
     job = CostJob.model_validate(
         {
             "model": ModelSource(location=model, dtype=dtype, quantization=quantization),
-            "method": MethodSpec(
-                name=method, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho
-            ),
+            "method": method,
             "plan": load_plan(plan) if plan else UniformSparsity(sparsity=0.65 if sparsity is None else sparsity),
             "context": context,
             "rotations": rotation or None,

@@ -6,21 +6,20 @@ from typing import Annotated, Any, get_args
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.flags import taking
 from wina_core.cli.study import run_study
 from wina_core.plan import load_plan
-from wina_core.specs import DENSE, StudySpec
+from wina_core.specs import DENSE, MethodSpec, RotationSpec, StudySpec
 from wina_core.study import save_study_file
 
 
+@taking(method=options.method_spec, rotation=options.rotation_spec)
 def evaluate(
+    *,
     model: options.ModelOption = "demo",
-    method: options.Method = "wina",
-    variant: options.Variant = "paper",
+    method: MethodSpec,
+    rotation: RotationSpec,
     preset: options.Preset = None,
-    selection: options.Select = "topk",
-    masks: options.Masks = "separate",
-    correction: options.Correction = "none",
-    rho: options.Rho = None,
     sparsity: Annotated[
         list[float] | None, typer.Option(help="Repeatable: dropped fraction, [0, 1); 0.5 is 50 %.")
     ] = None,
@@ -29,16 +28,6 @@ def evaluate(
         typer.Option(help=f"Repeatable: how each sparsity is spread, {', '.join(get_args(options.AllocatorName))}."),
     ] = None,
     plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
-    mode: options.Rotation = "none",
-    heads: options.Heads = None,
-    attention_basis: options.Attention = None,
-    mlp_basis: options.Mlp = None,
-    weighting: options.Weighting = None,
-    objective: options.Objective = None,
-    rotation_steps: options.Steps = None,
-    matrices: options.Matrices = None,
-    rotation_text: options.RotationText = None,
-    rotation_tokens: options.RotationTokens = None,
     tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
     limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
@@ -63,19 +52,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Evaluate one method at some sparsities, and store and print the results: the same path as `study run`."""
-    rotation = options.rotation_spec(
-        mode,
-        heads=heads,
-        attention=attention_basis,
-        mlp=mlp_basis,
-        weighting=weighting,
-        objective=objective,
-        steps=rotation_steps,
-        text=rotation_text,
-        tokens=rotation_tokens,
-        matrices=matrices,
-    )
-    arm = options.arm(preset, rotation, method, variant, selection, masks, correction, rho)
+    arm = options.arm(preset, rotation, method)
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in task_folder or ()],
@@ -88,7 +65,7 @@ def evaluate(
     }
     study = StudySpec.model_validate(
         {
-            "name": name or f"{preset or method} on {model}",
+            "name": name or f"{preset or method.name} on {model}",
             "models": [{"location": model, "dtype": dtype, "device": device, "quantization": quantization}],
             "arms": [arm],
             "sparsities": sparsity or (() if plan or arm.method.name == DENSE.name else (0.5,)),

@@ -60,17 +60,22 @@ Mlp = Annotated[
 ]
 Weighting = Annotated[
     specs.Weighting | None,
-    typer.Option(help="How much each input counts in a shared basis: all alike, or by its measured sensitivity."),
+    typer.Option(
+        "--weighting", help="How much each input counts in a shared basis: all alike, or by its measured sensitivity."
+    ),
 ]
 Objective = Annotated[
     specs.Objective | None,
-    typer.Option(help="Eigenvectors, or those refined on the calibrated error of gating, or further on the KL."),
+    typer.Option(
+        "--objective", help="Eigenvectors, or those refined on the calibrated error of gating, or further on the KL."
+    ),
 ]
 Steps = Annotated[int | None, typer.Option("--rotation-steps", help="Steps of refining.")]
 Matrices = Annotated[
     str | None,
     typer.Option(
-        help=f"A safetensors file of orthogonal matrices to rotate by, as {MATRICES_FILE} of an exported folder."
+        "--matrices",
+        help=f"A safetensors file of orthogonal matrices to rotate by, as {MATRICES_FILE} of an exported folder.",
     ),
 ]
 _ROTATION_TEXT = "What activations and refinement read, as demo:training or a file; by default as the objective needs."
@@ -80,12 +85,12 @@ Preset = Annotated[
     str | None,
     typer.Option(help=f"A method with its published rotation, instead of the two: {', '.join(PRESETS)}."),
 ]
-Method = Annotated[str, typer.Option(help=f"One of {', '.join(method_names())}.")]
-Variant = Annotated[specs.Variant, typer.Option(help="The paper's text, or the authors' code.")]
+Method = Annotated[str, typer.Option("--method", help=f"One of {', '.join(method_names())}.")]
+Variant = Annotated[specs.Variant, typer.Option("--variant", help="The paper's text, or the authors' code.")]
 Text = Annotated[str, typer.Option(help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, typer.Option(help="Tokens of the text to read.")]
 Again = Annotated[bool, typer.Option("--again", help="Compute everything anew, also what is stored.")]
-Masks = Annotated[specs.Masks, typer.Option(help="Whether q, k, v share one mask, and gate, up another.")]
+Masks = Annotated[specs.Masks, typer.Option("--masks", help="Whether q, k, v share one mask, and gate, up another.")]
 Select = Annotated[
     Selection,
     typer.Option(
@@ -93,9 +98,9 @@ Select = Annotated[
     ),
 ]
 Correction = Annotated[
-    specs.Correction, typer.Option(help="What a dropped input counts as: 0, or its calibrated mean.")
+    specs.Correction, typer.Option("--correction", help="What a dropped input counts as: 0, or its calibrated mean.")
 ]
-Rho = Annotated[float | None, typer.Option(help="R-Sparse: the mask's share of the budget, (0, 1].")]
+Rho = Annotated[float | None, typer.Option("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
 AllocatorName = Literal[specs.AllocatorName, "greedy_as_released"]
 Database = Annotated[str | None, typer.Option(help="SQLAlchemy URL or SQLite file of the results.", metavar="URL")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -114,17 +119,17 @@ def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
 
 
 def rotation_spec(
-    mode: Mode,
+    mode: Rotation = "none",
     *,
-    heads: bool | None = None,
-    attention: str | None = None,
-    mlp: str | None = None,
-    weighting: str | None = None,
-    objective: specs.Objective | None = None,
-    steps: int | None = None,
-    text: str | None = None,
-    tokens: int | None = None,
-    matrices: str | None = None,
+    heads: Heads = None,
+    attention: Attention = None,
+    mlp: Mlp = None,
+    weighting: Weighting = None,
+    objective: Objective = None,
+    steps: Steps = None,
+    text: RotationText = None,
+    tokens: RotationTokens = None,
+    matrices: Matrices = None,
 ) -> RotationSpec:
     """The rotation of the flags, None standing for what is usual with the mode and the objective; heads are on for
     every mode but "none"."""
@@ -146,21 +151,27 @@ def rotation_spec(
     return resolve_rotation(RotationSpec.model_validate({**base.model_dump(), **given, "per_head": per_head}))
 
 
-def arm(
-    preset: str | None,
-    rotation: RotationSpec,
-    method: str,
-    variant: Variant,
-    selection: Selection,
-    masks: Masks,
-    correction: Correction,
-    rho: float | None,
-) -> Arm:
+def method_spec(
+    *,
+    name: Method = "wina",
+    variant: Variant = "paper",
+    selection: Select = "topk",
+    masks: Masks = "separate",
+    correction: Correction = "none",
+    rho: Rho = None,
+) -> MethodSpec:
+    """The method of the flags."""
+    return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
+
+
+def arm(preset: str | None, rotation: RotationSpec, method: MethodSpec) -> Arm:
     """The rotation and the method of the flags; with a preset, its own, completed by the flags that it leaves open."""
-    own: dict[str, Any] = {"name": method, "variant": variant}
-    if preset is not None:
-        if not rotation.is_identity:
-            raise WinaError("A preset brings its own rotation; leave --rotation and --heads out, or --preset.")
-        rotation, own = named_preset(preset).rotation, named_preset(preset).method.model_dump(exclude_unset=True)
-    given = {"selection": selection, "masks": masks, "correction": correction, "rho": rho}
-    return Arm(rotation=rotation, method=MethodSpec.model_validate({**given, **own}))
+    if preset is None:
+        return Arm(rotation=rotation, method=method)
+    if not rotation.is_identity:
+        raise WinaError("A preset brings its own rotation; leave --rotation and --heads out, or --preset.")
+    own = named_preset(preset)
+    given = method.model_dump(exclude={"name", "variant"})
+    return Arm(
+        rotation=own.rotation, method=MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
+    )
