@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
+from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
 from wina_core.models.architectures import view
 from wina_core.models.loading import LoadedModel
@@ -124,6 +125,5 @@ def mean_divergence(before: Tensor, after: Tensor) -> float:
     """Mean over tokens of KL(before || after) between next-token distributions, in nats; logits [rows, tokens, v]."""
     total = 0.0
     for row_before, row_after in zip(before, after, strict=True):  # a row at a time: wide logits are large in 32 bits
-        log_before, log_after = row_before.float().log_softmax(-1), row_after.float().log_softmax(-1)
-        total += float((log_before.exp() * (log_before - log_after)).sum(-1).double().mean())
+        total += float(divergences(log_probabilities(row_before), log_probabilities(row_after)).double().mean())
     return total / len(before)

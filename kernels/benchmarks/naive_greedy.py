@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from wina_core.allocation.cells import Cells, Values
-from wina_core.allocation.gated import Subject, layer_call
+from wina_core.allocation.gated import Subject
 from wina_core.allocation.layer_error import first_counted, output_error
+from wina_core.models.passes import layer_call
 
 
 class NaiveErrors:
@@ -14,7 +15,7 @@ class NaiveErrors:
     def __init__(self, subject: Subject, cells: Cells, layer: int, tokens: Tensor) -> None:
         self._subject, self._cells, self._layer = subject, cells, layer
         self._module = subject.loaded.view.layers[layer].module
-        self._hidden, self._arguments = layer_call(subject.loaded, layer, tokens)
+        self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
         self._first = first_counted(tokens.shape[1])
         self._dense = self._outputs()
         self.evaluations = 0

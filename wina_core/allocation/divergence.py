@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from wina_core.allocation.cells import Cells, Values
-from wina_core.allocation.gated import Subject, standing_in
+from wina_core.allocation.gated import Subject
 from wina_core.allocation.journal import Journal
+from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
 from wina_core.models.finite import check_numbers
+from wina_core.models.passes import standing_in
 from wina_core.reporting import Reporter
 
 _BATCH_TOKENS = 512
@@ -84,7 +86,7 @@ class Divergence:
             first = self._start(candidate, base)
             with self._gated(candidate, first), self._replaying(hidden[:first]):
                 gated_logs = self._log_probabilities(rows)
-            value = float((dense.exp() * (dense - gated_logs)).sum(dtype=torch.float64))
+            value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
             if not math.isfinite(value):
                 raise WinaError("The gated model's logits are not numbers; ask for less sparsity or another dtype.")
             sums.append(value)
@@ -92,8 +94,7 @@ class Divergence:
         return sums
 
     def _log_probabilities(self, rows: Tensor) -> Tensor:
-        logits = self._loaded.model(rows, use_cache=False).logits
-        return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
         """The first decoder layer in which a candidate differs from the base."""

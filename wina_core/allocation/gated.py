@@ -1,14 +1,10 @@
-"""The one place where the searches meet models and gates: layers gated, entered half way, and stood in for."""
+"""The one place where the searches meet models and gates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
-
-import torch
-from torch import Tensor, nn
 
 from wina_core.allocation.cells import Cells
 from wina_core.calibration import Calibration
@@ -60,48 +56,3 @@ class Subject:
         rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
         part = SparsityPlan(layout=view.layout, sparsity=table, origin=plan.origin, rho=rho)
         return attach(replace(self.loaded, view=view), self.method, part)
-
-
-@contextmanager
-def standing_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within: calls of the module go to `forward`."""
-    own = module.__dict__.get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        del module.forward
-        if own is not None:
-            module.forward = own
-
-
-class Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error
-    """Ends a forward pass at the inputs it was started for."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        self.given = args, kwargs
-
-
-@contextmanager
-def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Within: a pass ends where the module is called, and what it was called with, (args, kwargs), is in the list."""
-
-    def stop(*args: Any, **kwargs: Any) -> None:
-        raise Reached(*args, **kwargs)
-
-    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    with standing_in(module, stop):
-        try:
-            yield given
-        except Reached as reached:
-            given.append(reached.given)
-
-
-def layer_call(loaded: LoadedModel, layer: int, tokens: Tensor) -> tuple[Tensor, dict[str, Any]]:
-    """What a dense pass over `tokens` [rows, sequence] calls a decoder layer with: hidden states, and the rest."""
-    with stopping_at(loaded.view.layers[layer].module) as given, torch.no_grad():
-        loaded.model(tokens, use_cache=False)
-    (args, kwargs), *_ = given
-    hidden = args[0] if args else kwargs.pop("hidden_states")
-    return hidden, kwargs

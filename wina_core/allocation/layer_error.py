@@ -21,10 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.allocation.cells import Cells, Values
-from wina_core.allocation.gated import Subject, layer_call, standing_in, stopping_at
+from wina_core.allocation.gated import Subject
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.models.finite import check_numbers
+from wina_core.models.passes import layer_call, standing_in, stopping_at
 from wina_core.plan import SparsityPlan
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class LayerErrors:
         """What it answered last."""
         self._cells = cells
         self._view = subject.loaded.view.layers[layer]
-        self._hidden, self._arguments = layer_call(subject.loaded, layer, tokens)
+        self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
         self._first = first_counted(tokens.shape[1])
         self._columns: dict[nn.Module, list[int]] = {}
         """Of the plan, for each linear layer: fused ones have several."""

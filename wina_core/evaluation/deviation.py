@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
 from wina_core.gating import Gates
 from wina_core.models.loading import LoadedModel
@@ -106,8 +107,8 @@ class _Sums:
             raise WinaError(
                 "The model's logits are not numbers; lower the sparsity or load the model in another dtype."
             )
-        log_dense, log_gated = dense.log_softmax(-1), gated.log_softmax(-1)
-        self.kl.add((log_dense.exp() * (log_dense - log_gated)).sum(-1))
+        log_dense, log_gated = log_probabilities(dense), log_probabilities(gated)
+        self.kl.add(divergences(log_dense, log_gated))
         self.nll.add(-log_gated[:-1].gather(-1, tokens[1:, None]))
         self.agreement.add(dense.argmax(-1) == gated.argmax(-1))
         self._difference += float(torch.linalg.vector_norm(gated - dense).double().square())

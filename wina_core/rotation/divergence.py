@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
+from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
 from wina_core.methods.base import BLOCKS, column_norms
 from wina_core.models.norms import norm_gain, normalized
@@ -62,7 +63,7 @@ def turned_for_divergence(
             dense = _log_probabilities(view, rows)
         with _gated(view, current, places, SPARSITIES[step % len(SPARSITIES)]):
             gated = _log_probabilities(view, rows)
-        value = (dense.exp() * (dense - gated)).sum(-1).mean()
+        value = divergences(dense, gated).mean()
         known = float(value.detach())
         if not math.isfinite(known):
             raise WinaError("The gated model's logits are not numbers; open the model in bfloat16 or float32 instead.")
@@ -73,8 +74,7 @@ def turned_for_divergence(
 
 
 def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
-    logits: Tensor = view.model(rows, use_cache=False).logits
-    return logits.float().log_softmax(-1)
+    return log_probabilities(view.model(rows, use_cache=False).logits)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.models.norms import centres, norm_gain, normalized
+from wina_core.models.passes import layer_call
 from wina_core.models.view import LayerView, ModelView
 from wina_core.reporting import Reporter
 from wina_core.rotation.centring import centred_gram
@@ -66,36 +67,13 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
     """
     device = view.embedding.weight.device
     layer_arguments = _layer_arguments(view, tokens[:1].to(device))
-    hidden = [_entering(view, row.to(device)) for row in tokens.split(1)]
+    hidden = [layer_call(view, 0, row.to(device))[0] for row in tokens.split(1)]
     for layer, arguments in zip(view.layers, layer_arguments, strict=True):
         with _Recorder(view, layer) as recorder:
             for row, states in enumerate(hidden):
                 hidden[row] = layer.module(states, **arguments)
                 reporter.check()
         yield recorder.moments
-
-
-class _Entered(Exception):  # noqa: N818 - no error
-    """Ends a forward pass at the first decoder layer."""
-
-
-def _entering(view: ModelView, row: Tensor) -> Tensor:
-    """The hidden states that the first decoder layer gets: embeddings with all that the model does to them."""
-    states: list[Tensor] = []
-
-    def stop(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        states.append(args[0])
-        raise _Entered
-
-    decoder: Any = view.model.base_model
-    hook = view.layers[0].module.register_forward_pre_hook(stop)
-    try:
-        decoder(row, use_cache=False)
-    except _Entered:
-        return states[0]
-    finally:
-        hook.remove()
-    raise RuntimeError("the model never reached its first decoder layer")
 
 
 def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
