@@ -8,9 +8,10 @@ matrix instead of two a layer. Logits deviate alike: the weights' float32 roundi
 above the model: ours some ten float64 [d, d] matrices, the peer's all bases and one weight whole with its U, about
 twice as much or more.
 
-What was seen, in CPU time: the bar is missed at this size, and for what every route has in common. The peer's own
-multiplications of the weights in float64 take a third of its time, more than the bar alone. `global` stands at
-some 2.3 times the peer's speed in float32; 16-bit weights, multiplied in float32 at no loss, at some 3.5 times.
+What was seen (`results/rotation-cpu.json`): the bar is missed at this size, and for what every route has in common. The
+peer's own multiplications of the weights in float64 take a third of its time, more than the bar alone. `global` stands
+at 2.5 times the peer's speed in float32; 16-bit weights, multiplied in float32 at no loss, at 4.1 times, where four
+fifths of the rest are products at the machine's full speed. Size does not help: at hidden 2048 it gained no more.
 `per_site` spends what it saves on two or three eigendecompositions a layer: k's null space takes one more, while the
 SVD of the narrow k_proj costs the peer a fourth of such a decomposition. Multiplying float32 weights in float32 would
 give 3.3 times, but then the weights alone move the logits four times as far (2.1e-6 instead of 5e-7, the forward pass
