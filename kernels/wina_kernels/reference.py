@@ -1,0 +1,73 @@
+"""The reference of every operation: its definition in plain PyTorch, on any device and in any float dtype.
+
+For the inputs x [..., n], a weight W^T [n, m] and a mask M [..., n], y_j = sum over i with M_i of x_i W^T[i, j].
+A dropped input is not read: its weights may be anything, infinite too. An input whose score is NaN is kept, so that
+it shows. `splits` divides the m outputs into parts (q, k, v; gate, up), each with a mask of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from wina_kernels.selection import scores, threshold_mask, top_k_mask
+from wina_kernels.weights import QuantizedWeight, WeightT
+
+
+def sparse_linear(
+    x: Tensor,
+    weight_t: WeightT,
+    scale: Tensor | None,
+    threshold: float | Sequence[float],
+    splits: Sequence[int] | None = None,
+) -> Tensor:
+    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
+
+    scale: float32 [n], or [parts, n] with `splits`; None stands for 1 (TEAL's rule; column norms are WINA's). One
+    threshold, or with `splits` one for each part.
+    """
+    return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
+
+
+def top_k_linear(
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
+) -> Tensor:
+    """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
+    keeps, parts = _each(keep, splits), len(splits or (0,))
+    masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
+    return masked_linear(x, weight_t, masks[0] if splits is None else torch.stack(masks), splits)
+
+
+def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
+    """y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
+    weight = weight_t.dequantize() if isinstance(weight_t, QuantizedWeight) else weight_t
+    exact = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
+    masks = mask.unsqueeze(0) if splits is None else mask
+    columns = weight.to(exact).split(list(splits or (weight.shape[1],)), dim=1)
+    rows = x.to(exact).reshape(-1, x.shape[-1])
+    parts = [
+        torch.stack([row[kept] @ own[kept] for row, kept in zip(rows, part.reshape(rows.shape), strict=True)])
+        if len(rows)
+        else rows.new_zeros(0, own.shape[1])
+        for own, part in zip(columns, masks, strict=True)
+    ]
+    return torch.cat(parts, dim=1).reshape(*x.shape[:-1], -1).to(x.dtype)
+
+
+def threshold_masks(
+    x: Tensor, scale: Tensor | None, threshold: float | Sequence[float], splits: Sequence[int] | None = None
+) -> Tensor:
+    """True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
+    thresholds, parts = _each(threshold, splits), len(splits or (0,))
+    masks = [threshold_mask(scores(x, _of(scale, part)), float(thresholds[part])) for part in range(parts)]
+    return masks[0] if splits is None else torch.stack(masks)
+
+
+def _of(scale: Tensor | None, part: int) -> Tensor | None:
+    return scale if scale is None or scale.dim() == 1 else scale[part]
+
+
+def _each(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
+    return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
