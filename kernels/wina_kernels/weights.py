@@ -16,7 +16,7 @@ class QuantizedWeight:
     """W^T [n, m] in 8 or 4 bits: W^T[i, j] = (code[i, j] - zero[g, j]) * scale[g, j] with g = i // group."""
 
     codes: Tensor
-    """8 bits: int8 [n, m]. 4 bits: uint8 [n, ceil(m / 2)], output 2 j in the low half of byte j, the next in the high."""
+    """8 bits: int8 [n, m]. 4 bits: uint8 [n, ceil(m / 2)], an even output in the low half of a byte, the next above."""
     scale: Tensor
     """[ceil(n / group), m], float32, bfloat16 or float16."""
     zero: Tensor | None
