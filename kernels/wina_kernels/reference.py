@@ -45,7 +45,7 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     weight = weight_t.dequantize() if isinstance(weight_t, QuantizedWeight) else weight_t
     exact = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
     masks = mask.unsqueeze(0) if splits is None else mask
-    columns = weight.to(exact).split(list(splits or (weight.shape[1],)), dim=1)
+    columns = torch.split(weight.to(exact), list(splits or (weight.shape[1],)), dim=1)
     rows = x.to(exact).reshape(-1, x.shape[-1])
     parts = [
         torch.stack([row[kept] @ own[kept] for row, kept in zip(rows, part.reshape(rows.shape), strict=True)])
