@@ -90,12 +90,12 @@ def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
 
 
-SECOND = """
+NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "9999"
+down_revision = "{head}"
 
 
 def upgrade():
@@ -105,17 +105,17 @@ def upgrade():
 """
 
 
-def _add_second_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+def _add_a_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
     """Pretend that this program knows one more schema than the one the database was written with."""
     folder = tmp_path / "migrations 100%"
     shutil.copytree(schema.MIGRATIONS, folder)
-    (folder / "versions" / "0002_second.py").write_text(SECOND.format(then=then))
+    (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=schema.HEAD, then=then))
     monkeypatch.setattr(schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", "9999")
 
 
 def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "results.sqlite"
+    file, before = tmp_path / "results.sqlite", schema.HEAD
     _fill(file)
     # A reader keeps the last writes in the write-ahead log: the backup has to take them along.
     with closing(sqlite3.connect(file)) as reader:
@@ -124,7 +124,7 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatc
         with Store(file) as store:
             store.save_plan("late", SparsityPlan.uniform(LAYOUT, 0.5))
         reader.execute("ROLLBACK")
-        _add_second_migration(tmp_path, monkeypatch)
+        _add_a_migration(tmp_path, monkeypatch)
         with Store(file) as store:
             assert [row.value for row in store.metric_rows()] == [0.75]
             assert store.layer_map(run().content_hash()) is not None
@@ -132,23 +132,23 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatc
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT extra FROM runs").fetchall() == [("new",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-    (backup,) = tmp_path.glob("results.sqlite.backup-0001-*")
+    (backup,) = tmp_path.glob(f"results.sqlite.backup-{before}-*")
     with closing(sqlite3.connect(backup)) as connection:
         assert connection.execute("SELECT name FROM plans").fetchall() == [("late",)]
         assert "extra" not in [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
 
 
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "results.sqlite"
+    file, head = tmp_path / "results.sqlite", schema.HEAD
     _fill(file)
     before = _tables(file)
     with monkeypatch.context() as patch:
-        _add_second_migration(tmp_path, patch, then="raise RuntimeError('half way')")
+        _add_a_migration(tmp_path, patch, then="raise RuntimeError('half way')")
         with pytest.raises(WinaError) as caught:
             Store(file)
     (backup,) = tmp_path.glob("results.sqlite.backup-*")
     assert str(caught.value) == (
-        f"The results database {file} could not be upgraded from schema 0001 to 0002 (half way); it is as it was and "
+        f"The results database {file} could not be upgraded from schema {head} to 9999 (half way); it is as it was and "
         f"a copy is in {backup}."
     )
     assert _tables(file) == before

@@ -5,7 +5,20 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from wina_core.cli import allocate, calibrate, cost, engine, evaluate, export, model, results, rotate, study, synthetic
+from wina_core.cli import (
+    allocate,
+    calibrate,
+    cost,
+    engine,
+    evaluate,
+    export,
+    latency,
+    model,
+    results,
+    rotate,
+    study,
+    synthetic,
+)
 from wina_core.errors import Cancelled, WinaError, explain
 
 FAILED, USAGE, CANCELLED = 1, 2, 130
@@ -26,6 +39,7 @@ app.command("cost")(cost.cost)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(study.app, name="study")
 app.command("synthetic")(synthetic.synthetic)
+app.command("latency")(latency.latency)
 app.command("results")(results.results)
 app.command("export")(export.export)
 app.command("engine")(engine.engine)

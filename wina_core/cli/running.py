@@ -4,9 +4,8 @@ import os
 from dataclasses import dataclass
 
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import Done, Event, Failed, Job, Result, RunFailed
+from wina_core.engine.protocol import Done, Event, Failed, Job, Result, ResultValue, RunFailed
 from wina_core.errors import Cancelled, WinaError, unforeseen
-from wina_core.records import AllocationRecord, CalibrationRecord, CostRecord, ModelSummary, RotationReport
 from wina_core.store import Recorder, Store
 
 JOB_ID = "local"
@@ -16,7 +15,7 @@ JOB_ID = "local"
 class Outcome:
     """What a job left behind besides what is stored."""
 
-    value: ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord | None
+    value: ResultValue | None
     failures: tuple[RunFailed, ...]
 
 

@@ -21,10 +21,10 @@ def environment() -> Environment:
             continue
     if torch.cuda.is_available():
         return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=versions)
-    return Environment(device="cpu", hardware=f"{_processor()}, {os.cpu_count()} threads", versions=versions)
+    return Environment(device="cpu", hardware=f"{processor()}, {os.cpu_count()} threads", versions=versions)
 
 
-def _processor() -> str:
+def processor() -> str:
     """The processor's model name where the platform tells it, else its architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

@@ -7,20 +7,25 @@ from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
     CostJob,
+    DecodeJob,
     Emit,
     EvaluateJob,
     InspectJob,
     Job,
+    LatencyJob,
     Result,
+    ResultValue,
     RotateJob,
 )
 from wina_core.engine.session import Session, bases_file
 from wina_core.errors import WinaError
+from wina_core.latency.decoding import time_decoding
+from wina_core.latency.sweep import time_products
 from wina_core.methods import get_method
 from wina_core.models.architectures import view
 from wina_core.models.shape import empty_model, model_shape
 from wina_core.models.summary import summarize
-from wina_core.records import AllocationRecord, CalibrationRecord, CostRecord, ModelSummary, RotationReport
+from wina_core.records import CostRecord, RotationReport
 from wina_core.reporting import Reporter
 from wina_core.rotation import save_rotated
 from wina_core.rotation.storage import check_unused
@@ -36,7 +41,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
     match job:
         case InspectJob():
             loaded = session.prepare(job.model, NO_ROTATION, reporter)
-            value: ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord = summarize(loaded)
+            value: ResultValue = summarize(loaded)
         case RotateJob():
             value = _rotate(job, session, reporter)
         case CalibrateJob():
@@ -49,6 +54,10 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
         case CostJob():
             value = _cost(job, reporter)
+        case LatencyJob():
+            value = time_products(job, emit, reporter, job_id)
+        case DecodeJob():
+            value = time_decoding(job, session, emit, reporter, job_id)
         case EvaluateJob():
             from wina_core.engine.evaluating import evaluate_runs  # lm-eval's import takes seconds: only where needed
 

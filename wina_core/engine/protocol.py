@@ -8,14 +8,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from wina_core.latency_specs import DecodeSpec, LatencySpec
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
     CostRecord,
+    DecodeRecord,
     Environment,
+    LatencyRecord,
     ModelSummary,
     RotationReport,
+    SweepReport,
     UnitRecord,
 )
 from wina_core.specs import (
@@ -107,8 +111,27 @@ class EvaluateJob(Message):
     runs: tuple[PendingRun, ...]
 
 
+class LatencyJob(Message):
+    """Time a sweep's products; each arrives as Measured. Result: SweepReport."""
+
+    kind: Literal["latency"] = "latency"
+    spec: LatencySpec
+    stored: dict[str, tuple[str, ...]] = {}
+    """`Environment.key`: hashes of the points that are stored for it and not to be measured again."""
+
+
+class DecodeJob(Message):
+    """Time a model's decoding, gated and dense; each point arrives as Measured. Result: SweepReport."""
+
+    kind: Literal["decode"] = "decode"
+    spec: DecodeSpec
+    stored: dict[str, tuple[str, ...]] = {}
+    """As LatencyJob's."""
+
+
 Job = Annotated[
-    InspectJob | RotateJob | CalibrateJob | AllocateJob | CostJob | EvaluateJob, Field(discriminator="kind")
+    InspectJob | RotateJob | CalibrateJob | AllocateJob | CostJob | EvaluateJob | LatencyJob | DecodeJob,
+    Field(discriminator="kind"),
 ]
 
 
@@ -188,6 +211,14 @@ class Partial(Message):
     unit: UnitRecord
 
 
+class Measured(Message):
+    """One point of a sweep: to be committed the moment it arrives."""
+
+    type: Literal["measured"] = "measured"
+    job_id: str
+    record: LatencyRecord | DecodeRecord
+
+
 class RunFinished(Message):
     """Every pending unit of this run has arrived."""
 
@@ -206,12 +237,15 @@ class RunFailed(Message):
     detail: str = ""
 
 
+ResultValue = ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord | SweepReport
+
+
 class Result(Message):
-    """What a job without partials returns; Done follows."""
+    """What a job returns whose work is not that of runs; Done follows."""
 
     type: Literal["result"] = "result"
     job_id: str
-    value: ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord
+    value: ResultValue
 
 
 class Log(Message):
@@ -246,7 +280,18 @@ class Done(Message):
 
 
 Event = Annotated[
-    Ready | Accepted | Progress | RunStarted | Partial | RunFinished | RunFailed | Result | Log | Failed | Done,
+    Ready
+    | Accepted
+    | Progress
+    | RunStarted
+    | Partial
+    | Measured
+    | RunFinished
+    | RunFailed
+    | Result
+    | Log
+    | Failed
+    | Done,
     Field(discriminator="type"),
 ]
 

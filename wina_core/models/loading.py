@@ -60,7 +60,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
     Cancelled between the stages (files, weights, tokenizer).
     """
-    device = _device(source.device)
+    device = torch_device(source.device)
     folder = local_folder(source) or download(source, reporter)
     config = read_config(folder)
     family_of(str(config.get("model_type")), (config.get("architectures") or [None])[0])
@@ -80,7 +80,8 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     return loaded
 
 
-def _device(name: str) -> torch.device:
+def torch_device(name: str) -> torch.device:
+    """The device of that name, "auto" the accelerator if there is one; WinaError where there is none such."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

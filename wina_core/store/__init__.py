@@ -3,8 +3,10 @@
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     Curve,
+    DecodeRow,
     FrontierLine,
     FrontierPoint,
+    LatencyRow,
     LayerMap,
     MetricFilter,
     MetricRow,
@@ -18,8 +20,10 @@ from wina_core.store.store import Store
 
 __all__ = [
     "Curve",
+    "DecodeRow",
     "FrontierLine",
     "FrontierPoint",
+    "LatencyRow",
     "LayerMap",
     "MetricFilter",
     "MetricRow",

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from wina_core.plan import UniformSparsity
+from wina_core.records import DecodeRecord, LatencyRecord
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
 
 
@@ -91,3 +92,31 @@ def chosen_on_evaluation(run: RunSpec) -> str:
         read["calibration"] = run.calibration.text
     evaluated = text.source, text.fingerprint
     return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) == evaluated)
+
+
+def latency_columns(record: LatencyRecord) -> dict[str, Any]:
+    """Columns of `tables.Latency` that follow from the record."""
+    point = record.point
+    return {
+        "hash": point.content_hash(),
+        "spec": point.model_dump_json(),
+        **point.model_dump(exclude={"schema_version"}),
+        **record.model_dump(exclude={"point", "environment"}),
+        "gigabytes_per_second": record.gigabytes_per_second,
+        "roofline": record.roofline,
+    }
+
+
+def decode_columns(record: DecodeRecord) -> dict[str, Any]:
+    """Columns of `tables.Decoding` that follow from the record."""
+    point = record.point
+    return {
+        "hash": point.content_hash(),
+        "spec": point.model_dump_json(),
+        "rotation_label": point.rotation.label,
+        "method_label": point.method.label,
+        "selection": point.method.selection,
+        **point.model_dump(include={"sparsity", "prompt_tokens", "new_tokens", "repetitions"}),
+        **record.model_dump(exclude={"point", "environment"}),
+        "speedup": record.speedup,
+    }

@@ -1,7 +1,7 @@
 """The queries behind every list and plot."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
@@ -18,6 +18,8 @@ from wina_core.store.columns import chosen_on_evaluation
 from wina_core.store.connection import explained
 from wina_core.store.rows import (
     Curve,
+    DecodeRow,
+    LatencyRow,
     LayerMap,
     MetricFilter,
     MetricRow,
@@ -29,7 +31,9 @@ from wina_core.store.rows import (
 )
 from wina_core.store.tables import (
     Calibration,
+    Decoding,
     Environment,
+    Latency,
     LayerStat,
     Metric,
     Model,
@@ -184,6 +188,41 @@ class Reader:
             Curve(layer, projection, *(tuple(axis) for axis in zip(*sorted(points), strict=True)))
             for (layer, projection), points in curves.items()
         )
+
+    # ---- latency -------------------------------------------------------------------------------------------------
+
+    def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
+        """Timed products in the order in which they were first measured: of all environments or the one with this
+        key, and of all points or those with these hashes."""
+        columns = [getattr(Latency, name) for name in LatencyRow._fields[:-3]]
+        query = select(*columns, Environment.device, Environment.hardware, Latency.hash)
+        query = query.join(Environment, Environment.id == Latency.environment_id).order_by(Latency.id)
+        rows = (LatencyRow._make(row) for row in self._timed(query, environment))
+        return [row for row in rows if points is None or row.point in points]
+
+    def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
+        """Timed models; as `latency_rows`."""
+        columns = [getattr(Decoding, name) for name in DecodeRow._fields[3:-3]]
+        labels = Model.label, Decoding.rotation_label, Decoding.method_label
+        query = select(*labels, *columns, Environment.device, Environment.hardware, Decoding.hash)
+        query = query.join(Model, Model.id == Decoding.model_id)
+        query = query.join(Environment, Environment.id == Decoding.environment_id).order_by(Decoding.id)
+        rows = (DecodeRow._make(row) for row in self._timed(query, environment))
+        return [row for row in rows if points is None or row.point in points]
+
+    def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """`Environment.key`: those of the points with these hashes that are stored for it."""
+        found: dict[str, list[str]] = {}
+        for table in (Latency, Decoding):
+            query = select(Environment.hash, table.hash).join(Environment, Environment.id == table.environment_id)
+            for environment, point in self._timed(query):
+                if point in points:
+                    found.setdefault(environment, []).append(point)
+        return {environment: tuple(hashes) for environment, hashes in found.items()}
+
+    def _timed(self, query: Query, environment: str = "") -> list[Any]:
+        with self._reading() as connection:
+            return list(connection.execute(query.where(Environment.hash == environment) if environment else query))
 
     # ---- what was prepared before --------------------------------------------------------------------------------
 

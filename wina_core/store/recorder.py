@@ -4,14 +4,18 @@ from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
     CostJob,
+    DecodeJob,
     Done,
     EvaluateJob,
     Event,
     Failed,
     InspectJob,
     Job,
+    LatencyJob,
+    Measured,
     Partial,
     Result,
+    ResultValue,
     RotateJob,
     RunFailed,
     RunStarted,
@@ -20,10 +24,13 @@ from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
     CostRecord,
+    DecodeRecord,
     Environment,
+    LatencyRecord,
     ModelSummary,
     RotationReport,
     RunStatus,
+    SweepReport,
 )
 from wina_core.store.store import Store
 
@@ -48,6 +55,10 @@ class Recorder:
                 self._store.begin_run(event.run, self._environment)
             case Partial():
                 self._store.record_unit(event.unit)
+            case Measured(record=LatencyRecord() as record):
+                self._store.record_latency(record)
+            case Measured(record=DecodeRecord() as record):
+                self._store.record_decoding(record)
             case RunFailed():
                 self._store.finish_run(event.run, "failed", event.error)
             case Result():
@@ -62,7 +73,7 @@ class Recorder:
                     "cancelled" if event.cancelled else "interrupted", "" if event.cancelled else NOT_REACHED
                 )
 
-    def _result(self, value: ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord) -> None:
+    def _result(self, value: ResultValue) -> None:
         match self._job, value:
             case InspectJob() as job, ModelSummary():
                 self._store.record_model(job.model, value)
@@ -74,6 +85,8 @@ class Recorder:
                 pass  # the engine's cache has it, and every run under it stores its table
             case CostJob(), CostRecord():
                 pass  # arithmetic, done again sooner than read
+            case LatencyJob() | DecodeJob(), SweepReport():
+                pass  # each point is stored already
             case _:
                 raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
 

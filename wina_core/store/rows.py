@@ -177,3 +177,58 @@ class Curve:
     projection: str
     x: tuple[float, ...]
     value: tuple[float, ...]
+
+
+class LatencyRow(NamedTuple):
+    """One timed product."""
+
+    op: str
+    outputs: int
+    inputs: int
+    batch: int
+    dtype: str
+    method: str
+    selection: str
+    sparsity: float
+    backend: str
+    repetitions: int
+    measured_sparsity: float
+    read_bytes: float
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    dense_ms: float
+    speedup: float
+    gigabytes_per_second: float
+    bandwidth: float
+    roofline: float
+    recorded: float
+    device: str
+    hardware: str
+    point: str
+    """Content hash of the LatencyPoint."""
+
+
+class DecodeRow(NamedTuple):
+    """One timed model."""
+
+    model: str
+    """The model's short name."""
+    rotation: str
+    method: str
+    selection: str
+    sparsity: float
+    measured_sparsity: float
+    prompt_tokens: int
+    new_tokens: int
+    repetitions: int
+    tokens_per_second: float
+    p10: float
+    p90: float
+    dense_tokens_per_second: float
+    speedup: float
+    recorded: float
+    device: str
+    hardware: str
+    point: str
+    """Content hash of the DecodePoint."""

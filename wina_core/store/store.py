@@ -1,6 +1,5 @@
 """The store: opening a database, and everything that is written to it."""
 
-import hashlib
 import json
 import socket
 import time
@@ -17,7 +16,9 @@ from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.records import (
     CalibrationRecord,
+    DecodeRecord,
     Environment,
+    LatencyRecord,
     LayerRecord,
     ModelSummary,
     RotationReport,
@@ -203,6 +204,23 @@ class Store(Reader):
             row = {"name": name, "plan": plan.model_dump_json(), "origin": plan.origin, "budget": plan.budget}
             _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
 
+    # ---- latency -------------------------------------------------------------------------------------------------
+
+    def record_latency(self, record: LatencyRecord) -> None:
+        """A product was timed; it replaces an earlier timing of the same on the same environment."""
+        with self._writing() as connection:
+            row = columns.latency_columns(record) | {"recorded": time.time()}
+            row["environment_id"] = _environment(connection, record.environment)
+            _upsert(connection, tables.Latency, ("hash", "environment_id"), row)
+
+    def record_decoding(self, record: DecodeRecord) -> None:
+        """A model's decoding was timed; it replaces an earlier timing of the same on the same environment."""
+        with self._writing() as connection:
+            row = columns.decode_columns(record) | {"recorded": time.time()}
+            row["environment_id"] = _environment(connection, record.environment)
+            row["model_id"] = _model_id(connection, record.point.model)
+            _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
+
     # ---- inside --------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -292,9 +310,8 @@ def _model_id(connection: Connection, source: ModelSource) -> int:
 
 
 def _environment(connection: Connection, environment: Environment) -> int:
-    content = json.dumps(environment.model_dump(), sort_keys=True)
     row = {
-        "hash": hashlib.sha256(content.encode()).hexdigest()[:16],
+        "hash": environment.key,
         "device": environment.device,
         "hardware": environment.hardware,
         "versions": json.dumps(environment.versions, sort_keys=True),

@@ -233,3 +233,63 @@ class LayerStat(Table):
     metric: Mapped[str]
     x: Mapped[float | None]
     value: Mapped[float] = mapped_column(Number, nullable=True)
+
+
+class Latency(Table):
+    """One timed product on one environment; columns as LatencyPoint and LatencyRecord say."""
+
+    __tablename__ = "latency"
+    __table_args__ = (UniqueConstraint("hash", "environment_id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str]
+    """Content hash of the LatencyPoint."""
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    spec: Mapped[str]
+    op: Mapped[str]
+    outputs: Mapped[int]
+    inputs: Mapped[int]
+    batch: Mapped[int]
+    dtype: Mapped[str]
+    method: Mapped[str]
+    selection: Mapped[str]
+    sparsity: Mapped[float]
+    backend: Mapped[str]
+    repetitions: Mapped[int]
+    measured_sparsity: Mapped[float]
+    read_bytes: Mapped[float]
+    median_ms: Mapped[float]
+    p10_ms: Mapped[float]
+    p90_ms: Mapped[float]
+    dense_ms: Mapped[float]
+    speedup: Mapped[float]
+    gigabytes_per_second: Mapped[float]
+    bandwidth: Mapped[float]
+    roofline: Mapped[float]
+    recorded: Mapped[float]
+
+
+class Decoding(Table):
+    """A timed model, gated and dense, on one environment; columns as DecodePoint and DecodeRecord say."""
+
+    __tablename__ = "decoding"
+    __table_args__ = (UniqueConstraint("hash", "environment_id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str]
+    """Content hash of the DecodePoint."""
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
+    spec: Mapped[str]
+    rotation_label: Mapped[str]
+    method_label: Mapped[str]
+    selection: Mapped[str]
+    sparsity: Mapped[float]
+    measured_sparsity: Mapped[float]
+    prompt_tokens: Mapped[int]
+    new_tokens: Mapped[int]
+    repetitions: Mapped[int]
+    tokens_per_second: Mapped[float]
+    p10: Mapped[float]
+    p90: Mapped[float]
+    dense_tokens_per_second: Mapped[float]
+    speedup: Mapped[float]
+    recorded: Mapped[float]

@@ -1,0 +1,126 @@
+"""`wina latency` on tiny shapes with the reference backend."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder
+from wina_core import cli
+from wina_core.latency import sweep
+from wina_core.latency_specs import PRESETS
+
+CPU = ("--device", "cpu")
+TINY = ("--shape", "64x48", "--batch", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
+REFERENCE = ("--backend", "reference")
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of this test's own, and a small cache, so that few copies are made."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
+
+
+class Wina:
+    """Calls the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *args: str | Path) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr."""
+        self._monkeypatch.setattr(sys, "argv", ["wina", "latency", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = self._capsys.readouterr()
+        return (ended.value.code if isinstance(ended.value.code, int) else 0), out, err
+
+
+@pytest.fixture
+def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
+    return Wina(monkeypatch, capsys)
+
+
+def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Path) -> None:
+    code, out, err = wina(*TINY, *REFERENCE, "--json")
+    assert code == 0, err
+    rows = json.loads(out)
+    assert [(row["method"], row["sparsity"], row["backend"]) for row in rows] == [
+        ("dense", 0.0, "torch"),
+        ("wina", 0.5, "reference"),
+    ]
+    assert all(
+        row["median_ms"] > 0 and row["bandwidth"] > 0 and row["measured_sparsity"] == row["sparsity"] for row in rows
+    )
+    assert "2 measured, 0 stored before" in err
+
+    code, out, err = wina(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
+    assert code == 0, err
+    assert "1 measured, 2 stored before" in err
+    lines = out.splitlines()
+    assert lines[0].split()[:4] == ["op", "shape", "batch", "dtype"]
+    assert len(lines) == 1 + 3
+
+    exported = tmp_path / "latency.json"
+    code, out, err = wina(*TINY, *REFERENCE, "--json", "--export", exported)
+    assert "0 measured, 2 stored before" in err
+    assert json.loads(out) == rows == json.loads(exported.read_text())
+
+    code, out, err = wina(*TINY, *REFERENCE, "--json", "--again")
+    assert "2 measured, 0 stored before" in err
+    assert [row["point"] for row in json.loads(out)] == [row["point"] for row in rows]
+    assert json.loads(out) != rows
+
+
+def test_the_presets_are_listed(wina: Wina) -> None:
+    code, out, _ = wina("--list", "--json")
+    assert code == 0
+    assert {row["preset"] for row in json.loads(out)} == set(PRESETS)
+    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in json.loads(out)
+
+
+def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "model")
+    flags = (folder, "--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
+    code, out, err = wina(*flags, "--json")
+    assert code == 0, err
+    (row,) = json.loads(out)
+    assert (row["model"], row["method"], row["new_tokens"]) == ("model", "wina (shared masks)", 3)
+    assert row["speedup"] == row["tokens_per_second"] / row["dense_tokens_per_second"]
+    code, out, err = wina(*flags)
+    assert "0 measured, 1 stored before" in err
+    assert out.splitlines()[0].split()[:3] == ["model", "rotation", "method"]
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "message"),
+    [
+        (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
+        (2, ("--shape", "0x5"), "outputs: it should be greater than or equal to 1, not 0."),
+        (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
+        (2, (*TINY, "--sparsity", "1"), "sparsities[1]: it should be less than 1, not 1.0."),
+        (2, (*TINY, "--sparsity=-0.1"), "sparsities[1]: it should be greater than or equal to 0, not -0.1."),
+        (2, (*TINY, "--batch=-1"), "batches[1]: it should be greater than or equal to 1, not -1."),
+        (2, (*TINY, "--method", "magic"), "methods[0]: it should be"),
+        (2, (*TINY, "--backend", "abacus"), "backends[0]: it should be"),
+        (1, (*TINY, "--backend", "triton"), 'The backend "triton" does not work on "cpu"'),
+        (1, (*TINY, "--device", "abacus"), '"abacus" is not a device'),
+        (1, ("--shape", "1000000x1000000", "--batch", "1", *CPU), "needs 16000.1 GB more"),
+        (1, ("demo",), 'A model is timed by its decoding; add --decode, or give shapes instead of "demo".'),
+        (1, ("--decode",), "Decoding is timed of a model; name a folder"),
+        (1, ("demo", "--decode", "--batch", "4"), "A model brings its own shapes"),
+        (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
+        (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
+        (1, (*TINY, "--rotation", "global"), "Single products know neither rotations nor shared masks"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_sentence(
+    wina: Wina, code: int, flags: tuple[str, ...], message: str
+) -> None:
+    found, _, err = wina(*flags)
+    assert found == code, err
+    assert "Traceback" not in err
+    assert message in err.strip().splitlines()[-1]

@@ -1,0 +1,187 @@
+"""`wina latency`: how fast sparse products are, and how fast a gated model decodes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.flags import taking
+from wina_core.cli.running import run_recorded
+from wina_core.cli.tables import print_table
+from wina_core.engine.protocol import DecodeJob, LatencyJob
+from wina_core.errors import WinaError
+from wina_core.export import write_table
+from wina_core.latency_specs import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
+from wina_core.records import SweepReport
+from wina_core.specs import CalibrationSpec, RotationSpec, Selection
+from wina_core.store import DecodeRow, LatencyRow, Store
+
+COLUMNS = (
+    *("op", "shape", "batch", "dtype", "method", "sparsity", "backend"),
+    *("median ms", "p10 ms", "p90 ms", "GB/s", "speed-up", "of roofline"),
+)
+DECODE_COLUMNS = ("model", "rotation", "method", "sparsity", "measured", "tokens/s", "p10", "p90", "dense", "speed-up")
+
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        help="Repeatable: dense, teal, wina, rsparse; dense and wina by default. With --decode one, wina by default.",
+    ),
+]
+
+
+@taking(rotation=options.rotation_spec)
+def latency(
+    *,
+    model: Annotated[str | None, typer.Argument(help="With --decode: a folder, a hub id, or demo.")] = None,
+    decode: Annotated[bool, typer.Option("--decode", help="Time a model's decoding instead of products.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Print the presets' shapes and stop.")] = False,
+    presets: Annotated[
+        list[str] | None, typer.Option("--preset", help=f"Repeatable: the shapes of {', '.join(PRESETS)}.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Repeatable: outputs x inputs, as 5120x17920. The paper's two by default.")
+    ] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="Repeatable: rows of x; 1, 4, 16, 64, 256 by default.")
+    ] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="Repeatable: float32, bfloat16, float16; bfloat16, or the model's own, by default."),
+    ] = None,
+    method: Methods = None,
+    selection: Annotated[
+        Selection | None, typer.Option(help="threshold or topk for products, threshold by default; with --decode topk.")
+    ] = None,
+    masks: options.Masks = "separate",
+    sparsity: Annotated[
+        list[float] | None,
+        typer.Option(help="Repeatable: dropped fraction, [0, 1); 0, 0.25, 0.4, 0.5, 0.65 by default, to decode 0.5."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option(help="Repeatable: auto, cpu, triton, reference; auto by default.")
+    ] = None,
+    rotation: RotationSpec,
+    prompt_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens before those timed; 64.")] = None,
+    new_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens that are timed; 64.")] = None,
+    device: options.Device = "auto",
+    repetitions: Annotated[int | None, typer.Option(help="Turns that count; 20, with --decode 5.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write all that is stored of these points: .csv, .tsv, .json, .md or .tex.")
+    ] = None,
+    again: options.Again = False,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time sparse products on cold weights, against PyTorch's dense call turn by turn and the memory's bandwidth; or,
+    with MODEL --decode, a gated model's greedy decoding against the dense one's."""
+    if listed:
+        rows = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
+        print_table(("preset", "operations", "outputs x inputs"), rows, as_json)
+        return
+    if decode:
+        if model is None:
+            raise WinaError('Decoding is timed of a model; name a folder, a hub id or "demo" beside --decode.')
+        if presets or shape or batch or backend:
+            raise WinaError(
+                "A model brings its own shapes; leave --preset, --shape, --batch and --backend to products."
+            )
+        chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
+        source = options.model_source(model, _one("--dtype", dtype, "auto"), device)
+        given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
+        calibration = CalibrationSpec() if chosen.needs_calibration else None
+        common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
+        _sweep_decoding(DecodeSpec.model_validate(common | given), again, database, export, as_json)
+        return
+    if model is not None:
+        raise WinaError(f'A model is timed by its decoding; add --decode, or give shapes instead of "{model}".')
+    if not rotation.is_identity or masks != "separate":
+        raise WinaError("Single products know neither rotations nor shared masks; leave those out, or add --decode.")
+    shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
+    given = _given(
+        batches=batch,
+        dtypes=dtype,
+        methods=method,
+        selections=[selection] if selection else None,
+        sparsities=sparsity,
+        backends=backend,
+        repetitions=repetitions,
+    )
+    spec = LatencySpec.model_validate({"shapes": shapes or PRESETS["paper"], "device": device, **given})
+    _sweep_products(spec, again, database, export, as_json)
+
+
+def _one(flag: str, given: list[str] | None, default: str) -> Any:
+    """The value of a flag that may be repeated for products alone."""
+    if given and len(given) > 1:
+        raise WinaError(f"With --decode, {flag} takes one value, not {len(given)}; run the command once for each.")
+    return given[0] if given else default
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """Those settings whose flag was used; the spec has the others' defaults."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _sweep_products(spec: LatencySpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
+    with Store(database) as store:
+        hashes = spec.hashes()
+        report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(hashes)), store)
+        rows = store.latency_rows(report.environment.key, hashes)
+    _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
+
+
+def _sweep_decoding(spec: DecodeSpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
+    with Store(database) as store:
+        hashes = spec.hashes()
+        report = _run(DecodeJob(spec=spec, stored={} if again else store.measured_points(hashes)), store)
+        rows = store.decode_rows(report.environment.key, hashes)
+    _show(DECODE_COLUMNS, [_decode_line(row) for row in rows], DecodeRow._fields, rows, report, export, as_json)
+
+
+def _run(job: LatencyJob | DecodeJob, store: Store) -> SweepReport:
+    report = run_recorded(job, store).value
+    assert isinstance(report, SweepReport)
+    return report
+
+
+def _show(
+    columns: Sequence[str],
+    lines: Sequence[Sequence[Any]],
+    fields: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    report: SweepReport,
+    export: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the table to be read, or all columns as JSON; what was done and left out goes to stderr."""
+    if export is not None:
+        write_table(fields, rows, export)
+    if as_json:
+        print_table(fields, rows, as_json)
+    else:
+        print_table(columns, lines, as_json)
+    bandwidth = "" if report.bandwidth is None else f"; the memory moved {report.bandwidth:.1f} GB/s"
+    where = f"{report.environment.device}, {report.environment.hardware}"
+    typer.echo(f"{report.measured} measured, {report.stored} stored before, on {where}{bandwidth}.", err=True)
+    for reason in report.skipped:
+        typer.echo(f"Left out, {reason}", err=True)
+
+
+def _line(row: LatencyRow) -> tuple[Any, ...]:
+    shape = f"{row.outputs}x{row.inputs}"
+    method = f"{row.method} (top k)" if row.selection == "topk" else row.method
+    return (
+        *(row.op, shape, row.batch, row.dtype, method, row.sparsity, row.backend),
+        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, row.roofline),
+    )
+
+
+def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
+    return (
+        *(row.model, row.rotation, row.method, row.sparsity, row.measured_sparsity),
+        *(row.tokens_per_second, row.p10, row.p90, row.dense_tokens_per_second, row.speedup),
+    )

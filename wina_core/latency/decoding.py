@@ -1,0 +1,167 @@
+"""Computing a DecodeJob: tokens per second of greedy decoding, gated against dense."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from wina_core.calibration import Calibration
+from wina_core.engine.protocol import DecodeJob, Emit, Measured
+from wina_core.engine.session import Session
+from wina_core.errors import WinaError
+from wina_core.gating import Gates, attach
+from wina_core.latency.device import device_of, environment_on, free_bytes
+from wina_core.latency_specs import DecodePoint, DecodeSpec
+from wina_core.methods import get_method
+from wina_core.models.loading import LoadedModel
+from wina_core.models.shortcuts import shortcut_parameters
+from wina_core.plan import UniformSparsity
+from wina_core.records import DecodeRecord, SweepReport
+from wina_core.reporting import Reporter
+from wina_core.specs import NO_ROTATION, TextSpec
+from wina_core.text import read_tokens
+
+_TEXT = "demo:heldout"
+
+
+def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
+    """Measure the sparsities that are not stored yet.
+
+    The dense model is the one without a rotation: that of the rotated weights where the rotation is free, and one of
+    its own where shortcuts make decoding slower. Raises WinaError for a method that there is not, a prompt beyond the
+    model's context, and too little memory for both models; Cancelled between two tokens.
+    """
+    spec = job.spec
+    get_method(spec.method)
+    here = environment_on(device_of(spec.model.device))
+    known = set(job.stored.get(here.key, ()))
+    points = spec.points()
+    wanted = [point for point in points if point.content_hash() not in known]
+    if wanted:
+        gated = session.prepare(spec.model, spec.rotation, reporter)
+        dense = _dense(gated, spec, session, reporter)
+        calibration = None
+        if spec.method.needs_calibration:
+            assert spec.calibration is not None  # DecodeSpec sees to it
+            calibration, _ = session.calibration(gated, spec.rotation, spec.method, spec.calibration, reporter)
+        prompt = _prompt(gated, spec)
+        for index, point in enumerate(wanted):
+            stage = _Stage(reporter, point, index, len(wanted))
+            speeds = _speeds(dense, prompt, point, stage)
+            with _gated(gated, point, calibration) as gates:
+                own = _speeds(gated, prompt, point, stage)
+                sparsity = gates.counted_sparsity
+            p10, median, p90 = np.percentile(own, (10, 50, 90))
+            record = DecodeRecord(
+                point=point,
+                environment=here,
+                measured_sparsity=sparsity,
+                tokens_per_second=float(median),
+                p10=float(p10),
+                p90=float(p90),
+                dense_tokens_per_second=float(np.median(speeds)),
+            )
+            emit(Measured(job_id=job_id, record=record))
+    return SweepReport(environment=here, measured=len(wanted), stored=len(points) - len(wanted))
+
+
+@contextmanager
+def _gated(loaded: LoadedModel, point: DecodePoint, calibration: Calibration | None) -> Iterator[Gates]:
+    """The model gated as the point says. Here, and only here, decoding through the sparse kernels belongs."""
+    with attach(loaded, point.method, UniformSparsity(sparsity=point.sparsity), calibration) as gates:
+        yield gates
+
+
+def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Reporter) -> LoadedModel:
+    if not shortcut_parameters(gated.model):
+        return gated
+    needed, free = _bytes(gated), free_bytes(gated.device)
+    if needed > free:
+        raise WinaError(
+            "This rotation needs shortcuts, so the dense model is measured beside the rotated one; it takes "
+            f"{needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free: choose a rotation without shortcuts."
+        )
+    return session.prepare(spec.model, NO_ROTATION, reporter)
+
+
+def _bytes(loaded: LoadedModel) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in loaded.model.parameters())
+
+
+def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
+    """[1, prompt tokens]."""
+    context = getattr(loaded.model.config, "max_position_embeddings", None)
+    length = spec.prompt_tokens + spec.new_tokens
+    if context is not None and length > context:
+        raise WinaError(
+            f"{spec.prompt_tokens} tokens of prompt and {spec.new_tokens} new ones exceed the model's context of "
+            f"{context}; ask for fewer."
+        )
+    text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
+    return read_tokens(text, loaded.tokenizer).to(loaded.device)
+
+
+def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
+    """Tokens per second of each repetition after one that is not counted: from the first new token to the last, so that
+    the prompt is not part of it."""
+    speeds = []
+    for _ in range(1 + point.repetitions):
+        clock = _Clock(stage, loaded.device)
+        loaded.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            min_new_tokens=point.new_tokens,
+            max_new_tokens=point.new_tokens,
+            pad_token_id=0,  # never used: there is one sequence
+            stopping_criteria=StoppingCriteriaList([clock]),
+        )
+        speeds.append((point.new_tokens - 1) / (clock.times[-1] - clock.times[0]))
+        stage.repetition()
+    return speeds[1:]
+
+
+class _Clock(StoppingCriteria):
+    """Notes when each token is there, and asks whether to go on; never stops by itself."""
+
+    def __init__(self, stage: "_Stage", device: torch.device) -> None:
+        self.times: list[float] = []
+        self._stage = stage
+        self._device = device
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self.times.append(time.perf_counter())
+        self._stage.check()
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+class _Stage:
+    """Reports one point's share of the job."""
+
+    def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
+        self._reporter = reporter
+        self._label = f"{point.arm.label}, {100 * point.sparsity:.4g} %"
+        self._finished = finished
+        self._total = total
+        self._repetitions = 2 * (1 + point.repetitions)
+        self._done = 0
+        self._tell()
+
+    def repetition(self) -> None:
+        """One more of the dense or the gated model is done."""
+        self._done += 1
+        self._tell()
+
+    def check(self) -> None:
+        self._reporter.check()
+
+    def _tell(self) -> None:
+        done = self._finished + self._done / self._repetitions
+        self._reporter.progress(done, self._total, "points", self._label)

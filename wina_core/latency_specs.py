@@ -1,0 +1,251 @@
+"""What a latency sweep asks for: products of given shapes, and a model's decoding. Light: it never imports torch."""
+
+import re
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from wina_core.errors import WinaError
+from wina_core.specs import (
+    DENSE,
+    NO_ROTATION,
+    Arm,
+    CalibrationSpec,
+    Fraction,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    Spec,
+)
+
+LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
+LatencySelection = Literal["threshold", "topk"]
+LatencyDType = Literal["float32", "bfloat16", "float16"]
+BackendName = Literal["reference", "cpu", "triton"]
+"""As `wina_kernels.backends` names them."""
+BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
+
+VENDOR: Literal["torch"] = "torch"
+"""Stands for a backend where the product is dense: what PyTorch calls in its vendor's library."""
+MAX_POINTS = 20_000
+_Size = Annotated[int, Field(ge=1, le=2**20)]
+_Batch = Annotated[int, Field(ge=1, le=2**14)]
+_Repetitions = Annotated[int, Field(ge=1, le=10_000)]
+_SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
+
+
+class Shape(BaseModel):
+    """A matrix W [m, n] and the operations that read one of this shape."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    op: str = Field(default="linear", min_length=1)
+    """For example "llama-3-8b q, o"; no number depends on it."""
+    outputs: _Size
+    inputs: _Size
+
+    @property
+    def label(self) -> str:
+        """For example "4096x11008": outputs first."""
+        return f"{self.outputs}x{self.inputs}"
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape written "outputs x inputs", as 5120x17920; WinaError for anything else."""
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        raise WinaError(f'"{text}" is not a shape; write outputs x inputs, two whole numbers from 1, as 5120x17920.')
+    return Shape(outputs=int(found[1]), inputs=int(found[2]))
+
+
+def _projections(model: str, hidden: int, intermediate: int, key_value: int) -> tuple[Shape, ...]:
+    """Every projection of a decoder layer, those of one shape together, and q, k, v and gate, up stacked, which share
+    their input and may share a mask."""
+    sizes = {
+        "q": (hidden, hidden),
+        "k": (key_value, hidden),
+        "v": (key_value, hidden),
+        "o": (hidden, hidden),
+        "gate": (intermediate, hidden),
+        "up": (intermediate, hidden),
+        "down": (hidden, intermediate),
+        "qkv": (hidden + 2 * key_value, hidden),
+        "gate+up": (2 * intermediate, hidden),
+    }
+    names = {size: ", ".join(name for name, own in sizes.items() if own == size) for size in sizes.values()}
+    return tuple(Shape(op=f"{model} {op}", outputs=m, inputs=n) for (m, n), op in names.items())
+
+
+PRESETS: dict[str, tuple[Shape, ...]] = {
+    "paper": (
+        Shape(op="paper", outputs=4096, inputs=11008),
+        Shape(op="paper", outputs=5120, inputs=17920),
+    ),
+    "llama-2-7b": _projections("llama-2-7b", 4096, 11008, 4096),
+    "llama-3-8b": _projections("llama-3-8b", 4096, 14336, 1024),
+    "mistral-7b": _projections("mistral-7b", 4096, 14336, 1024),
+    "phi-4-14b": _projections("phi-4-14b", 5120, 17920, 1280),
+    "qwen2.5-7b": _projections("qwen2.5-7b", 3584, 18944, 512),
+}
+"""The shapes of the paper's figure on hardware, and those of the models that it and its peers measure."""
+
+
+def preset(name: str) -> tuple[Shape, ...]:
+    """The shapes of that name; WinaError with the known names when there are none."""
+    if name not in PRESETS:
+        raise WinaError(f'There is no preset "{name}"; choose one of {", ".join(PRESETS)}, or give shapes.')
+    return PRESETS[name]
+
+
+class LatencyPoint(Spec):
+    """One product y = W x, dense or gated, timed on its own."""
+
+    outputs: _Size
+    inputs: _Size
+    batch: _Batch
+    """Rows of x."""
+    dtype: LatencyDType
+    method: LatencyMethod
+    """`rsparse` adds its low-rank part at its default rho to TEAL's mask; `wina` scores by column norms."""
+    selection: LatencySelection
+    sparsity: Fraction
+    backend: Literal["auto", "torch", BackendName]
+    """Whose product: "torch" where the method is dense, and only there."""
+    repetitions: _Repetitions
+
+    @property
+    def shape(self) -> Shape:
+        """W's."""
+        return Shape(outputs=self.outputs, inputs=self.inputs)
+
+    @property
+    def label(self) -> str:
+        """For the line of progress, for example "wina 50 %, 5120x17920, batch 1, bfloat16, cpu"."""
+        method = self.method if self.method == DENSE.name else f"{self.method} {100 * self.sparsity:.4g} %"
+        return f"{method}, {self.shape.label}, batch {self.batch}, {self.dtype}, {self.backend}"
+
+
+class LatencySpec(Spec):
+    """A grid over products, shapes x dtypes x batches x methods x selections x sparsities x backends."""
+
+    shapes: tuple[Shape, ...] = Field(min_length=1)
+    batches: tuple[_Batch, ...] = Field(default=(1, 4, 16, 64, 256), min_length=1)
+    dtypes: tuple[LatencyDType, ...] = Field(default=("bfloat16",), min_length=1)
+    methods: tuple[LatencyMethod, ...] = Field(default=("dense", "wina"), min_length=1)
+    selections: tuple[LatencySelection, ...] = Field(default=("threshold",), min_length=1)
+    sparsities: tuple[Fraction, ...] = Field(default=(0.0, 0.25, 0.4, 0.5, 0.65), min_length=1)
+    backends: tuple[Literal["auto", BackendName], ...] = Field(default=("auto",), min_length=1)
+    """"auto": the first that works on the device, the fastest first."""
+    device: str = "auto"
+    """Of the sweep's machine, "auto", "cpu", "cuda" or "cuda:1"; part of what points are measured on."""
+    repetitions: _Repetitions = 20
+
+    @field_validator("shapes")
+    @classmethod
+    def _distinct(cls, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """A shape that several operations have is measured once, under all their names."""
+        names: dict[tuple[int, int], dict[str, None]] = {}
+        for shape in shapes:
+            names.setdefault((shape.outputs, shape.inputs), {})[shape.op] = None
+        return tuple(Shape(op="; ".join(ops), outputs=m, inputs=n) for (m, n), ops in names.items())
+
+    def op_of(self, point: LatencyPoint) -> str:
+        """The operations that have the point's shape."""
+        size = point.outputs, point.inputs
+        return next(shape.op for shape in self.shapes if (shape.outputs, shape.inputs) == size)
+
+    def points(self) -> tuple[LatencyPoint, ...]:
+        """The grid's points, each once, those on the same weights together.
+
+        A dense product depends neither on sparsity nor on selection and backend, and is one point. Raises WinaError
+        for more than MAX_POINTS, before any is made.
+        """
+        gated = len(self.methods) * len(self.selections) * len(self.sparsities) * len(self.backends)
+        count = len(self.shapes) * len(self.batches) * len(self.dtypes) * gated
+        if count > MAX_POINTS:
+            raise WinaError(f"This sweep has {count:,} points, more than {MAX_POINTS:,}; split it up.")
+        distinct = {
+            point.content_hash(): point
+            for shape in self.shapes
+            for dtype in self.dtypes
+            for batch in self.batches
+            for point in self._on(shape, dtype, batch)
+        }
+        return tuple(distinct.values())
+
+    def _on(self, shape: Shape, dtype: LatencyDType, batch: int) -> list[LatencyPoint]:
+        dense = (DENSE.name, "threshold", 0.0, VENDOR)
+        settings = [
+            dense if method == DENSE.name else (method, selection, sparsity, backend)
+            for method in self.methods
+            for selection in self.selections
+            for backend in self.backends
+            for sparsity in self.sparsities
+        ]
+        common = {"outputs": shape.outputs, "inputs": shape.inputs, "batch": batch, "dtype": dtype}
+        names = ("method", "selection", "sparsity", "backend")
+        return [
+            LatencyPoint.model_validate(
+                {**common, "repetitions": self.repetitions, **dict(zip(names, setting, strict=True))}
+            )
+            for setting in settings
+        ]
+
+    def hashes(self) -> frozenset[str]:
+        """Of every point that this sweep may come to measure, whatever "auto" stands for where it runs."""
+        return frozenset(with_backend(point, backend).content_hash() for point in self.points() for backend in BACKENDS)
+
+
+def with_backend(point: LatencyPoint, auto: BackendName) -> LatencyPoint:
+    """The point with "auto" replaced by what it stands for."""
+    return point.model_copy(update={"backend": auto}) if point.backend == "auto" else point
+
+
+class _Decoding(Spec):
+    """What a measurement of decoding depends on beside the sparsity."""
+
+    model: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    method: MethodSpec = MethodSpec(name="wina")
+    calibration: CalibrationSpec | None = None
+    """For methods whose selection needs one."""
+    prompt_tokens: int = Field(default=64, ge=64, le=2**17)
+    """Of the demo's held-out text, decoded on from; not part of the time."""
+    new_tokens: int = Field(default=64, ge=2, le=2**17)
+    repetitions: _Repetitions = 5
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method.name == DENSE.name:
+            raise ValueError("dense decoding is measured beside every method; choose a method that gates")
+        if self.method.needs_calibration and self.calibration is None:
+            raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
+        return self
+
+    @property
+    def arm(self) -> Arm:
+        """Method and rotation, for labels."""
+        return Arm(rotation=self.rotation, method=self.method)
+
+
+class DecodePoint(_Decoding):
+    """Greedy decoding by one gated model, beside the dense one."""
+
+    sparsity: Fraction
+
+
+class DecodeSpec(_Decoding):
+    """Decoding by a model, rotation and method at some sparsities, each uniform over the model."""
+
+    sparsities: tuple[Fraction, ...] = Field(default=(0.5,), min_length=1)
+
+    def points(self) -> tuple[DecodePoint, ...]:
+        """One for each distinct sparsity, in their order."""
+        common = self.model_dump(exclude={"sparsities"})
+        return tuple(
+            DecodePoint.model_validate({**common, "sparsity": sparsity}) for sparsity in dict.fromkeys(self.sparsities)
+        )
+
+    def hashes(self) -> frozenset[str]:
+        """Of every point."""
+        return frozenset(point.content_hash() for point in self.points())
