@@ -1,0 +1,28 @@
+"""The operations of `reference` on a GPU, in Triton; under Triton's interpreter (TRITON_INTERPRET=1) on the processor.
+
+Three launches at most: gate and multiply in one kernel, which leaves a sum for each share of the inputs; add the shares
+in a fixed order; and for top-k, find the mask first. No atomics: the same input gives the same bits, run after run.
+"""
+
+try:
+    import triton
+except ImportError as error:
+    raise ImportError(
+        f"The Triton backend needs the package triton, 3.4 or newer (pip install 'triton>=3.4', Linux): {error}. "
+        "The backends cpu and reference compute the same without it."
+    ) from error
+
+OLDEST = (3, 4)
+if tuple(int(number) for number in triton.__version__.split(".")[:2]) < OLDEST:
+    raise ImportError(
+        f"The Triton backend needs triton 3.4 or newer, and {triton.__version__} is installed: "
+        "pip install --upgrade 'triton>=3.4'."
+    )
+
+from wina_kernels.gpu.configs import Config  # noqa: E402  (the reason for failing must come first)
+from wina_kernels.gpu.masked_linear import masked_linear  # noqa: E402
+from wina_kernels.gpu.sparse_linear import sparse_linear  # noqa: E402
+from wina_kernels.gpu.top_k_linear import top_k_linear  # noqa: E402
+from wina_kernels.gpu.tuning import tune  # noqa: E402
+
+__all__ = ["Config", "masked_linear", "sparse_linear", "top_k_linear", "tune"]

@@ -1,0 +1,132 @@
+"""Compiling ahead of time, without a GPU: every kernel with every tile that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompiledKernel
+
+from wina_kernels.gpu import shares
+from wina_kernels.gpu.configs import TILES, Tile
+from wina_kernels.gpu.masked_linear import masked_linear_kernel
+from wina_kernels.gpu.sparse_linear import sparse_linear_kernel
+from wina_kernels.gpu.top_k_linear import BLOCK, WARPS, top_k_kernel
+
+TARGETS = {
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "sm_100": GPUTarget("cuda", 100, 32),
+    "sm_120": GPUTarget("cuda", 120, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+}
+
+_WEIGHTS = {32: "*fp32", 16: "*bf16", 8: "*i8", 4: "*u8"}
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel as it is launched: what its arguments are and what it is compiled for."""
+
+    name: str
+    kernel: Any
+    arguments: Mapping[str, Any]
+    """In the kernel's order: a type such as "*bf16" or "i32", a tuple of types, or the value of a constant."""
+    warps: int
+
+    def compiled(self, target: GPUTarget) -> CompiledKernel:
+        """The binary for one of TARGETS, as for tensors and sizes that are multiples of 16."""
+        signature = {name: value if _is_type(value) else "constexpr" for name, value in self.arguments.items()}
+        constants = {name: value for name, value in self.arguments.items() if not _is_type(value)}
+        aligned = {path: [["tt.divisibility", 16]] for path in _aligned(signature)}
+        source = ASTSource(self.kernel, signature, constants, aligned)
+        return triton.compile(source, target=target, options={"num_warps": self.warps, **shares.OPTIONS})
+
+
+def builds() -> list[Build]:
+    """Every kernel with every tile that ships, for as many rows as it is meant for, and every kind of operand once."""
+    found = []
+    for bits, by_rows in TILES.items():
+        for rows, tiles in by_rows.items():
+            for tile in tiles:
+                found += [_sparse_linear(bits, rows, tile), _masked_linear(bits, rows, tile)]
+    for bits in TILES:
+        tile = TILES[bits][1][0]
+        found.append(_sparse_linear(bits, 1, tile, parts=3, note="fused, without scale or zero", scaled=False))
+    for bits in (8, 4):
+        found.append(_sparse_linear(bits, 1, TILES[bits][1][0], uniform=False, note="groups across blocks"))
+    found.append(_sparse_linear(16, 1, TILES[16][1][0], weight="*fp16", note="float16"))
+    found += [_top_k(scaled) for scaled in (True, False)]
+    found += [_add(count) for count in (2, 4, 8, 16, 32, 64)]
+    return found
+
+
+def _sparse_linear(
+    bits: int, rows: int, tile: Tile, parts: int = 1, note: str = "", scaled: bool = True, **others: Any
+) -> Build:
+    arguments = {
+        "x": "*bf16", "x_stride": "i32",
+        "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
+        "thresholds": ("fp32",) * parts, "out": "*fp32",
+        "inputs_in_all": "i32", "outputs_in_all": "i32", "ends": ("i32",) * parts,
+    }  # fmt: skip
+    arguments |= _weight(bits, rows, tile, zero=scaled, **others)
+    return Build(_named("sparse_linear", bits, rows, tile, note), sparse_linear_kernel, arguments, tile.warps)
+
+
+def _masked_linear(bits: int, rows: int, tile: Tile) -> Build:
+    arguments = {
+        "x": "*bf16", "x_stride": "i32", "mask": "*u8", "out": "*fp32",
+        "inputs_in_all": "i32", "outputs_in_all": "i32", "ends": ("i32",),
+    }  # fmt: skip
+    arguments |= _weight(bits, rows, tile, zero=True)
+    return Build(_named("masked_linear", bits, rows, tile), masked_linear_kernel, arguments, tile.warps)
+
+
+def _weight(
+    bits: int, rows: int, tile: Tile, zero: bool, uniform: bool = True, weight: str | None = None
+) -> dict[str, Any]:
+    quantized = bits < 16
+    return {
+        "weight": weight or _WEIGHTS[bits], "stride": "i32",
+        "scale": "*bf16" if quantized else None, "scale_stride": "i32",
+        "zero": "*bf16" if quantized and zero else None, "zero_stride": "i32", "group": "i32",
+        "BITS": bits, "UNIFORM": uniform, "ROWS": rows, "BLOCK_N": tile.inputs, "BLOCK_M": tile.outputs,
+        "VECTOR": tile.vector,
+    }  # fmt: skip
+
+
+def _top_k(scaled: bool) -> Build:
+    arguments = {
+        "x": "*bf16", "x_stride": "i32",
+        "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
+        "keeps": ("i32",), "mask": "*u8", "inputs_in_all": "i32", "BLOCK": BLOCK,
+    }  # fmt: skip
+    name = f"top_k, {'scaled' if scaled else 'unscaled'}"
+    return Build(name, top_k_kernel, arguments, WARPS)
+
+
+def _add(count: int) -> Build:
+    arguments = {"sums": "*fp32", "out": "*bf16", "length": "i32", "SHARES": count, "BLOCK": shares.BLOCK}
+    return Build(f"add, {count} shares", shares.add_kernel, arguments, shares.WARPS)
+
+
+def _named(kernel: str, bits: int, rows: int, tile: Tile, note: str = "") -> str:
+    of = f"{kernel}, {bits} bits, {rows} rows, {tile.inputs} x {tile.outputs}, {tile.warps} warps"
+    return f"{of}, {note}" if note else of
+
+
+def _is_type(value: Any) -> bool:
+    return isinstance(value, (str, tuple))
+
+
+def _aligned(signature: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
+    """Where pointers and integers are."""
+    for index, kind in enumerate(signature.values()):
+        if isinstance(kind, tuple):
+            yield from ((index, at) for at, inner in enumerate(kind) if inner == "i32")
+        elif kind == "i32" or kind.startswith("*"):
+            yield (index,)

@@ -1,0 +1,81 @@
+"""How the work is divided among programs: what ships, what is taken untuned, and what tuning tries.
+
+The choice is explicit and nothing is measured behind a call's back: another division adds in another order, and the
+same input must give the same bits, also in the next process.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a program holds at a time: weights of `inputs` x `outputs`.
+
+    Each thread of its `warps`, of 32, takes `vector` outputs with one load for each input: all its loads are in flight
+    together, and its sums are its own. Weights, values of x, and sums cost it registers.
+    """
+
+    inputs: int
+    vector: int
+    warps: int
+
+    @property
+    def outputs(self) -> int:
+        """Of all threads."""
+        return 32 * self.warps * self.vector
+
+
+@dataclass(frozen=True)
+class Config:
+    """A tile, and among how many programs the inputs are shared out for each tile of outputs: a power of 2."""
+
+    tile: Tile
+    shares: int
+
+    def __post_init__(self) -> None:
+        if self.shares < 1 or self.shares & (self.shares - 1):
+            raise ValueError(f"shares is {self.shares}; it must be a power of 2.")
+
+
+_MOST_SHARES = 64
+_WARPS_WANTED = 2048
+"""About 16 for each multiprocessor of a large GPU: more bytes in flight than its memory's latency needs."""
+
+TILES: dict[int, dict[int, tuple[Tile, ...]]] = {
+    32: {1: (Tile(16, 4, 1), Tile(16, 4, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
+    16: {1: (Tile(16, 8, 1), Tile(16, 8, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
+    8: {1: (Tile(16, 8, 1), Tile(16, 8, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
+    4: {1: (Tile(16, 8, 1), Tile(16, 8, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
+}
+"""By bits of a weight, and by rows of x up to 1, 4 and 8."""
+
+
+def default(inputs: int, outputs: int, rows: int, bits: int) -> Config:
+    """The first tile, and as many shares as keep a large GPU busy; a function of its arguments alone."""
+    tile = tiles(rows, bits)[0]
+    return Config(tile, _enough_shares(tile, inputs, outputs))
+
+
+def candidates(inputs: int, outputs: int, rows: int, bits: int) -> list[Config]:
+    """What is worth trying: every tile, with a quarter to twice the shares that `default` would take."""
+    found = []
+    for tile in tiles(rows, bits):
+        enough = _enough_shares(tile, inputs, outputs)
+        shares = {min(max(1, tried), _MOST_SHARES) for tried in (enough // 4, enough // 2, enough, enough * 2)}
+        found += [Config(tile, tried) for tried in sorted(shares)]
+    return found
+
+
+def tiles(rows: int, bits: int) -> tuple[Tile, ...]:
+    """Those that ship for 1 to 8 rows of x and weights of that many bits."""
+    by_rows = TILES[bits]
+    return by_rows[next(most for most in sorted(by_rows) if rows <= most)]
+
+
+def _enough_shares(tile: Tile, inputs: int, outputs: int) -> int:
+    warps = math.ceil(outputs / tile.outputs) * tile.warps
+    useful = min(_WARPS_WANTED / warps, inputs / (2 * tile.inputs), _MOST_SHARES)
+    return 1 << max(0, math.floor(math.log2(max(useful, 1))))

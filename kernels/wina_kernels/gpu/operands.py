@@ -1,0 +1,99 @@
+"""What the kernels are given. That arguments fit together is checked before a backend is called, by `checks`."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from wina_kernels.weights import QuantizedWeight, WeightT
+
+INTERPRETED = bool(triton.knobs.runtime.interpret)
+"""Whether the kernels run on the processor, as set by TRITON_INTERPRET when this was imported."""
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """x [..., n] as [rows, n], each row contiguous. ValueError where Triton cannot work on its device."""
+    require_gpu(x.device, x.dtype)
+    n = x.shape[-1]
+    rows = x.detach().reshape(math.prod(x.shape[:-1]), n)
+    return rows if n == 1 or rows.stride(1) == 1 else rows.contiguous()
+
+
+def ends_of(splits: Sequence[int] | None, outputs: int) -> tuple[int, ...]:
+    """Where each part of the outputs ends."""
+    return tuple(accumulate(splits or (outputs,)))
+
+
+def each(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
+    """One for each part."""
+    return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
+
+
+def column_scale_of(scale: Tensor | None) -> tuple[Tensor | None, int]:
+    """The scale with contiguous rows, and the distance from one part's to the next one's: 0 where they share it."""
+    if scale is None:
+        return None, 0
+    own = scale.detach().contiguous()
+    return own, own.stride(0) if own.dim() == 2 else 0
+
+
+def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:
+    """weight, stride, scale, scale_stride, zero, zero_stride, group of the kernels."""
+    if isinstance(weight_t, Tensor):
+        return *_matrix(weight_t), None, 0, None, 0, 1
+    zero = (None, 0) if weight_t.zero is None else _matrix(weight_t.zero)
+    return *_matrix(weight_t.codes), *_matrix(weight_t.scale), *zero, weight_t.group
+
+
+def bits_of(weight_t: WeightT) -> int:
+    """Of a weight in memory."""
+    return weight_t.bits if isinstance(weight_t, QuantizedWeight) else 8 * weight_t.element_size()
+
+
+def is_uniform(weight_t: WeightT, block: int) -> bool:
+    """Whether no block of inputs lies in two groups of scales."""
+    return isinstance(weight_t, Tensor) or weight_t.group >= weight_t.shape[0] or weight_t.group % block == 0
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Triton launches on the current device: make it this one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@functools.cache
+def require_gpu(device: torch.device, dtype: torch.dtype) -> None:
+    """ValueError where Triton cannot work on this device, or not in this dtype: why, and what can."""
+    if INTERPRETED:
+        return
+    if device.type != "cuda":
+        raise ValueError(f'x is on {device} and the Triton backend needs a GPU; the backend "cpu" works there.')
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang") or triton.knobs.build.impl):
+        raise ValueError(
+            "Triton needs a C compiler to launch its kernels, and neither gcc nor clang is on the PATH; install one, "
+            'point the environment variable CC to one, or use the backend "reference".'
+        )
+    if torch.version.hip is None and dtype == torch.bfloat16 and torch.cuda.get_device_capability(device) < (8, 0):
+        major, minor = torch.cuda.get_device_capability(device)
+        raise ValueError(
+            f"bfloat16 needs compute capability 8.0, and {torch.cuda.get_device_name(device)} has {major}.{minor}; "
+            "use float16 or float32."
+        )
+
+
+def _matrix(matrix: Tensor) -> tuple[Tensor, int]:
+    if matrix.shape[1] > 1 and matrix.stride(1) != 1:
+        raise ValueError(
+            f"A weight's matrix {list(matrix.shape)} has strides {list(matrix.stride())} and its rows are not "
+            "contiguous; call .contiguous() once, when the model is prepared."
+        )
+    return matrix.detach(), matrix.stride(0)

@@ -1,0 +1,95 @@
+"""Gate by a threshold on |x_i| * scale_i and multiply; defined by `reference.sparse_linear`.
+
+One kernel gates and multiplies: each program scores its inputs anew, some kilobytes that lie in the cache, and loads
+the rows of W^T under the mask, so that what is dropped makes no memory traffic. Compacting the kept indices first would
+make every load useful, but needs one launch more, whose latency (an estimated 2 to 3 microseconds) is half of what
+reading half of a 4096 x 4096 matrix in bfloat16 takes at 3 TB/s. A load that is masked off costs an issue slot, not
+bandwidth, and at batch 1 a multiprocessor has several times the slots that its share of the memory's bandwidth needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from wina_kernels.dense import MOST_ROWS, masked_dense
+from wina_kernels.gpu import operands
+from wina_kernels.gpu.configs import Config, default
+from wina_kernels.gpu.shares import OPTIONS, product
+from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
+from wina_kernels.reference import threshold_masks
+from wina_kernels.weights import WeightT
+
+
+@triton.jit
+def sparse_linear_kernel(  # type: ignore[no-untyped-def]
+    x, x_stride, column_scale, column_scale_stride, thresholds, out, inputs_in_all, outputs_in_all, ends,
+    weight, stride, scale, scale_stride, zero, zero_stride, group,
+    BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
+):  # fmt: skip
+    """out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part."""
+    part, first, start, end = output_tile(ends, BLOCK_M, BITS)
+    threshold = one_of(thresholds, part)
+    sums = zeros(ROWS, BLOCK_M)
+    for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
+        inputs = block + tl.arange(0, BLOCK_N)
+        inside = inputs < inputs_in_all
+        values = ()
+        kept = ()
+        for row in tl.static_range(ROWS):
+            value = tl.load(x + row * x_stride + inputs, inside, 0.0).to(tl.float32)
+            score = tl.abs(value)
+            if column_scale is not None:
+                score *= tl.load(column_scale + part * column_scale_stride + inputs, inside, 0.0)
+            values += (value,)  # type: ignore[assignment]
+            kept += (inside & ~(score <= threshold),)  # type: ignore[assignment]
+        weights = weight_tile(
+            weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
+            BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
+        )  # fmt: skip
+        sums = add_products(sums, values, kept, weights, BITS)
+    store(sums, out, outputs_in_all, first, start, end, BLOCK_M)
+
+
+def sparse_linear(
+    x: Tensor,
+    weight_t: WeightT,
+    scale: Tensor | None,
+    threshold: float | Sequence[float],
+    splits: Sequence[int] | None = None,
+    *,
+    config: Config | None = None,
+) -> Tensor:
+    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
+
+    More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it; None takes the
+    default for the shape. ValueError where Triton cannot work.
+    """
+    rows, (n, m) = operands.rows_of(x), weight_t.shape
+    if len(rows) > MOST_ROWS:
+        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
+    ends = operands.ends_of(splits, m)
+    thresholds = tuple(map(float, operands.each(threshold, splits)))
+    column_scale, column_scale_stride = operands.column_scale_of(scale)
+    if not column_scale_stride and len(set(thresholds)) == 1:  # one mask for all
+        ends, thresholds = ends[-1:], thresholds[:1]
+    out = rows.new_empty(len(rows), m)
+    bits = operands.bits_of(weight_t)
+    if out.numel():
+        chosen = config or default(n, m, len(rows), bits)
+        tile = chosen.tile
+
+        def launch(grid: tuple[int, int], sums: Tensor) -> None:
+            sparse_linear_kernel[grid](
+                rows, rows.stride(0), column_scale, column_scale_stride, thresholds, sums, n, m, ends,
+                *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
+                len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
+            )  # fmt: skip
+
+        with operands.current(x.device):
+            product(out, ends, bits, chosen, launch)
+    return out.view(*x.shape[:-1], m)
