@@ -19,7 +19,7 @@ from comparing import Comparison, Timing
 
 from wina_core.engine.environment import environment
 
-BENCHMARKS = ("rotation", "gating", "calibration", "allocation")
+BENCHMARKS = ("rotation", "gating", "calibration", "allocation", "product", "decoding")
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -35,9 +35,7 @@ def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
-    keeps, parts = _each(keep, splits), len(splits or (0,))
-    masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
-    return masked_linear(x, weight_t, masks[0] if splits is None else torch.stack(masks), splits)
+    return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
@@ -62,6 +60,15 @@ def threshold_masks(
     """True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
     thresholds, parts = _each(threshold, splits), len(splits or (0,))
     masks = [threshold_mask(scores(x, _of(scale, part)), float(thresholds[part])) for part in range(parts)]
+    return masks[0] if splits is None else torch.stack(masks)
+
+
+def top_k_masks(
+    x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
+) -> Tensor:
+    """True at exactly the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`."""
+    keeps, parts = _each(keep, splits), len(splits or (0,))
+    masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
     return masks[0] if splits is None else torch.stack(masks)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from wina_core.gating.decoding import transpose
 from wina_core.gating.linear import Call, GatedForward, Slice
 from wina_core.gating.low_rank import LowRank, low_ranks
 from wina_core.gating.rules import Rule, rules
@@ -34,16 +35,19 @@ def attach(
     plan: UniformSparsity | SparsityPlan,
     calibration: Calibration | None = None,
     dense_prefix: float = 0.0,
+    kernels: bool = False,
 ) -> Gates:
     """Gate a loaded model in place, until the returned Gates are detached or their `with` block ends.
 
     `calibration` is the method's own on this model, for methods that need one. `dense_prefix` is the fraction of each
-    prefilled sequence's first tokens left dense; tokens decoded from a cache are always gated. Raises WinaError for an
-    unknown method, for a plan made for another model, and for targets that the method cannot reach (`resolve_plan`).
+    prefilled sequence's first tokens left dense; tokens decoded from a cache are always gated. With `kernels` a few
+    tokens at a time are multiplied without reading the weights of dropped inputs, which are held transposed for as
+    long; the results differ by rounding alone. Raises WinaError for an unknown method, for a plan made for another
+    model, and for targets that the method cannot reach (`resolve_plan`).
     """
     table = resolve_plan(plan, loaded.view.layout, method)
     by_name = rules(loaded.view, method, table, calibration), low_ranks(loaded.view, method, table)
-    return Gates(loaded.view, method, *by_name, dense_prefix)
+    return Gates(loaded.view, method, *by_name, dense_prefix, kernels)
 
 
 class Gates:
@@ -60,6 +64,7 @@ class Gates:
         table: list[dict[str, Rule]],
         low_rank: list[dict[str, LowRank]],
         dense_prefix: float,
+        kernels: bool = False,
     ) -> None:
         self._view = view
         self._dense_prefix = dense_prefix
@@ -77,6 +82,7 @@ class Gates:
             else:
                 gated = _slices(layer, row, low_rank[layer.index])
             self._forwards += [GatedForward(linear, slices, self._call) for linear, slices in gated]
+        self._transposed = transpose(self._forwards) if kernels else []
         for forward in self._forwards:
             forward.install()
         self._hooks = [
@@ -94,6 +100,8 @@ class Gates:
         """Restore every layer's own forward; the counts stay readable."""
         for gated in self._forwards:
             gated.remove()
+        for together in self._transposed:
+            together.restore()
         for hook in self._hooks:
             hook.remove()
         for signal in self._signals:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from wina_kernels.dense import MOST_ROWS
 
 from wina_core.gating.low_rank import LowRank
 from wina_core.gating.rules import Rule
@@ -78,6 +79,9 @@ class Slice:
     """What is added for the dropped inputs."""
     signal: Callable[[], Tensor] | None = None
     """Gives what is scored instead of the input, like it; None where the input is."""
+    product: Callable[[Tensor], Tensor] | None = None
+    """W_p x for few tokens x [..., n] after their gate, of which only the kept inputs' weights are read; None to
+    multiply as ever."""
 
     def gate(self, x: Tensor, call: Call) -> Tensor:
         """x [..., tokens, n] after its gate; counts the mask."""
@@ -103,6 +107,11 @@ class GatedForward:
         if isinstance(self._own, GatedForward):
             raise RuntimeError("the model is gated already; detach its gates first")
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether the layer has a forward of its own, which may fetch its weight from elsewhere."""
+        return self._own is not None
+
     def install(self) -> None:
         """Put this in the place of the layer's forward."""
         self.linear.forward = self  # type: ignore[assignment,method-assign]  # the instance attribute hides the class's method
@@ -119,15 +128,28 @@ class GatedForward:
         if not self._call.enabled:
             return self._dense(x)
         if len(self.slices) == 1:
-            gated = self.slices[0].gate(x, self._call)
-            return _compensated(self._dense(gated), self.slices[0], x, gated)
+            (part,) = self.slices
+            gated = part.gate(x, self._call)
+            y = _decoded(part, gated, self.linear.bias)
+            return _compensated(self._dense(gated) if y is None else y, part, x, gated)
         weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for part in self.slices:
             gated = part.gate(x, self._call)
-            own = functional.linear(gated, weight[part.rows], None if bias is None else bias[part.rows])
+            own_bias = None if bias is None else bias[part.rows]
+            own = _decoded(part, gated, own_bias)
+            if own is None:
+                own = functional.linear(gated, weight[part.rows], own_bias)
             y[..., part.rows] = _compensated(own, part, x, gated)
         return y
+
+
+def _decoded(part: Slice, gated: Tensor, bias: Tensor | None) -> Tensor | None:
+    """W_p x + b_p by a kernel; None where there is none, or x has more tokens than it is for."""
+    if part.product is None or gated.numel() > MOST_ROWS * gated.shape[-1]:
+        return None
+    y = part.product(gated)
+    return y if bias is None else y + bias
 
 
 def _compensated(y: Tensor, part: Slice, x: Tensor, gated: Tensor) -> Tensor:

@@ -1,0 +1,95 @@
+"""What the operations accept. ValueError says in one sentence what is wrong, with the values, and how to mend it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from wina_kernels.weights import FLOATS, QuantizedWeight, WeightT
+
+
+def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) -> None:
+    """x [..., n] and W^T [n, m] belong together, and the parts are the m outputs."""
+    n, m = weight_t.shape
+    if x.dtype not in FLOATS:
+        raise ValueError(f"x is {_name(x.dtype)}; the kernels take float32, bfloat16 and float16.")
+    if isinstance(weight_t, Tensor):
+        if weight_t.dtype != x.dtype:
+            raise ValueError(f"x is {_name(x.dtype)} and the weight {_name(weight_t.dtype)}; convert one of them.")
+        if weight_t.stride(1) != 1 and m > 1:
+            raise ValueError("The rows of weight_t are not contiguous; pass W.t().contiguous(), [inputs, outputs].")
+    if x.dim() == 0 or x.shape[-1] != n:
+        raise ValueError(f"x {list(x.shape)} has not the {n} inputs of weight_t [{n}, {m}], which is W transposed.")
+    if x.device != weight_t.device:
+        raise ValueError(f"x is on {x.device} and the weight on {weight_t.device}; move one to the other.")
+    if splits is not None and (sum(splits) != m or min(splits, default=0) < 1):
+        raise ValueError(
+            f"splits {list(splits)} are not the parts of {m} outputs; they must be positive and sum to it."
+        )
+    if isinstance(weight_t, QuantizedWeight):
+        _check_quantized(weight_t)
+
+
+def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -> None:
+    """scale is float32 [n], or [parts, n] with `splits`, on the device of x."""
+    if scale is None:
+        return
+    shapes = [[x.shape[-1]], *([[len(splits), x.shape[-1]]] if splits else [])]
+    if list(scale.shape) not in shapes or scale.dtype != torch.float32:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"scale is {_name(scale.dtype)} {list(scale.shape)}; it must be float32 {wanted}.")
+    if scale.device != x.device:
+        raise ValueError(f"x is on {x.device} and scale on {scale.device}; move one to the other.")
+
+
+def check_thresholds(threshold: float | Sequence[float], splits: Sequence[int] | None) -> None:
+    """One threshold, or with `splits` one for each part; none negative or NaN."""
+    for value in _numbers(threshold, "thresholds", splits):
+        if math.isnan(value) or value < 0:
+            raise ValueError(f"A threshold is {value}; it must be 0 or more, for scores are never negative.")
+
+
+def check_keep(x: Tensor, keep: int | Sequence[int], splits: Sequence[int] | None) -> None:
+    """One number of inputs to keep, or with `splits` one for each part; each 1 to n."""
+    for value in _numbers(keep, "keep", splits):
+        if not 1 <= value <= x.shape[-1]:
+            raise ValueError(f"keep is {value}; it must be from 1 to the {x.shape[-1]} inputs.")
+
+
+def check_mask(x: Tensor, mask: Tensor, splits: Sequence[int] | None) -> None:
+    """mask is bool [..., n], or [parts, ..., n] with `splits`, on the device of x."""
+    wanted = [*x.shape] if splits is None else [len(splits), *x.shape]
+    if list(mask.shape) != wanted or mask.dtype != torch.bool:
+        raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {wanted}.")
+    if mask.device != x.device:
+        raise ValueError(f"x is on {x.device} and mask on {mask.device}; move one to the other.")
+
+
+def _numbers(value: float | Sequence[float], name: str, splits: Sequence[int] | None) -> Sequence[float]:
+    if not isinstance(value, Sequence):
+        return (value,)
+    if splits is None or len(value) != len(splits):
+        raise ValueError(f"{name} has {len(value)} values for {len(splits or (0,))} parts; give one, or one a part.")
+    return value
+
+
+def _check_quantized(weight: QuantizedWeight) -> None:
+    n, m = weight.shape
+    columns = -(-m // 2) if weight.bits == 4 else m
+    groups = -(-n // weight.group)
+    if list(weight.codes.shape) != [n, columns]:
+        shape = list(weight.codes.shape)
+        raise ValueError(f"codes {shape} do not hold {m} outputs in {weight.bits} bits; they must be [{n}, {columns}].")
+    for name, values in (("scale", weight.scale), ("zero", weight.zero)):
+        if values is not None and list(values.shape) != [groups, m]:
+            raise ValueError(
+                f"{name} {list(values.shape)} does not fit {n} inputs in groups of {weight.group}; "
+                f"it must be [{groups}, {m}]."
+            )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

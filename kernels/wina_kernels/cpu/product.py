@@ -1,0 +1,128 @@
+"""The product with listed rows of W^T: what every operation here ends in.
+
+Bound by memory: of W^T [n, m] row-major only the listed rows are read, each as one long run, and nothing else is as
+large. Threads divide the inputs, not the outputs, because a run cut in two is read at a lower rate; each sums into
+numbers of its own, and those are added in a fixed order, so that the same threads give the same bits. Four rows are
+added at a time: the sums, in the cache, are then loaded and stored once for four multiplications.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from wina_kernels.cpu.formats import to_float32
+
+Array = np.ndarray[Any, np.dtype[Any]]
+CHUNK, BLOCK = 16, 4096
+"""With several rows of a batch: inputs and outputs whose weights are brought into the cache for all of them at once."""
+
+
+@njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)
+def add_rows(
+    sums: Array, weights: Array, stride: Any, rows: Array, values: Array, begin: Any, end: Any, first: Any, last: Any
+) -> None:  # pragma: no cover - compiled
+    """sums[j] += values[r] * W^T[rows[r], j] for r in begin .. end, j in first .. last.
+
+    `weights` is W^T's memory from its beginning, `stride` the length of a row in it. Unsigned numbers throughout:
+    with signed ones numba allows for indices that count from the end, and nothing is vectorized.
+    """
+    stride, begin, end = np.uint64(stride), np.uint64(begin), np.uint64(end)
+    first, last = np.uint64(first), np.uint64(last)
+    fours = begin + (end - begin) // np.uint64(4) * np.uint64(4)
+    for r in range(begin, fours, np.uint64(4)):
+        v0, v1, v2, v3 = values[r], values[r + np.uint64(1)], values[r + np.uint64(2)], values[r + np.uint64(3)]
+        w0 = np.uint64(rows[r]) * stride
+        w1 = np.uint64(rows[r + np.uint64(1)]) * stride
+        w2 = np.uint64(rows[r + np.uint64(2)]) * stride
+        w3 = np.uint64(rows[r + np.uint64(3)]) * stride
+        for j in range(first, last):
+            sums[j] += (
+                v0 * to_float32(weights[w0 + j])
+                + v1 * to_float32(weights[w1 + j])
+                + v2 * to_float32(weights[w2 + j])
+                + v3 * to_float32(weights[w3 + j])
+            )
+    for r in range(fours, end):
+        value, row = values[r], np.uint64(rows[r]) * stride
+        for j in range(first, last):
+            sums[j] += value * to_float32(weights[row + j])
+
+
+@njit(parallel=True, nogil=True, error_model="numpy", cache=True)
+def multiply(
+    weights: Array, stride: int, rows: Array, values: Array, counts: Array, starts: Array, threads: int, y: Array
+) -> None:  # pragma: no cover - compiled
+    """y [batch, m] = the product with the listed rows, float32.
+
+    rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch]; starts: int64 [parts + 1], where
+    the outputs of each part begin.
+    """
+    parts, batch, n = rows.shape
+    m = y.shape[1]
+    sums = np.empty((threads, batch, m), np.float32)
+    for thread in prange(threads):
+        own = sums[thread]
+        for row in range(batch):
+            for j in range(m):
+                own[row, j] = 0.0
+        for part in range(parts):
+            if batch == 1:
+                count = counts[part, 0]
+                begin, end = count * thread // threads, count * (thread + 1) // threads
+                listed = rows[part, 0], values[part, 0]
+                add_rows(own[0], weights, stride, *listed, begin, end, starts[part], starts[part + 1])
+            else:
+                _add_together(
+                    own,
+                    weights,
+                    stride,
+                    rows[part],
+                    values[part],
+                    counts[part],
+                    n * thread // threads,
+                    n * (thread + 1) // threads,
+                    starts[part],
+                    starts[part + 1],
+                )
+    width = (m + threads - 1) // threads
+    for piece in prange(threads):
+        for row in range(batch):
+            for j in range(piece * width, min(m, (piece + 1) * width)):
+                total = sums[0, row, j]
+                for thread in range(1, threads):
+                    total += sums[thread, row, j]
+                y[row, j] = total
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _add_together(
+    sums: Array,
+    weights: Array,
+    stride: int,
+    rows: Array,
+    values: Array,
+    counts: Array,
+    begin: int,
+    end: int,
+    first: int,
+    last: int,
+) -> None:  # pragma: no cover - compiled
+    """Adds inputs begin .. end to all rows of a batch, a chunk at a time, so that a weight that several of them keep
+    comes from memory once, while each adds its own inputs alone."""
+    batch = len(rows)
+    at = np.empty(batch, np.int64)
+    until = np.empty(batch, np.int64)
+    for row in range(batch):
+        at[row] = np.searchsorted(rows[row, : counts[row]], begin)
+    for chunk in range(begin, end, CHUNK):
+        limit = min(end, chunk + CHUNK)
+        for row in range(batch):
+            until[row] = at[row]
+            while until[row] < counts[row] and rows[row, until[row]] < limit:
+                until[row] += 1
+        for block in range(first, last, BLOCK):
+            stop = min(last, block + BLOCK)
+            for row in range(batch):
+                add_rows(sums[row], weights, stride, rows[row], values[row], at[row], until[row], block, stop)
+        at[:] = until

@@ -1,0 +1,102 @@
+"""Which way of computing was the fastest here, measured once and kept on disk.
+
+A measurement holds for one device, the libraries' versions and the number of threads: they name the file. Removing the
+file, or the whole folder, only means that it is measured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import platformdirs
+import torch
+
+_REPETITIONS = 5
+_MEMORY: dict[Path, dict[str, str]] = {}
+
+
+def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Callable[[], object]]]) -> str:
+    """The name of the one of `ways` that takes the least time in this case: remembered, or measured now.
+
+    It is decided once and kept, so that the same way, and with it the same rounding, is taken in every later run.
+    """
+    file = _file(device, torch.get_num_threads())
+    if file not in _MEMORY:
+        _MEMORY[file] = _read(file)
+    known = _MEMORY[file]
+    if case not in known:
+        times = {name: _seconds(way, device) for name, way in ways().items()}
+        known[case] = min(times, key=times.__getitem__)
+        _write(file, known)
+    return known[case]
+
+
+def folder() -> Path:
+    """Where choices are kept: `kernels` in WINA_HOME's or the platform's cache folder."""
+    home = os.environ.get("WINA_HOME")
+    cache = Path(home) / "cache" if home else Path(platformdirs.user_cache_dir("wina-workbench", appauthor=False))
+    return cache / "kernels"
+
+
+@functools.cache
+def _file(device: torch.device, threads: int) -> Path:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    versions = [f"{package} {_version(package)}" for package in ("torch", "numba", "triton")]
+    facts = [device.type, name, *versions, f"{threads} threads"]
+    return folder() / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.json"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _seconds(way: Callable[[], object], device: torch.device) -> float:
+    """The least time of some calls, after one that compiles."""
+    way()
+    times = []
+    for _ in range(_REPETITIONS):
+        _wait(device)
+        start = time.perf_counter()
+        way()
+        _wait(device)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _read(file: Path) -> dict[str, str]:
+    """What is known; nothing of a file that is damaged or cannot be read."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    known = content.items() if isinstance(content, dict) else ()
+    return {case: name for case, name in known if isinstance(name, str)}
+
+
+def _write(file: Path, known: dict[str, str]) -> None:
+    """Replaces the file at once; where nothing can be written, the choices last as long as the process."""
+    temporary = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        temporary.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,115 @@
+"""What the operations accept, and how the way to compute them is chosen and remembered."""
+
+import json
+
+import pytest
+import torch
+import wina_kernels
+from wina_kernels import backends, dispatch, reference, tuning
+from wina_kernels.weights import QuantizedWeight
+
+X, WEIGHT, SCALE = torch.randn(2, 6), torch.randn(6, 5), torch.rand(6)
+CODES = torch.zeros(6, 5, dtype=torch.int8)
+
+
+@pytest.fixture(autouse=True)
+def _own_choices(tmp_path, monkeypatch):
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+    tuning._file.cache_clear()
+    monkeypatch.setattr(tuning, "_MEMORY", {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"x": X.double()}, "float64"),
+        ({"x": X.bfloat16()}, "x is bfloat16 and the weight float32"),
+        ({"x": torch.randn(2, 7)}, r"\[2, 7\] has not the 6 inputs"),
+        ({"x": X.to("meta")}, "x is on meta and the weight on cpu"),
+        ({"weight_t": torch.randn(5, 6).t()}, "not contiguous"),
+        ({"scale": torch.rand(5)}, r"scale is float32 \[5\]; it must be float32 \[6\]"),
+        ({"scale": SCALE.double()}, "scale is float64"),
+        ({"threshold": -1.0}, "threshold is -1.0"),
+        ({"threshold": float("nan")}, "threshold is nan"),
+        ({"threshold": [0.1, 0.2]}, "2 values for 1 parts"),
+        ({"splits": (3, 3)}, r"\[3, 3\] are not the parts of 5"),
+        ({"splits": (5, 0)}, r"\[5, 0\] are not the parts of 5"),
+        ({"splits": (2, 3), "threshold": [0.1]}, "1 values for 2 parts"),
+        ({"weight_t": QuantizedWeight(CODES[:4], torch.ones(1, 5), None, 6, 8)}, "has not the 4 inputs"),
+        ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5), None, 3, 8)}, r"scale \[1, 5\].*must be \[2, 5\]"),
+        ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5), None, 6, 4)}, r"codes \[6, 5\].*must be \[6, 3\]"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(changed, says):
+    given = {"x": X, "weight_t": WEIGHT, "scale": SCALE, "threshold": 0.3, **changed}
+    with pytest.raises(ValueError, match=says):
+        wina_kernels.sparse_linear(**given)
+
+
+@pytest.mark.parametrize("keep", [0, 7, [2, 2]])
+def test_an_impossible_number_to_keep_is_refused(keep):
+    with pytest.raises(ValueError, match="keep"):
+        wina_kernels.top_k_linear(X, WEIGHT, SCALE, keep)
+
+
+@pytest.mark.parametrize("mask", [torch.ones(2, 6), torch.ones(6, dtype=torch.bool)])
+def test_a_mask_of_another_shape_or_dtype_is_refused(mask):
+    with pytest.raises(ValueError, match="mask is"):
+        wina_kernels.masked_linear(X, WEIGHT, mask)
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match='no backend "cuda"; choose one of reference, cpu, triton'):
+        backends.load("cuda")
+
+
+@pytest.mark.parametrize("rows", [1, 8, 9])
+@pytest.mark.parametrize("way", ["cpu", dispatch.DENSE])
+def test_whichever_way_is_chosen_the_result_is_the_reference(rows, way, monkeypatch):
+    monkeypatch.setattr(dispatch, "fastest", lambda *_: way)
+    x = torch.randn(rows, 6)
+    for operation, argument in (("sparse_linear", 0.3), ("top_k_linear", 2)):
+        found = getattr(wina_kernels, operation)(x, WEIGHT, SCALE, argument)
+        torch.testing.assert_close(found, getattr(reference, operation)(x, WEIGHT, SCALE, argument))
+    mask = torch.rand(rows, 6) > 0.5
+    torch.testing.assert_close(wina_kernels.masked_linear(x, WEIGHT, mask), reference.masked_linear(x, WEIGHT, mask))
+
+
+def test_the_fastest_way_is_measured_once_and_kept(monkeypatch):
+    seconds = {"slow": 2.0, "fast": 1.0}
+    measured = []
+    monkeypatch.setattr(tuning, "_seconds", lambda way, _device: measured.append(way) or seconds[way])
+    cpu = torch.device("cpu")
+    ways = {name: name for name in seconds}
+    assert tuning.fastest(cpu, "case", lambda: ways) == "fast"
+    assert tuning.fastest(cpu, "case", lambda: pytest.fail("measured again")) == "fast"
+    monkeypatch.setattr(tuning, "_MEMORY", {})  # as a new process begins
+    assert tuning.fastest(cpu, "case", lambda: pytest.fail("measured again")) == "fast"
+    assert measured == ["slow", "fast"]
+    (file,) = tuning.folder().iterdir()
+    assert json.loads(file.read_text(encoding="utf-8")) == {"case": "fast"}
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"case": 3}', "\x00"])
+def test_a_damaged_file_of_choices_is_measured_anew(content, monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    file = tuning._file(cpu, torch.get_num_threads())
+    file.parent.mkdir(parents=True)
+    file.write_text(content, encoding="utf-8")
+    assert tuning.fastest(cpu, "case", lambda: {"only": print}) == "only"
+    assert json.loads(file.read_text(encoding="utf-8")) == {"case": "only"}
+
+
+def test_choices_that_cannot_be_written_last_as_long_as_the_process(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    tuning.folder().parent.mkdir(parents=True)
+    tuning.folder().write_text("a file in the folder's place")
+    assert tuning.fastest(cpu, "case", lambda: {"only": print}) == "only"
+    assert tuning.fastest(cpu, "case", lambda: pytest.fail("measured again")) == "only"
+
+
+def test_another_number_of_threads_has_choices_of_its_own():
+    cpu = torch.device("cpu")
+    assert tuning._file(cpu, 1) != tuning._file(cpu, 2)
