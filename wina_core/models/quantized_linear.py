@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
+from transformers import utils
 
 
 class QuantizedLinear(nn.Linear):
@@ -47,6 +48,16 @@ def quiet_torchao() -> None:
     """
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def leave_out_hqq() -> None:
+    """Let transformers believe that hqq is not installed; to be called before the first model class is imported.
+
+    Its key-value caches import hqq wherever it is installed, and that torch's compiler: 40 MB and most of a second of
+    every process, for a kind of cache that nothing here makes. Whoever imports hqq itself gets it nevertheless.
+    """
+    for module in (utils, utils.import_utils):
+        module.is_hqq_available = lambda *_: False
 
 
 def quantized_weights(model: nn.Module) -> int:
