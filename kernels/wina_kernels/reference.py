@@ -51,7 +51,7 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
         else rows.new_zeros(0, own.shape[1])
         for own, part in zip(columns, masks, strict=True)
     ]
-    return torch.cat(parts, dim=1).reshape(*x.shape[:-1], -1).to(x.dtype)
+    return torch.cat(parts, dim=1).reshape(*x.shape[:-1], weight.shape[1]).to(x.dtype)
 
 
 def threshold_masks(

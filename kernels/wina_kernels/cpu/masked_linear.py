@@ -16,5 +16,5 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     """y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
     if x.numel() > MOST_ROWS * x.shape[-1]:
         return masked_dense(x, weight_t, mask, splits)
-    masks = mask.reshape(len(splits or (0,)), -1, x.shape[-1]).numpy()
+    masks = mask.reshape(len(splits or (0,)), x.numel() // x.shape[-1], x.shape[-1]).numpy()
     return product(x, weight_t, splits, lambda flat, *lists: rows_masked(flat, masks, *lists))

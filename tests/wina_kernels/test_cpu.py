@@ -1,0 +1,71 @@
+"""The backend that runs on the processor."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from wina_kernels import cpu
+from wina_kernels.cpu.product import BLOCK, CHUNK
+
+from tests.wina_kernels.backend_checks import (
+    Case,
+    cases,
+    check_masked_linear,
+    check_not_a_number,
+    check_same_bits,
+    check_sparse_linear,
+    check_top_k_linear,
+    check_unread_quantized_weights,
+    check_unread_weights,
+)
+
+many = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@many
+@given(case=cases("cpu"))
+def test_what_exceeds_a_threshold_is_multiplied(case: Case) -> None:
+    check_sparse_linear(cpu, case)
+
+
+@many
+@given(case=cases("cpu"))
+def test_exactly_the_highest_are_multiplied(case: Case) -> None:
+    check_top_k_linear(cpu, case)
+
+
+@many
+@given(case=cases("cpu"))
+def test_what_is_masked_is_multiplied(case: Case) -> None:
+    check_masked_linear(cpu, case)
+
+
+@settings(many, max_examples=6)
+@given(case=cases("cpu", most_inputs=5 * CHUNK, most_outputs=2 * BLOCK))
+def test_wide_products_go_by_chunks_and_blocks(case: Case) -> None:
+    check_sparse_linear(cpu, case)
+
+
+@pytest.mark.parametrize("check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number])
+def test_what_is_not_finite_shows_where_it_is_kept(check) -> None:
+    check(cpu, "cpu")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    check_same_bits(cpu, "cpu")
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_more_threads_than_inputs_change_rounding_alone(rows, monkeypatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight_t = torch.randn(rows, 2, generator=generator), torch.randn(2, 40, generator=generator)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 7)
+    monkeypatch.setattr("numba.set_num_threads", lambda _: None)
+    torch.testing.assert_close(cpu.sparse_linear(x, weight_t, None, 0.0), x @ weight_t)
