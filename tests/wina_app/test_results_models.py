@@ -136,6 +136,19 @@ def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     assert shown(table, "method")[0] == "dense"
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(Qt.SortOrder.AscendingOrder, [3, 2, 5, 0, 6, 1, 4]), (Qt.SortOrder.DescendingOrder, [0, 6, 2, 5, 3, 1, 4])],
+)
+def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expected):
+    values = (2.0, math.nan, 0.0, -math.inf, math.nan, 0.0, 2.0)
+    rows = [Entry(entries[0].row._replace(unit=str(at), value=value)) for at, value in enumerate(values)]
+    table = ResultsTable()
+    table.set_entries(rows)
+    table.sort(BY_KEY["value"], order)
+    assert [rows.index(entry) for entry in table.shown] == expected
+
+
 def test_new_results_leave_selection_and_order_alone(table, store):
     table.sort(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     kept = QPersistentModelIndex(table.index(10, 0))

@@ -134,7 +134,9 @@ class ResultsTable(QAbstractTableModel):
 
 
 def _sorted(entries: Sequence[Entry], column: int, order: Qt.SortOrder) -> list[Entry]:
-    valued = [(entry.value(column), entry) for entry in entries]
-    known = [pair for pair in valued if pair[0] is not None]
-    known.sort(key=lambda pair: pair[0], reverse=order == Qt.SortOrder.DescendingOrder)
-    return [entry for _, entry in known] + [entry for value, entry in valued if value is None]
+    # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections, here on the window's thread.
+    values = [entry.value(column) for entry in entries]
+    known = [row for row, value in enumerate(values) if value is not None]
+    known.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+    unknown = [entry for entry, value in zip(entries, values, strict=True) if value is None]
+    return [entries[row] for row in known] + unknown
