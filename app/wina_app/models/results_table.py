@@ -134,7 +134,7 @@ class ResultsTable(QAbstractTableModel):
 
 
 def _sorted(entries: Sequence[Entry], column: int, order: Qt.SortOrder) -> list[Entry]:
-    # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections, here on the window's thread.
+    # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections on the window's thread.
     values = [entry.value(column) for entry in entries]
     known = [row for row, value in enumerate(values) if value is not None]
     known.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
