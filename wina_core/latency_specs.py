@@ -21,8 +21,9 @@ from wina_core.specs import (
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
 LatencyDType = Literal["float32", "bfloat16", "float16"]
-BackendName = Literal["reference", "cpu", "triton"]
-"""As `wina_kernels.backends` names them."""
+BackendName = Literal["reference", "cpu", "triton", "dispatched"]
+"""As `wina_kernels.backends` names them, and whichever of them or the dense product `wina_kernels` itself picks."""
+DISPATCHED: BackendName = "dispatched"
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 VENDOR: Literal["torch"] = "torch"

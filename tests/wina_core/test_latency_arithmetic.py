@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import wina_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -11,6 +12,7 @@ from wina_kernels.backends import load
 
 from tests.wina_core.samples import ENVIRONMENT
 from wina_core.latency import arithmetic
+from wina_core.latency.device import backend_of
 from wina_core.latency.products import (
     dense_product,
     gated_product,
@@ -144,6 +146,20 @@ def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int,
     expected = (made[0].x.double() * made[0].mask) @ w.T
     torch.testing.assert_close(first.double(), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first, again)
+
+
+def test_the_kernels_own_choice_is_told_what_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = point("rsparse", outputs=160, inputs=160, dtype="float32").model_copy(update={"backend": "dispatched"})
+    told: list[float] = []
+
+    def sparse_linear(x: Tensor, weight_t: Tensor, *_: object, sparsity: float) -> Tensor:
+        told.append(sparsity)
+        return x @ weight_t
+
+    monkeypatch.setattr(wina_kernels, "sparse_linear", sparse_linear)
+    weights = make_weights(asked, 2, CPU, Silent())
+    _value(gated_product(asked, weights, make_inputs(asked, weights.norms), backend_of("dispatched", CPU)[1])(0, 1))
+    assert told == [pytest.approx(0.525)]
 
 
 def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:

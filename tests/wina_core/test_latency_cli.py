@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.wina_core.tiny import tiny_folder
 from wina_core import cli
@@ -18,30 +20,27 @@ REFERENCE = ("--backend", "reference")
 
 @pytest.fixture(autouse=True)
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of this test's own, and a small cache, so that few copies are made."""
+    """A database of this test's own, a small cache, so that few copies are made, and one thread, whatever the others
+    are told meanwhile: timings with another number of threads are others'."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
 
 
-class Wina:
-    """Calls the command line in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *args: str | Path) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr."""
-        self._monkeypatch.setattr(sys, "argv", ["wina", "latency", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = self._capsys.readouterr()
-        return (ended.value.code if isinstance(ended.value.code, int) else 0), out, err
+Wina = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
-    return Wina(monkeypatch, capsys)
+    """Calls `wina latency` in this process; gives the exit code, stdout and stderr."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["wina", "latency", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return call
 
 
 def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Path) -> None:
@@ -114,7 +113,9 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
         (1, ("demo", "--decode", "--batch", "4"), "A model brings its own shapes"),
         (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
-        (1, (*TINY, "--rotation", "global"), "Single products know neither rotations nor shared masks"),
+        (1, (*TINY, "--rotation", "global"), "Single products know no rotation, shared masks"),
+        (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
+        (1, (*TINY, *REFERENCE, "--export", "table.xyz"), "end its name in one of .csv"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(

@@ -92,8 +92,8 @@ def test_the_papers_shapes() -> None:
     assert [shape.label for shape in PRESETS["paper"]] == ["4096x11008", "5120x17920"]
 
 
-def test_backends_are_those_of_the_kernels() -> None:
-    assert set(BACKENDS) == set(backends.BACKENDS)
+def test_backends_are_those_of_the_kernels_and_their_own_choice() -> None:
+    assert set(BACKENDS) == {*backends.BACKENDS, "dispatched"}
 
 
 def test_shapes_are_written_outputs_first() -> None:

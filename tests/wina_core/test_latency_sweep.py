@@ -190,7 +190,7 @@ def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"backends": ("triton",)}, 'The backend "triton" does not work on "cpu"; choose one of auto, cpu, reference'),
+        ({"backends": ("triton",)}, 'The backend "triton" does not work on "cpu"; choose one of auto, dispatched, cpu'),
         ({"device": "abacus"}, '"abacus" is not a device; choose "auto", "cpu" or "cuda"'),
         ({"device": "meta"}, 'Latency is measured on "cpu" or "cuda", not on "meta"'),
     ],

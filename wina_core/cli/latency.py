@@ -62,7 +62,7 @@ def latency(
         typer.Option(help="Repeatable: dropped fraction, [0, 1); 0, 0.25, 0.4, 0.5, 0.65 by default, to decode 0.5."),
     ] = None,
     backend: Annotated[
-        list[str] | None, typer.Option(help="Repeatable: auto, cpu, triton, reference; auto by default.")
+        list[str] | None, typer.Option(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
     ] = None,
     rotation: RotationSpec,
     prompt_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens before those timed; 64.")] = None,
@@ -70,7 +70,7 @@ def latency(
     device: options.Device = "auto",
     repetitions: Annotated[int | None, typer.Option(help="Turns that count; 20, with --decode 5.")] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Also write all that is stored of these points: .csv, .tsv, .json, .md or .tex.")
+        Path | None, typer.Option(help="Also write the table, every digit and column: .csv, .tsv, .json, .md or .tex.")
     ] = None,
     again: options.Again = False,
     database: options.Database = None,
@@ -98,8 +98,10 @@ def latency(
         return
     if model is not None:
         raise WinaError(f'A model is timed by its decoding; add --decode, or give shapes instead of "{model}".')
-    if not rotation.is_identity or masks != "separate":
-        raise WinaError("Single products know neither rotations nor shared masks; leave those out, or add --decode.")
+    if not rotation.is_identity or masks != "separate" or prompt_tokens or new_tokens:
+        raise WinaError(
+            "Single products know no rotation, shared masks, prompt or new tokens; leave those out, or add --decode."
+        )
     shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
     given = _given(
         batches=batch,
@@ -158,12 +160,12 @@ def _show(
     as_json: bool,
 ) -> None:
     """Print the table to be read, or all columns as JSON; what was done and left out goes to stderr."""
-    if export is not None:
-        write_table(fields, rows, export)
     if as_json:
         print_table(fields, rows, as_json)
     else:
         print_table(columns, lines, as_json)
+    if export is not None:
+        write_table(fields, rows, export)
     bandwidth = "" if report.bandwidth is None else f"; the memory moved {report.bandwidth:.1f} GB/s"
     where = f"{report.environment.device}, {report.environment.hardware}"
     typer.echo(f"{report.measured} measured, {report.stored} stored before, on {where}{bandwidth}.", err=True)

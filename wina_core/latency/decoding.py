@@ -72,8 +72,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
 
 @contextmanager
 def _gated(loaded: LoadedModel, point: DecodePoint, calibration: Calibration | None) -> Iterator[Gates]:
-    """The model gated as the point says. Here, and only here, decoding through the sparse kernels belongs."""
-    with attach(loaded, point.method, UniformSparsity(sparsity=point.sparsity), calibration) as gates:
+    """The model gated as the point says, decoding through the sparse kernels."""
+    with attach(loaded, point.method, UniformSparsity(sparsity=point.sparsity), calibration, kernels=True) as gates:
         yield gates
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import torch
+import wina_kernels
 from wina_kernels import backends
 
 from wina_core.engine.environment import environment, processor
 from wina_core.errors import WinaError
-from wina_core.latency_specs import BackendName, LatencyDType
+from wina_core.latency_specs import DISPATCHED, BackendName, LatencyDType
 from wina_core.models.loading import torch_device
 from wina_core.records import Environment
 
@@ -61,9 +62,10 @@ def _size(text: str) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be taken."""
+    """Memory that can still be taken, what PyTorch keeps for later included."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     return int(psutil.virtual_memory().available)
 
 
@@ -78,11 +80,12 @@ def check_dtype(dtype: LatencyDType, device: torch.device) -> None:
 
 def backend_of(name: str, device: torch.device) -> tuple[BackendName, backends.Backend]:
     """The backend of that name, or for "auto" the fastest that works; WinaError where it does not on this device."""
+    if name == DISPATCHED:
+        return DISPATCHED, wina_kernels
     usable = backends.usable(device)
     if name != "auto" and name not in usable:
-        raise WinaError(
-            f'The backend "{name}" does not work on "{device.type}"; choose one of auto, {", ".join(usable)}.'
-        )
+        choices = ", ".join(("auto", DISPATCHED, *usable))
+        raise WinaError(f'The backend "{name}" does not work on "{device.type}"; choose one of {choices}.')
     failures = []
     for candidate in usable if name == "auto" else (name,):
         try:

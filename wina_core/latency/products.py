@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+import wina_kernels
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels.backends import Backend
@@ -14,7 +15,7 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.latency.arithmetic import INPUTS, mask_sparsity, rank
 from wina_core.latency.timing import Work
-from wina_core.latency_specs import LatencyPoint
+from wina_core.latency_specs import DISPATCHED, LatencyPoint
 from wina_core.reporting import Reporter
 
 _BLOCK = 2**22
@@ -128,12 +129,15 @@ def gated_product(point: LatencyPoint, weights: Weights, inputs: list[Inputs], b
     """
     scale = weights.norms if point.method == "wina" else None
     copies = len(weights.transposed)
+    above = backend.sparse_linear
+    if point.backend == DISPATCHED:  # it chooses by what is expected to be dropped
+        above = partial(wina_kernels.sparse_linear, sparsity=mask_sparsity(point))
 
     def masked(turn: int, rows: int) -> Work:
         given, w_t = inputs[turn % INPUTS], weights.transposed[turn % copies]
         if point.selection == "topk":
             return partial(backend.top_k_linear, given.x[:rows], w_t, scale, given.keep)
-        return partial(backend.sparse_linear, given.x[:rows], w_t, scale, given.threshold)
+        return partial(above, given.x[:rows], w_t, scale, given.threshold)
 
     r = rank(point)
     if r == 0:
