@@ -8,12 +8,11 @@ from PySide6.QtCore import QObject, QTimer
 
 from wina_app.models.results_filter import parse_filter
 from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
-from wina_app.models.results_rows import BY_KEY, COLUMNS, Entry
+from wina_app.models.results_rows import BY_KEY, Entry
 from wina_app.models.results_table import ResultsTable, make_entries
 from wina_app.quantities import counted
 from wina_app.store_thread import StoreThread
 from wina_core.errors import WinaError
-from wina_core.export import write_table
 from wina_core.specs import RunSpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -168,18 +167,12 @@ class ResultsController(QObject):
 
     def export(self, path: Path) -> None:
         """Write the rows that are shown, in their order; the suffix names the format."""
-        rows = [[column.value(entry.row) for column in COLUMNS] for entry in self.table.shown]
         try:
-            write_table([column.title for column in COLUMNS], rows, path)
+            self.table.write(path)
         except WinaError as error:
             self._view.show_error(str(error))
         else:
-            self._view.show_notice(f"Saved {counted(len(rows), 'row')} in {path}.")
-
-    def text_of(self, rows: Sequence[int]) -> str:
-        """Titles and the given rows as shown, with tabs between: for the clipboard."""
-        lines = [[column.title for column in COLUMNS], *(self.table.shown[row].texts for row in rows)]
-        return "\n".join("\t".join(line) for line in lines)
+            self._view.show_notice(f"Saved {counted(self.table.rowCount(), 'row')} in {path}.")
 
     # ---- plots ---------------------------------------------------------------------------------------------------
 

@@ -1,41 +1,18 @@
 """The columns of the results table: how each reads, sorts and aligns."""
 
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from wina_app.models.row_table import UNKNOWN, Column, TableEntry
 from wina_core.accounting import sparsity_warning
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow
 
-UNKNOWN = "\N{EN DASH}"
-"""Shown where there is no number."""
 WARNING = "\N{WARNING SIGN}"
 """Before a number that has a warning as its tool tip."""
-
-Value = str | float | int | None
-Key = tuple[str, str, str, str]
-"""(run, unit, task, metric) names a row for good."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: `value` is what is sorted and exported, `text` what is shown."""
-
-    key: str
-    title: str
-    value: Callable[["MetricRow"], Value]
-    text: Callable[["MetricRow"], str]
-    numeric: bool = False
-    width: int = 10
-    """In digits."""
-    explanation: str = ""
-    tip: Callable[["MetricRow"], str] | None = None
-    """A sentence about the cell; where there is none, or it is empty, the text is shown."""
 
 
 def _plain(key: str, width: int, explanation: str = "") -> Column:
@@ -132,25 +109,15 @@ COLUMNS: tuple[Column, ...] = (
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
 
 
-class Entry:
-    """A stored metric with what the table shows of it, made once."""
+class Entry(TableEntry):
+    """A stored metric with what the table shows of it."""
+
+    columns = COLUMNS
 
     def __init__(self, row: "MetricRow") -> None:
-        self.row = row
-        self.key: Key = (row.run, row.unit, row.task, row.metric)
-        self.texts = tuple(column.text(row) for column in COLUMNS)
-
-    def tip(self, column: int) -> str:
-        """What a cell's tool tip says: its warning, or its text, which may be cut off in the table."""
-        tip = COLUMNS[column].tip
-        return (tip(self.row) if tip else "") or self.texts[column]
+        super().__init__((row.run, row.unit, row.task, row.metric), row)
 
     @cached_property
     def folded(self) -> tuple[str, ...]:
         """The texts without case, to search in."""
         return tuple(text.casefold() for text in self.texts)
-
-    def value(self, column: int) -> Value:
-        """What a column sorts by and exports; NaN counts as unknown."""
-        value = COLUMNS[column].value(self.row)
-        return None if isinstance(value, float) and math.isnan(value) else value

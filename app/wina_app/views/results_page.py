@@ -1,41 +1,35 @@
 """The Results page: every stored number as a table, a frontier plot and a map of layers."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QSignalBlocker, QSize, Qt, QTimer
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QHideEvent, QKeySequence, QShowEvent
+from PySide6.QtCore import QModelIndex, Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QComboBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QMenu,
     QSplitter,
-    QTableView,
     QVBoxLayout,
     QWidget,
 )
 
 from wina_app.controllers.results_controller import ResultsController
 from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, Measure
-from wina_app.models.results_rows import COLUMNS
 from wina_app.store_thread import StoreThread
-from wina_app.theme import GRID, font, notifier
+from wina_app.theme import GRID
+from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.page import Page
 from wina_app.views.plot_export import offer_export
 from wina_app.views.results_layers import ResultsLayers
 from wina_app.views.results_spec import ResultsSpec
+from wina_app.views.row_table_view import RowTableView, ask_table_file
 from wina_core.specs import RunSpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, MetricRow
 
-_TABLE_FORMATS = "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex)"
 _REST_MS = 150
 """The filter is applied once the typing hand rests this long."""
 
@@ -57,7 +51,7 @@ class ResultsPage(Page):
         self.filter_error.setProperty("role", "failed")
         self.filter_error.hide()
         self.table = self._make_table()
-        self.measure, self.model, self.abscissa = _Choice("Metric"), _Choice("Model"), _Choice("Sparsity axis")
+        self.measure, self.model, self.abscissa = ChoiceBox("Metric"), ChoiceBox("Model"), ChoiceBox("Sparsity axis")
         for key, text in ABSCISSAE.items():
             self.abscissa.addItem(text, key)
         self.direction = QLabel()
@@ -71,33 +65,13 @@ class ResultsPage(Page):
         self._rest.setInterval(_REST_MS)
         self.set_content(self._arrange())
         self.controller = ResultsController(store, self)
-        self.table.setModel(self.controller.table)
-        self.table.setSortingEnabled(True)
-        self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.table.show_table(self.controller.table)
         self._connect()
-        self._size_columns()
 
-    def _make_table(self) -> QTableView:
-        table = QTableView()
-        table.setAccessibleName("Stored metrics")
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        table.setAlternatingRowColors(True)
-        table.setShowGrid(False)
-        table.setWordWrap(False)
-        table.setTabKeyNavigation(False)
-        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        table.verticalHeader().hide()
-        table.horizontalHeader().setHighlightSections(False)
-        table.horizontalHeader().setSectionsMovable(True)
-        table.horizontalHeader().setStretchLastSection(True)
-        table.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
-        copy = QAction("Copy rows", table)
-        copy.setShortcut(QKeySequence.StandardKey.Copy)
-        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        copy.triggered.connect(self._copy)
-        table.addAction(copy)
+    def _make_table(self) -> RowTableView:
+        table = RowTableView("Stored metrics")
+        table.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
+        table.addAction("How was this computed", lambda: self.controller.explain(table.currentIndex().row()))
         return table
 
     def _arrange(self) -> QWidget:
@@ -154,21 +128,12 @@ class ResultsPage(Page):
         self.filter.textChanged.connect(self._rest.start)
         self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
-        self.table.customContextMenuRequested.connect(self._show_menu)
         self.measure.activated.connect(lambda: control.choose_measure(self.measure.currentData()))
         self.model.activated.connect(lambda: control.choose_model(self.model.currentData()))
         self.abscissa.activated.connect(lambda: control.choose_abscissa(self.abscissa.currentData()))
         self.frontier.readout_changed.connect(self._readout.setText)
         self.primary_triggered.connect(self._export)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        notifier().changed.connect(self._size_columns)
-
-    def _size_columns(self) -> None:
-        self.table.setFont(font(tabular=True))
-        metrics = QFontMetrics(self.table.font())
-        self.table.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
-        for index, column in enumerate(COLUMNS):
-            self.table.setColumnWidth(index, column.width * metrics.horizontalAdvance("0") + 2 * GRID)
 
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
@@ -199,12 +164,12 @@ class ResultsPage(Page):
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
     ) -> None:
         """Offer what the frontier can show, and mark what it does."""
-        _fill(self.measure, [(each.title, each) for each in measures], measure)
+        self.measure.fill([(each.title, each) for each in measures], measure)
         better = measure.higher_is_better if measure else None
         self.direction.setText(
             {True: "\N{UPWARDS ARROW} better", False: "\N{DOWNWARDS ARROW} better", None: ""}[better]
         )
-        _fill(self.model, [(name, key) for key, name in models.items()], model)
+        self.model.fill([(name, key) for key, name in models.items()], model)
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the frontier; None when no row passes the filter."""
@@ -233,57 +198,7 @@ class ResultsPage(Page):
     def _row_changed(self, current: QModelIndex) -> None:
         self.controller.select(current.row())
 
-    def _selected_rows(self) -> list[int]:
-        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
-
-    def _copy(self) -> None:
-        rows = self._selected_rows()
-        if rows:
-            QGuiApplication.clipboard().setText(self.controller.text_of(rows))
-
-    def _show_menu(self, where: QPoint) -> None:
-        index = self.table.indexAt(where)
-        if not index.isValid():
-            return
-        if index.row() not in self._selected_rows():
-            rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
-            self.table.selectionModel().setCurrentIndex(index, rows)
-        menu = QMenu(self)
-        menu.addActions(self.table.actions())
-        menu.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
-        menu.addAction("How was this computed", lambda: self.controller.explain(index.row()))
-        menu.exec(self.table.viewport().mapToGlobal(where))
-
     def _export(self) -> None:
-        name, chosen = QFileDialog.getSaveFileName(self, "Export table", "results.csv", _TABLE_FORMATS)
-        if name:
-            path = Path(name)
-            suffix = chosen[chosen.find("*") + 1 :].rstrip(")")
-            self.controller.export(path if path.suffix else path.with_suffix(suffix))
-
-
-class _Choice(QComboBox):
-    """As wide as its longest text, with room to spare, where there is room."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-
-    def sizeHint(self) -> QSize:
-        """Qt's own leaves out what the style sheet keeps free beside the text."""
-        return super().sizeHint() + QSize(GRID, 0)
-
-    def minimumSizeHint(self) -> QSize:
-        """A long name gives way, rather than to push the plot out of sight."""
-        return super().minimumSizeHint().boundedTo(QSize(GRID * 12, GRID * 12))
-
-
-def _fill(box: QComboBox, items: Sequence[tuple[str, object]], current: object) -> None:
-    if [(box.itemText(row), box.itemData(row)) for row in range(box.count())] != list(items):
-        with QSignalBlocker(box):
-            box.clear()
-            for text, data in items:
-                box.addItem(text, data)
-    box.setCurrentIndex(next((row for row, (_, data) in enumerate(items) if data == current), -1))
-    box.setToolTip(box.currentText())
+        path = ask_table_file(self, "results")
+        if path is not None:
+            self.controller.export(path)

@@ -1,0 +1,85 @@
+"""How all pages show a table of stored rows: sized columns, sorting, copying with Ctrl+C, a context menu."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QFileDialog, QMenu, QTableView, QWidget
+
+from wina_app.models.row_table import RowTable
+from wina_app.theme import GRID, font, notifier
+
+_FORMATS = "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex)"
+
+
+class RowTableView(QTableView):
+    """Whole rows are selected; its actions are its context menu."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setAlternatingRowColors(True)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._show_menu)
+        self.verticalHeader().hide()
+        self.horizontalHeader().setHighlightSections(False)
+        self.horizontalHeader().setSectionsMovable(True)
+        self.horizontalHeader().setStretchLastSection(True)
+        self.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
+        copy = QAction("Copy rows", self)
+        copy.setShortcut(QKeySequence.StandardKey.Copy)
+        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        copy.triggered.connect(self._copy)
+        self.addAction(copy)
+        notifier().changed.connect(self._size_columns)
+
+    def show_table(self, table: RowTable) -> None:
+        """Show a table in the store's order until a heading is clicked."""
+        self.setSortingEnabled(False)
+        self.setModel(table)
+        self.setSortingEnabled(True)
+        self.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self._size_columns()
+
+    def selected_rows(self) -> list[int]:
+        """Their numbers, from top to bottom."""
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    def _copy(self) -> None:
+        rows = self.selected_rows()
+        if rows:
+            QGuiApplication.clipboard().setText(self.model().text_of(rows))
+
+    def _show_menu(self, where: QPoint) -> None:
+        index = self.indexAt(where)
+        if not index.isValid():
+            return
+        if index.row() not in self.selected_rows():
+            rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+            self.selectionModel().setCurrentIndex(index, rows)
+        else:
+            self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
+        menu = QMenu(self)
+        menu.addActions(self.actions())
+        menu.exec(self.viewport().mapToGlobal(where))
+
+    def _size_columns(self) -> None:
+        self.setFont(font(tabular=True))
+        metrics = QFontMetrics(self.font())
+        self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
+        if isinstance(self.model(), RowTable):
+            for index, column in enumerate(self.model().columns):
+                self.setColumnWidth(index, column.width * metrics.horizontalAdvance("0") + 2 * GRID)
+
+
+def ask_table_file(parent: QWidget, name: str) -> Path | None:
+    """Where to export a table to; None when the user thought better of it."""
+    chosen, kind = QFileDialog.getSaveFileName(parent, "Export table", f"{name}.csv", _FORMATS)
+    path = Path(chosen)
+    return None if not chosen else path if path.suffix else path.with_suffix(kind[kind.find("*") + 1 :].rstrip(")"))
