@@ -1,0 +1,187 @@
+"""What every backend owes, checked against the reference in float64; a backend's tests run these on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+from wina_kernels import reference
+from wina_kernels.selection import scores
+from wina_kernels.weights import QuantizedWeight, WeightT, pack_halves
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs of a product."""
+
+    x: Tensor
+    weight_t: WeightT
+    scale: Tensor | None
+    splits: tuple[int, ...] | None
+    sparsities: tuple[float, ...]
+    """One for each part."""
+    one_for_all: bool
+    """Whether the parts share the first of them."""
+
+
+@st.composite
+def cases(draw: st.DrawFn, device: str, most_inputs: int = 70, most_outputs: int = 300) -> Case:
+    """Any shape, dtype, format, stride, number of rows and parts, on `device`."""
+    dtype = draw(st.sampled_from(FLOATS), label="dtype")
+    n, m = draw(st.integers(1, most_inputs), label="inputs"), draw(st.integers(1, most_outputs), label="outputs")
+    shape = draw(st.sampled_from([(), (1,), (2,), (3,), (5,), (8,), (2, 2), (9,), (0,)]), label="rows")
+    random = torch.Generator().manual_seed(draw(st.integers(0, 999), label="seed"))
+    gap = draw(st.sampled_from([0, 1, 16]), label="gap between rows")
+    x = _strided(torch.randn(*shape, n, generator=random).to(dtype), gap, device)
+    form = draw(st.sampled_from(["float", "float", "int8", "int4"]), label="form")
+    group = draw(st.sampled_from([n, 7, 16, 32]), label="group")
+    zero = draw(st.booleans(), label="zero")
+    weight_t = weight(form, n, m, dtype, group, zero, gap, random, device)
+    cut = sorted(draw(st.lists(st.integers(1, max(1, m - 1)), max_size=2, unique=True), label="cuts")) if m > 1 else []
+    given = draw(st.booleans(), label="splits")
+    splits = tuple(end - start for start, end in zip((0, *cut), (*cut, m), strict=True)) if given else None
+    parts = len(splits or (0,))
+    scale_shape = draw(st.sampled_from([None, (n,), *([(parts, n)] if splits else [])]), label="scale")
+    scale = None if scale_shape is None else (torch.rand(scale_shape, generator=random) + 0.1).to(device)
+    dropped = st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])
+    sparsities = tuple(draw(dropped, label="sparsity") for _ in range(parts))
+    return Case(x, weight_t, scale, splits, sparsities, draw(st.booleans(), label="one for all"))
+
+
+def weight(
+    form: str,
+    n: int,
+    m: int,
+    dtype: torch.dtype,
+    group: int,
+    zero: bool,
+    gap: int,
+    random: torch.Generator,
+    device: str,
+) -> WeightT:
+    """A random W^T [n, m]: "float" in `dtype`, or "int8" or "int4"."""
+    if form == "float":
+        return _strided(torch.randn(n, m, generator=random).to(dtype), gap, device)
+    groups = -(-n // group)
+    scale = _strided((torch.rand(groups, m, generator=random) / 8).to(torch.bfloat16), gap, device)
+    zeros = _strided((torch.randn(groups, m, generator=random) * 4).to(torch.bfloat16), gap, device) if zero else None
+    if form == "int8":
+        codes = torch.randint(-128, 128, (n, m), generator=random).to(torch.int8)
+        return QuantizedWeight(_strided(codes, gap, device), scale, zeros, group, 8)
+    halves = pack_halves(torch.randint(0, 16, (n, m), generator=random))
+    return QuantizedWeight(_strided(halves, gap, device), scale, zeros, group, 4)
+
+
+def check_sparse_linear(backend: Any, case: Case) -> None:
+    """A threshold that is itself a score, 0, or above all."""
+    thresholds = [_threshold(case, part) for part in range(len(case.sparsities))]
+    threshold = thresholds[0] if case.one_for_all or case.splits is None else tuple(thresholds)
+    y = backend.sparse_linear(case.x, case.weight_t, case.scale, threshold, case.splits)
+    assert_product(y, case, reference.threshold_masks(case.x, case.scale, threshold, case.splits))
+
+
+def check_top_k_linear(backend: Any, case: Case) -> None:
+    """Few different values, so that there are ties, the more the fewer bits."""
+    n = case.x.shape[-1]
+    keeps = [max(1, round(n * (1 - sparsity))) for sparsity in case.sparsities]
+    keep = keeps[0] if case.one_for_all or case.splits is None else tuple(keeps)
+    scale = case.scale if case.scale is None else case.scale.mul(2).ceil()
+    tied = Case(case.x.mul(2).round(), case.weight_t, scale, case.splits, case.sparsities, case.one_for_all)
+    if not tied.x.numel():
+        return
+    y = backend.top_k_linear(tied.x, tied.weight_t, tied.scale, keep, tied.splits)
+    assert_product(y, tied, reference.top_k_masks(tied.x, tied.scale, keep, tied.splits))
+
+
+def check_masked_linear(backend: Any, case: Case) -> None:
+    """A random mask of each part's sparsity, all and nothing included."""
+    random = torch.Generator().manual_seed(0)
+    drawn = [torch.rand(case.x.shape, generator=random) >= sparsity for sparsity in case.sparsities]
+    mask = (drawn[0] if case.splits is None else torch.stack(drawn)).to(case.x.device)
+    y = backend.masked_linear(case.x, case.weight_t, mask, case.splits)
+    assert_product(y, case, mask)
+
+
+def assert_product(y: Tensor, case: Case, mask: Tensor) -> None:
+    """y in x's dtype, rounded once from a sum in float32 of any order (Triton interpreted: towards 0)."""
+    exact = reference.masked_linear(case.x.double(), case.weight_t, mask, case.splits)
+    if isinstance(case.weight_t, QuantizedWeight):
+        sizes: Tensor = case.weight_t.dequantize().abs()
+    else:
+        sizes = case.weight_t.abs()
+    terms = reference.masked_linear(case.x.double().abs(), sizes, mask, case.splits)
+    assert y.dtype == case.x.dtype
+    assert y.shape == exact.shape
+    rounding = torch.finfo(y.dtype).eps
+    if case.x.numel() > 8 * case.x.shape[-1]:  # a dense product, of weights in x's dtype
+        allowed = terms * (rounding + 1e-5)
+    else:
+        allowed = exact.abs() * rounding + terms * 2e-6
+    error = (y.double() - exact).abs()
+    assert bool((error <= allowed + 1e-7).all()), f"{error.max()} of {exact.abs().max()}"
+
+
+def check_unread_weights(backend: Any, device: str) -> None:
+    """A dropped input's weights may be infinite, also where another row keeps it; a kept one shows."""
+    x = torch.tensor([[3.0, 0.1, 2.0], [3.0, 5.0, 0.2], [0.0, 0.3, 0.4]], device=device)
+    weight_t = torch.ones(3, 20, device=device)
+    weight_t[1] = math.inf
+    y = backend.sparse_linear(x, weight_t, None, 1.0)
+    assert y[0].tolist() == [5.0] * 20
+    assert y[1].tolist() == [math.inf] * 20
+    assert y[2].tolist() == [0.0] * 20
+
+
+def check_unread_quantized_weights(backend: Any, device: str) -> None:
+    """As for floats; infinite are the scales of a group here."""
+    codes = torch.ones(4, 6, dtype=torch.int8, device=device)
+    scale = torch.tensor([[1.0], [math.inf]], device=device).repeat(1, 6)
+    weight_t = QuantizedWeight(codes, scale, None, 2, 8)
+    x = torch.tensor([[1.0, 2.0, 0.1, 0.1], [0.1, 0.1, 0.1, 7.0]], device=device)
+    y = backend.sparse_linear(x, weight_t, None, 0.5)
+    assert y[0].tolist() == [3.0] * 6
+    assert y[1].tolist() == [math.inf] * 6
+
+
+def check_not_a_number(backend: Any, device: str) -> None:
+    """NaN and infinite inputs are kept, and go through as in the dense product."""
+    x = torch.tensor([[math.nan, 0.1, 0.2], [0.1, -math.inf, 0.2], [0.1, 2.0, 0.2]], device=device)
+    weight_t = torch.ones(3, 5, device=device)
+    for y in (
+        backend.sparse_linear(x, weight_t, torch.ones(3, device=device), 1.0),
+        backend.top_k_linear(x, weight_t, None, 1),
+    ):
+        assert y[0].isnan().all()
+        assert y[1].tolist() == [-math.inf] * 5
+        assert y[2].tolist() == [2.0] * 5
+
+
+def check_same_bits(backend: Any, device: str) -> None:
+    """Run after run."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 200, generator=random).to(device)
+    weight_t = torch.randn(200, 130, generator=random).to(device)
+    runs = [backend.sparse_linear(x, weight_t, None, 0.5) for _ in range(3)]
+    assert torch.equal(runs[0], runs[1])
+    assert torch.equal(runs[0], runs[2])
+
+
+def _threshold(case: Case, part: int) -> float:
+    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[part]
+    found = scores(case.x, scale).float().flatten().sort().values
+    if not len(found) or case.sparsities[part] == 0:
+        return 0.0
+    return float(found[math.ceil(case.sparsities[part] * len(found)) - 1])
+
+
+def _strided(matrix: Tensor, gap: int, device: str) -> Tensor:
+    """The same values with `gap` numbers between rows."""
+    padded = torch.empty(*matrix.shape[:-1], matrix.shape[-1] + gap, dtype=matrix.dtype, device=device)
+    padded[..., : matrix.shape[-1]] = matrix.to(device)
+    return padded[..., : matrix.shape[-1]]

@@ -1,0 +1,207 @@
+"""The Triton backend: on a GPU where there is one, under Triton's interpreter otherwise.
+
+Triton decides when it is imported whether it interprets, and other tests may import it first: without a GPU, a process
+of its own runs this file once more.
+"""
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from wina_kernels import reference
+from wina_kernels.weights import QuantizedWeight
+
+from tests.wina_kernels.backend_checks import (
+    Case,
+    assert_product,
+    cases,
+    check_masked_linear,
+    check_not_a_number,
+    check_same_bits,
+    check_sparse_linear,
+    check_top_k_linear,
+    check_unread_quantized_weights,
+    check_unread_weights,
+    weight,
+)
+
+pytest.importorskip("triton", reason="Triton ships for Linux alone")
+gpu = importlib.import_module("wina_kernels.gpu")
+from wina_kernels.gpu import configs, operands  # noqa: E402
+
+INTERPRETED = operands.INTERPRETED
+DEVICE = "cpu" if INTERPRETED else "cuda"
+runs = pytest.mark.skipif(
+    not INTERPRETED and not torch.cuda.is_available(), reason="no GPU: test_under_the_interpreter runs this"
+)
+few = settings(
+    max_examples=20 if INTERPRETED else 200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="this is it, or a GPU does it")
+def test_under_the_interpreter() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-8000:]
+
+
+@runs
+@few
+@given(case=cases(DEVICE))
+def test_what_exceeds_a_threshold_is_multiplied(case: Case) -> None:
+    check_sparse_linear(gpu, case)
+
+
+@runs
+@few
+@given(case=cases(DEVICE))
+def test_exactly_the_highest_are_multiplied(case: Case) -> None:
+    check_top_k_linear(gpu, case)
+
+
+@runs
+@few
+@given(case=cases(DEVICE))
+def test_what_is_masked_is_multiplied(case: Case) -> None:
+    check_masked_linear(gpu, case)
+
+
+@runs
+@pytest.mark.parametrize(
+    "check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number, check_same_bits]
+)
+def test_special_values(check) -> None:
+    check(gpu, DEVICE)
+
+
+SHIPPED = [
+    (bits, rows, tile) for bits, by_rows in configs.TILES.items() for rows, tiles in by_rows.items() for tile in tiles
+]
+
+
+@runs
+@pytest.mark.parametrize(("bits", "rows", "tile"), SHIPPED, ids=str)
+def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int, tile: configs.Tile) -> None:
+    random = torch.Generator().manual_seed(bits)
+    form = {32: "float", 16: "float", 8: "int8", 4: "int4"}[bits]
+    dtype = torch.float32 if bits == 32 else torch.bfloat16
+    n, m = 75, 2 * tile.outputs + 9
+    weight_t = weight(form, n, m, dtype, 16, True, 0, random, DEVICE)
+    splits = (tile.outputs + 3, m - tile.outputs - 3)
+    x = torch.randn(rows, n, generator=random).to(dtype).to(DEVICE)
+    case = Case(x, weight_t, None, splits, (0.5, 0.5), True)
+    config = configs.Config(tile, 4)
+    y = gpu.sparse_linear(x, weight_t, None, (0.5, 0.9), splits, config=config)
+    assert_product(y, case, reference.threshold_masks(x, None, (0.5, 0.9), splits))
+
+
+@runs
+def test_a_matrix_of_more_elements_than_32_bits_count() -> None:
+    codes = torch.empty_strided((3, 40), (1 << 30, 1), dtype=torch.int8, device=DEVICE)
+    codes.copy_(torch.arange(120).view(3, 40))
+    weight_t = QuantizedWeight(codes, torch.ones(1, 40, device=DEVICE), None, 3, 8)
+    y = gpu.sparse_linear(torch.tensor([1.0, 0.0, 2.0], device=DEVICE), weight_t, None, 0.5)
+    assert y.tolist() == [i + 2.0 * (80 + i) for i in range(40)]
+
+
+@runs
+def test_the_ranks_of_more_scores_than_a_block_holds() -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 5000, generator=random).to(torch.bfloat16).to(DEVICE)  # with many ties
+    top_k = importlib.import_module("wina_kernels.gpu.top_k_linear")
+    for keep in (1, 2500, 4999, 5000):
+        assert torch.equal(top_k.top_k_masks(x, None, keep), reference.top_k_masks(x, None, keep))
+
+
+@runs
+def test_the_published_design_that_is_compared_with() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "benchmarks"))
+    split_k = importlib.import_module("split_k")
+    random = torch.Generator().manual_seed(0)
+    x, weight_t = torch.randn(50, generator=random).to(DEVICE), torch.randn(50, 90, generator=random).to(DEVICE)
+    y = torch.zeros(90, device=DEVICE)
+    split_k.split_k_kernel[(2, 4)](x, weight_t, 90, y, 50, 90, 0.7, 5, BLOCK_N=16, BLOCK_M=64)
+    assert torch.allclose(y, reference.sparse_linear(x, weight_t, None, 0.7), atol=1e-5)
+
+
+@runs
+def test_tuning_takes_the_fastest_of_what_it_tried() -> None:
+    x, weight_t = torch.randn(64, device=DEVICE), torch.randn(64, 300, device=DEVICE)
+    times = iter(range(100, 0, -1))
+
+    def seconds(call) -> float:
+        call()
+        return next(times)
+
+    found = gpu.tune(x, weight_t, None, 0.5, seconds=seconds)
+    assert found == configs.candidates(64, 300, 1, 32)[-1]
+
+
+def test_what_is_taken_untuned_depends_on_the_shape_alone_and_keeps_a_gpu_busy() -> None:
+    for bits in configs.TILES:
+        for rows in range(1, 9):
+            config = configs.default(5120, 17920, rows, bits)
+            assert config == configs.default(5120, 17920, rows, bits)
+            assert config in configs.candidates(5120, 17920, rows, bits)
+            assert 1000 <= config.shares * config.tile.warps * -(-17920 // config.tile.outputs) <= 2048
+            assert configs.default(1, 1, rows, bits).shares == 1
+
+
+def test_shares_that_cannot_be_added_up_are_refused() -> None:
+    with pytest.raises(ValueError, match="shares is 3; it must be a power of 2"):
+        configs.Config(configs.Tile(16, 8, 1), 3)
+
+
+def test_a_device_that_triton_cannot_work_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operands, "INTERPRETED", False)
+    refuse = operands.require_gpu.__wrapped__
+    with pytest.raises(ValueError, match='x is on cpu and the Triton backend needs a GPU; the backend "cpu" works'):
+        refuse(torch.device("cpu"), torch.float32)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "T4")
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setenv("CC", "cc")
+    with pytest.raises(ValueError, match=r"bfloat16 needs compute capability 8.0, and T4 has 7.5; use float16"):
+        refuse(torch.device("cuda"), torch.bfloat16)
+    refuse(torch.device("cuda"), torch.float16)
+    monkeypatch.delenv("CC")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ValueError, match=r"needs a C compiler .* neither gcc nor clang is on the PATH"):
+        refuse(torch.device("cuda"), torch.float16)
+
+
+@runs
+def test_weights_whose_rows_are_not_contiguous_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\[4, 5\] has strides \[1, 4\] and its rows are not contiguous"):
+        gpu.sparse_linear(torch.ones(4, device=DEVICE), torch.ones(5, 4, device=DEVICE).t(), None, 0.5)
+
+
+def test_triton_is_loaded_by_its_backend_alone_and_missed_in_a_sentence() -> None:
+    program = """
+import sys
+sys.modules["triton"] = None
+import wina_kernels.dispatch, wina_kernels.cpu, wina_kernels.gate
+try:
+    import wina_kernels.gpu
+except ImportError as error:
+    print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "kernels")}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("The Triton backend needs the package triton, 3.4 or newer")

@@ -1,0 +1,55 @@
+"""Every kernel, with every tile that ships, compiles to a binary without a GPU.
+
+The targets take turns; `kernels/benchmarks/registers.py` compiles all for each.
+"""
+
+import importlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton ships for Linux alone")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("what is interpreted is not compiled", allow_module_level=True)
+
+from wina_kernels.gpu.compiling import TARGETS, Build, builds
+
+BENCHMARKS = Path(__file__).parents[2] / "kernels" / "benchmarks"
+TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing compiled earlier is taken."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize(("build", "target"), TURNS, ids=lambda value: getattr(value, "name", value))
+def test_a_binary_is_made(build: Build, target: str) -> None:
+    made = build.compiled(TARGETS[target]).asm
+    assert made["hsaco" if target == "gfx942" else "cubin"].startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_are_loaded_in_one_piece_by_each_thread_and_summed_there(target: str) -> None:
+    build = next(build for build in builds() if build.name.startswith("sparse_linear, 16 bits, 1 rows"))
+    layouts = build.compiled(TARGETS[target]).asm["ttgir"]
+    lanes = 64 if target == "gfx942" else 32
+    rows = 1 if target != "gfx942" else 2
+    assert f"sizePerThread = [1, 8], threadsPerWarp = [{rows}, {lanes // rows}]" in layouts
+
+
+def test_registers_are_listed_for_everything_that_ships() -> None:
+    listed = json.loads((BENCHMARKS / "results" / "registers.json").read_text(encoding="utf-8"))["kernels"]
+    assert [kernel["kernel"] for kernel in listed] == [build.name for build in builds()]
+    assert all(list(kernel["targets"]) == list(TARGETS) for kernel in listed)
+
+
+def test_the_command_that_lists_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    registers = importlib.import_module("registers")
+    registers.main(["--only", "add, 2 shares", "--out", str(tmp_path / "registers.json")])
+    (listed,) = json.loads((tmp_path / "registers.json").read_text(encoding="utf-8"))["kernels"]
+    assert all(0 < cost["registers"] <= 255 and cost["stack_bytes"] == 0 for cost in listed["targets"].values())
