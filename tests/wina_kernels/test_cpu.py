@@ -1,5 +1,9 @@
 """The backend that runs on the processor."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -69,3 +73,16 @@ def test_more_threads_than_inputs_change_rounding_alone(rows, monkeypatch) -> No
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 7)
     monkeypatch.setattr("numba.set_num_threads", lambda _: None)
     torch.testing.assert_close(cpu.sparse_linear(x, weight_t, None, 0.0), x @ weight_t)
+
+
+def test_torchs_number_of_threads_stays() -> None:
+    """Also at the first call, in a process of its own, when numba starts its pool."""
+    code = """
+import torch
+from wina_kernels import cpu
+torch.set_num_threads(1)
+cpu.sparse_linear(torch.randn(4), torch.randn(4, 4), None, 0.5)
+assert torch.get_num_threads() == 1, torch.get_num_threads()
+"""
+    folder = Path(__file__).parents[2] / "kernels"
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, timeout=120)

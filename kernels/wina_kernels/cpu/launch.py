@@ -35,14 +35,22 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
     lists(flat, rows, values, counts)
     y = torch.empty(len(flat), m)
     with _TURN:
-        threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
-        numba.set_num_threads(threads)
-        listed = rows, values, counts, starts, threads, y.numpy()
+        listed = rows, values, counts, starts, _use_torchs_threads(), y.numpy()
         if isinstance(weight_t, Tensor):
             multiply(_memory(weight_t), weight_t.stride(0), *listed)
         else:
             _multiply_quantized(weight_t, *listed)
     return y.to(x.dtype).reshape(*x.shape[:-1], m)
+
+
+def _use_torchs_threads() -> int:
+    """Have numba use as many threads as torch does, and say how many."""
+    wanted = torch.get_num_threads()
+    threads = min(wanted, numba.config.NUMBA_NUM_THREADS)
+    numba.set_num_threads(threads)
+    if torch.get_num_threads() != wanted:  # numba's pool, when it starts, sets OpenMP's number, which torch reads
+        torch.set_num_threads(wanted)
+    return threads
 
 
 def _multiply_quantized(weight_t: QuantizedWeight, *listed: Any) -> None:
