@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -47,6 +46,8 @@ from wina_core.store.tables import (
 
 Query = Select[*tuple[Any, ...]]
 EVERYTHING = MetricFilter()
+_AT_ONCE = 500
+"""Runs looked up in one query; databases bound how many values one takes, old SQLite to 999."""
 
 
 class Reader:
@@ -54,6 +55,8 @@ class Reader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._chosen: dict[str, str] = {}
+        """`_chosen_on_evaluation` by the run's hash; a run's spec never changes, so neither does this."""
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -71,10 +74,16 @@ class Reader:
             Unit.unit,
         )  # fmt: skip
         with self._reading() as connection:
-            specs = connection.execute(_of_metrics(wanted, Run.hash, Run.spec).distinct())
-            chosen = {run: _chosen_on_evaluation(spec) for run, spec in specs}
-            rows = connection.execute(_of_metrics(wanted, *columns).order_by(Metric.id))
-            return [MetricRow._make((*row, chosen[row[0]])) for row in rows]
+            rows = connection.execute(_of_metrics(wanted, *columns).order_by(Metric.id)).all()
+            self._look_up({row[0] for row in rows}, connection)
+        return [MetricRow._make((*row, self._chosen[row[0]])) for row in rows]
+
+    def _look_up(self, runs: Collection[str], connection: Connection) -> None:
+        """Add to `_chosen` those of the runs that it lacks: parsing a spec takes longer than reading its metrics."""
+        unknown = [run for run in runs if run not in self._chosen]
+        for start in range(0, len(unknown), _AT_ONCE):
+            specs = select(Run.hash, Run.spec).where(Run.hash.in_(unknown[start : start + _AT_ONCE]))
+            self._chosen.update((run, _chosen_on_evaluation(spec)) for run, spec in connection.execute(specs))
 
     def runs(self, study: str = "") -> list[RunRow]:
         """All runs, or those of the study with this hash in its order."""
@@ -299,7 +308,6 @@ class Reader:
         return found
 
 
-@lru_cache(maxsize=4096)
 def _chosen_on_evaluation(spec: str) -> str:
     """`columns.chosen_on_evaluation` of a stored spec; empty for one of an older version that is refused by now."""
     try:
