@@ -62,6 +62,7 @@ def test_what_is_not_finite_shows_where_it_is_kept(check) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr("wina_kernels.cpu.launch._WORTH_A_THREAD", 1)
     check_same_bits(cpu, "cpu")
 
 
@@ -69,6 +70,7 @@ def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
 def test_more_threads_than_inputs_change_rounding_alone(rows, monkeypatch) -> None:
     generator = torch.Generator().manual_seed(0)
     x, weight_t = torch.randn(rows, 2, generator=generator), torch.randn(2, 40, generator=generator)
+    monkeypatch.setattr("wina_kernels.cpu.launch._WORTH_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 7)
     monkeypatch.setattr("numba.set_num_threads", lambda _: None)

@@ -21,6 +21,8 @@ Lists = Callable[[Array, Array, Array, Array], None]
 
 _TURN = threading.Lock()
 """numba's thread pool takes one caller at a time."""
+_WORTH_A_THREAD = 1 << 17
+"""Products; what takes some 20 microseconds, as waking another thread does."""
 _SEEN_AS = {torch.bfloat16: torch.int16, torch.float16: torch.uint16}
 
 
@@ -35,7 +37,7 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
     lists(flat, rows, values, counts)
     y = torch.empty(len(flat), m)
     with _TURN:
-        listed = rows, values, counts, starts, _use_torchs_threads(), y.numpy()
+        listed = rows, values, counts, starts, _use_threads(int(counts.sum()) * m), y.numpy()
         if isinstance(weight_t, Tensor):
             multiply(_memory(weight_t), weight_t.stride(0), *listed)
         else:
@@ -43,10 +45,10 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
     return y.to(x.dtype).reshape(*x.shape[:-1], m)
 
 
-def _use_torchs_threads() -> int:
-    """Have numba use as many threads as torch does, and say how many."""
+def _use_threads(products: int) -> int:
+    """Have numba use as many threads as torch does, or as so many products are worth, and say how many."""
     wanted = torch.get_num_threads()
-    threads = min(wanted, numba.config.NUMBA_NUM_THREADS)
+    threads = min(wanted, numba.config.NUMBA_NUM_THREADS, 1 + products // _WORTH_A_THREAD)
     numba.set_num_threads(threads)
     if torch.get_num_threads() != wanted:  # numba's pool, when it starts, sets OpenMP's number, which torch reads
         torch.set_num_threads(wanted)
