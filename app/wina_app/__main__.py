@@ -1,12 +1,17 @@
 """Opens the workbench: `python -m wina_app`, or `wina-workbench` once installed."""
 
 import argparse
+import gc
 import logging
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 
 PAGES = ("model", "rotation", "sparsity", "evaluate", "results")
+_MIDDLE_PER_FULL = 1000
+"""Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
+all threads, the window's too, for a quarter of a second where 100,000 results are held, and each reading of them from
+the database would set one off."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from wina_app.application import Application
 
+    gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
     app = QApplication(sys.argv[:1])
     app.setApplicationName("WINA Workbench")
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
