@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from wina_kernels.weights import QuantizedWeight, pack_halves
 
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.divergence import divergences, log_probabilities
@@ -103,19 +103,23 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
     holder.weight = nn.Parameter(linear.weight.detach(), requires_grad=False)
     quantize_(holder, Int8WeightOnlyConfig())
     weight: Any = holder.weight.data
-    stored = {"codes": weight.qdata, "scales": weight.scale}
-    return QuantizedLinear(linear, stored, lambda x: functional.linear(x, weight), weight.dequantize)
+    inputs = linear.in_features
+    return QuantizedLinear(
+        linear, QuantizedWeight(weight.qdata.t().contiguous(), weight.scale.reshape(1, -1), None, inputs, 8)
+    )
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:
-    """HQQ with 4 bits, two codes to a byte; scales and zeros in the model's dtype."""
+    """HQQ with 4 bits; scales and zeros in the model's dtype."""
     from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
 
-    dtype, device = linear.weight.dtype, str(linear.weight.device)
-    config = BaseQuantizeConfig(nbits=4, group_size=_group(linear), axis=1)
+    dtype, device, group = linear.weight.dtype, str(linear.weight.device), _group(linear)
+    assert group is not None  # check_quantizable has seen to it
+    config = BaseQuantizeConfig(nbits=4, group_size=group, axis=1)
     layer: Any = HQQLinear.from_weights(linear.weight.detach(), None, config, compute_dtype=dtype, device=device)
-    stored = {"codes": layer.W_q.detach(), "scales": layer.meta["scale"], "zeros": layer.meta["zero"]}
-    return QuantizedLinear(linear, stored, layer.forward, layer.dequantize)
+    codes = layer.unpack(reshape=True, dtype=torch.uint8)
+    scale, zero = (layer.meta[name].view(len(codes), -1).t().contiguous() for name in ("scale", "zero"))
+    return QuantizedLinear(linear, QuantizedWeight(pack_halves(codes.t()), scale, zero, group, 4))
 
 
 _QUANTIZERS: dict[Bits, Callable[[nn.Linear], QuantizedLinear]] = {"int8": int8, "int4": int4}

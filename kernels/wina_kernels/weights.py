@@ -39,13 +39,13 @@ class QuantizedWeight:
         """W^T, float32 [n, m]."""
         codes = self.codes
         if self.bits == 4:
-            halves = torch.stack((codes & 0xF, codes >> 4), dim=-1)
-            codes = halves.flatten(1)[:, : self.shape[1]]
-        groups = torch.arange(len(codes), device=codes.device) // self.group
-        values = codes.float()
-        if self.zero is not None:
-            values -= self.zero.float()[groups]
-        return values * self.scale.float()[groups]
+            codes = torch.stack((codes & 0xF, codes >> 4), dim=-1).flatten(1)[:, : self.shape[1]]
+        values = codes.to(torch.float32, copy=True)
+        for own, rows in enumerate(torch.split(values, self.group)):
+            if self.zero is not None:
+                rows -= self.zero[own].float()
+            rows *= self.scale[own].float()
+        return values
 
 
 WeightT = Tensor | QuantizedWeight

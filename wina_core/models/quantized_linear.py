@@ -1,44 +1,52 @@
 """A linear layer whose weight is held in 8 or 4 bits, and stands wherever a plain one did."""
 
 import logging
-from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import utils
+from wina_kernels import sparse_linear
+from wina_kernels.dense import MOST_ROWS
+from wina_kernels.weights import FLOATS, QuantizedWeight
 
 
 class QuantizedLinear(nn.Linear):
     """y = W x + b with W [m, n] quantized. What is stored are buffers, so that the model's memory counts them.
 
-    `weight` dequantizes anew each time it is asked for, in the dtype of the model: nothing is kept of it, so whoever
-    needs it twice keeps it. The forward is the quantizing library's own.
+    A few tokens at a time are multiplied by a kernel that dequantizes on the way and reads no weights of inputs that
+    are 0, as gates make them. For more of them, and whenever it is asked for, `weight` is dequantized anew: nothing is
+    kept of it, so whoever needs it twice keeps it.
     """
 
-    def __init__(
-        self,
-        linear: nn.Linear,
-        stored: Mapping[str, Tensor],
-        product: Callable[[Tensor], Tensor],
-        dequantize: Callable[[], Tensor],
-    ) -> None:
-        """`product` is W x for x [..., n] from the `stored` tensors, `dequantize` W itself; the bias is `linear`'s."""
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor | None
+
+    def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight) -> None:
+        """`weight_t` stands for `linear`'s W^T, whose dtype it has when it is dequantized; the bias is `linear`'s."""
         nn.Module.__init__(self)  # nn.Linear's own would make a weight of full size
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias
-        for name, tensor in stored.items():
-            self.register_buffer(name, tensor, persistent=False)
-        self._product = product
-        self._dequantize = dequantize
+        for name in ("codes", "scale", "zero"):
+            self.register_buffer(name, getattr(weight_t, name), persistent=False)
+        self._group, self._bits, self._dtype = weight_t.group, weight_t.bits, linear.weight.dtype
+
+    @property
+    def weight_t(self) -> QuantizedWeight:
+        """W^T as it is stored."""
+        return QuantizedWeight(self.codes, self.scale, self.zero, self._group, self._bits)
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]  # a parameter in nn.Linear
-        """W [m, n] dequantized."""
-        return self._dequantize()
+        """W [m, n] dequantized, in the dtype of the model."""
+        return self.weight_t.dequantize().to(self._dtype).t()
 
     def forward(self, input: Tensor) -> Tensor:
         """x [..., n] -> y [..., m]."""
-        y = self._product(input)
-        return y if self.bias is None else y + self.bias
+        if 0 < input.numel() <= MOST_ROWS * self.in_features and input.dtype in FLOATS:
+            y = sparse_linear(input, self.weight_t, None, 0.0)
+            return y if self.bias is None else y + self.bias
+        return functional.linear(input, self.weight, self.bias)
 
 
 def quiet_torchao() -> None:

@@ -48,7 +48,7 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
 def _use_threads(products: int) -> int:
     """Have numba use as many threads as torch does, or as so many products are worth, and say how many."""
     wanted = torch.get_num_threads()
-    threads = min(wanted, numba.config.NUMBA_NUM_THREADS, 1 + products // _WORTH_A_THREAD)
+    threads: int = min(wanted, numba.config.NUMBA_NUM_THREADS, 1 + products // _WORTH_A_THREAD)
     numba.set_num_threads(threads)
     if torch.get_num_threads() != wanted:  # numba's pool, when it starts, sets OpenMP's number, which torch reads
         torch.set_num_threads(wanted)
