@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -297,6 +298,20 @@ def test_the_command_needs_a_config_alone(monkeypatch, capsys, tmp_path):
     shared = MethodSpec(name="wina", masks="shared")
     assert record == costs(shape_at(folder), shared, AT_65, context=512, quantization="int4")
     assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_the_command_imports_no_job_that_computes():
+    code = (
+        "import sys\n"
+        "from wina_core import cli\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "needless = 'numba', 'hqq', 'wina_core.engine.jobs', 'wina_core.calibration', 'wina_core.allocation'\n"
+        "print([name for name in needless if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", code, "cost", str(CONFIGS / "llama-3-8b")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert any(line.startswith("per generated token") for line in printed)
+    assert printed[-1] == "[]"
 
 
 def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):

@@ -9,10 +9,10 @@ from wina_core.cli import options
 from wina_core.cli.flags import taking
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import CostJob, Event, Result
+from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
 from wina_core.plan import UniformSparsity, load_plan
-from wina_core.records import CostRecord, CostRow
+from wina_core.records import CostRow
 from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource
 
 Modes = Annotated[
@@ -49,7 +49,10 @@ def cost(
             "rotations": rotation or None,
         }
     )
-    record = _count(job)
+    with terminal_reporter() as reporter:
+        from wina_core.engine.costing import count_costs  # seconds, for which Ctrl-C should work
+
+        record = count_costs(job, reporter)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
@@ -66,23 +69,6 @@ def cost(
     for row in record.rows:
         if row.warning:
             typer.echo(f"\n{row.rotation}: {row.warning}")
-
-
-def _count(job: CostJob) -> CostRecord:
-    values = []
-
-    def emit(event: Event) -> None:
-        if isinstance(event, Result):
-            values.append(event.value)
-
-    with terminal_reporter() as reporter:
-        from wina_core.engine.jobs import run_job  # seconds, for which Ctrl-C should work
-        from wina_core.engine.session import Session
-
-        run_job(job, Session(), emit, reporter)
-    (record,) = values
-    assert isinstance(record, CostRecord)
-    return record
 
 
 def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:

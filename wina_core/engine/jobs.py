@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wina_core.accounting import costs
+from wina_core.engine.costing import count_costs
 from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
@@ -22,15 +22,12 @@ from wina_core.errors import WinaError
 from wina_core.latency.decoding import time_decoding
 from wina_core.latency.sweep import time_products
 from wina_core.methods import get_method
-from wina_core.models.architectures import view
-from wina_core.models.shape import empty_model, model_shape
 from wina_core.models.summary import summarize
-from wina_core.records import CostRecord, RotationReport
+from wina_core.records import RotationReport
 from wina_core.reporting import Reporter
 from wina_core.rotation import save_rotated
 from wina_core.rotation.storage import check_unused
-from wina_core.rotation.transform import check_rotation
-from wina_core.specs import NO_ROTATION, ROTATION_MODES, RotationSpec
+from wina_core.specs import NO_ROTATION
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
@@ -53,7 +50,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             loaded = session.prepare(job.model, job.rotation, reporter)
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
         case CostJob():
-            value = _cost(job, reporter)
+            value = count_costs(job, reporter)
         case LatencyJob():
             value = time_products(job, emit, reporter, job_id)
         case DecodeJob():
@@ -64,20 +61,6 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             evaluate_runs(job, session, emit, reporter, job_id)
             return
     emit(Result(job_id=job_id, value=value))
-
-
-def _cost(job: CostJob, reporter: Reporter) -> CostRecord:
-    model = view(empty_model(job.model, reporter))
-    for mode in job.rotations or ():
-        check_rotation(model, RotationSpec(mode=mode))
-    return costs(
-        model_shape(model),
-        job.method,
-        job.plan,
-        context=job.context,
-        quantization=job.model.quantization,
-        rotations=job.rotations or [mode for mode in ROTATION_MODES if mode not in model.refused_rotations],
-    )
 
 
 def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:
