@@ -47,7 +47,7 @@ _WARPS_WANTED = 2048
 TILES: dict[int, dict[int, tuple[Tile, ...]]] = {
     32: {1: (Tile(16, 4, 1), Tile(16, 4, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
     16: {1: (Tile(16, 8, 1), Tile(16, 8, 4)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
-    8: {1: (Tile(16, 8, 1), Tile(8, 16, 1)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
+    8: {1: (Tile(8, 8, 1), Tile(8, 16, 1)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
     4: {1: (Tile(16, 8, 1), Tile(8, 16, 1)), 4: (Tile(8, 4, 1),), 8: (Tile(4, 4, 1),)},
 }
 """By bits of a weight, and by rows of x up to 1, 4 and 8."""
