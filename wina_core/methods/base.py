@@ -78,6 +78,8 @@ class Method:
         At least float32. Shared masks sum c_i^2 over the gated matrices that read the same input. Those that read the
         same input and are given the very same object share one mask wherever their targets agree.
         """
+        from wina_core.methods.norms import column_norms  # torch, which only weights need
+
         scales: dict[str, Tensor | None] = {}
         for whole in BLOCKS:
             block = tuple(name for name in whole if name in layer.projections)
@@ -99,12 +101,6 @@ class Method:
     def rank(self, shape: tuple[int, int], sparsity: float, rho: float | None) -> int:  # noqa: ARG002 - likewise
         """Rank of what is added for the dropped inputs of W [m, n]; 0 for nothing."""
         return 0
-
-
-def column_norms(weight: Tensor) -> Tensor:
-    """c_i = ||W[:, i]||_2 of W [m, n], as [n] in at least float32."""
-    exact = weight.detach() if weight.element_size() > 4 else weight.detach().float()
-    return exact.norm(dim=0)
 
 
 def _shared(own: dict[str, Tensor | None]) -> dict[str, Tensor | None]:

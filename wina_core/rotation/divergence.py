@@ -12,7 +12,8 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
-from wina_core.methods.base import BLOCKS, column_norms
+from wina_core.methods.base import BLOCKS
+from wina_core.methods.norms import column_norms
 from wina_core.models.norms import norm_gain, normalized
 from wina_core.models.view import ModelView
 from wina_core.reporting import Reporter
