@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from wina_core.methods.norms import column_norms
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -78,8 +80,6 @@ class Method:
         At least float32. Shared masks sum c_i^2 over the gated matrices that read the same input. Those that read the
         same input and are given the very same object share one mask wherever their targets agree.
         """
-        from wina_core.methods.norms import column_norms  # torch, which only weights need
-
         scales: dict[str, Tensor | None] = {}
         for whole in BLOCKS:
             block = tuple(name for name in whole if name in layer.projections)

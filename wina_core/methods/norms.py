@@ -1,7 +1,11 @@
-"""Norms of a matrix's columns, which weigh its inputs' scores."""
+"""Norms of a matrix's columns, which weigh its inputs' scores. Light: importing it loads no torch."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _BLOCK = 1 << 21
 """Numbers converted at a time: 8 MiB in float32, twice that in the last block."""
@@ -22,5 +26,8 @@ def column_norms(weight: Tensor) -> Tensor:
         return exact.float().norm(dim=0)
     m, n = exact.shape
     columns = max(_ROUND, _BLOCK // m // _ROUND * _ROUND)
-    blocks = exact.tensor_split(tuple(range(columns, n - columns + 1, columns)), dim=1)
-    return torch.cat([block.float().norm(dim=0) for block in blocks])
+    splits = tuple(range(columns, n - columns + 1, columns))
+    norms = exact[0].float()
+    for part, block in zip(norms.tensor_split(splits), exact.tensor_split(splits, dim=1), strict=True):
+        part.copy_(block.float().norm(dim=0))
+    return norms
