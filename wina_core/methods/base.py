@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from wina_core.methods.norms import column_norms
+from wina_core.methods.norms import kept_column_norms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ class Method:
             fused = len(parts) > 1 and parts[0].linear is parts[1].linear
             named = {name: self.norms_of(name, block, fused=fused) for name in block if self.gates(name)}
             made = {
-                norms: _root_sum([column_norms(layer.projections[each].weight) for each in norms])
+                norms: _root_sum([kept_column_norms(layer.projections[each]) for each in norms])
                 for norms in set(named.values())
             }
             own = {name: made[norms] for name, norms in named.items()}

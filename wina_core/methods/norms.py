@@ -1,11 +1,15 @@
-"""Norms of a matrix's columns, which weigh its inputs' scores. Light: importing it loads no torch."""
+"""Norms of a matrix's columns, which weigh its inputs' scores, computed once for as long as the weights stay. Light:
+importing it loads no torch."""
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+
+    from wina_core.models.view import Projection
 
 _BLOCK = 1 << 21
 """Numbers converted at a time: 8 MiB in float32, twice that in the last block."""
@@ -31,3 +35,24 @@ def column_norms(weight: Tensor) -> Tensor:
     for part, block in zip(norms.tensor_split(splits), exact.tensor_split(splits, dim=1), strict=True):
         part.copy_(block.float().norm(dim=0))
     return norms
+
+
+_KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = weakref.WeakKeyDictionary()
+"""By linear layer and projection: the state of the layer, and the norms."""
+
+
+def kept_column_norms(projection: Projection) -> Tensor:
+    """`column_norms` of a projection, remembered while its linear layer lives and what that holds is neither written to
+    nor moved; not to be written to."""
+    linear = projection.linear
+    # A quantized layer's weight is made anew whenever it is asked for; what it is made of stays.
+    state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers())]
+    found = _KEPT.setdefault(linear, {})
+    if projection.name not in found or found[projection.name][0] != state:
+        found[projection.name] = state, column_norms(projection.weight)
+    return found[projection.name][1]
+
+
+def _state(tensor: Tensor) -> tuple[int, int]:
+    """Where it is, and how often it was written to; HQQ gives inference tensors, of which torch does not count that."""
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
