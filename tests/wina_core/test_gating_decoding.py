@@ -2,15 +2,17 @@
 
 import pytest
 import torch
+from wina_kernels import dispatch
+from wina_kernels.cpu.decoding import Prepared
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded
-from wina_core.gating import attach
-from wina_core.gating.decoding import SideBySide
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_text
+from wina_core.calibration import calibrate
+from wina_core.gating import attach, decoding
 from wina_core.models.loading import LoadedModel
 from wina_core.plan import UniformSparsity
 from wina_core.quantization import quantize
 from wina_core.reporting import Silent
-from wina_core.specs import MethodSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 
 HALF = UniformSparsity(sparsity=0.5)
 PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
@@ -19,12 +21,15 @@ METHODS = {
     "shared": MethodSpec(name="wina", masks="shared"),
     "teal": MethodSpec(name="teal"),
     "low rank": MethodSpec(name="rsparse", rho=0.8),
+    "gate activation": MethodSpec(name="cats"),
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_choices(tmp_path, monkeypatch):
-    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+@pytest.fixture(autouse=True, params=["cpu", dispatch.DENSE])
+def way(request, monkeypatch):
+    """Which way is the fastest, whatever is so here."""
+    monkeypatch.setattr(dispatch, "fastest", lambda *_: request.param)
+    return request.param
 
 
 def generate(loaded: LoadedModel, tokens: int = 12) -> list[int]:
@@ -62,24 +67,36 @@ def test_every_family_decodes_the_tokens_of_the_masked_model(family):
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_every_method_decodes_the_logits_of_the_masked_model(family, method):
     loaded = tiny_loaded(family)
-    with attach(loaded, method, HALF):
+    plan = UniformSparsity(sparsity=0.3)  # which CATS reaches
+    with attach(loaded, method, plan):
         expected = decode_step(loaded)
-    with attach(loaded, method, HALF, kernels=True):
+    with attach(loaded, method, plan, kernels=True):
         torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_kernels_are_asked(monkeypatch):
+def test_the_kernels_are_asked_once_for_each_input(way, monkeypatch):
     loaded = tiny_loaded("llama")
     asked = []
-    own = SideBySide.shared_product
-    monkeypatch.setattr(SideBySide, "shared_product", lambda *args: asked.append(args) or own(*args))
+    place, name = (Prepared, "top_k") if way == "cpu" else (decoding, "sparse_linear")
+    own = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *args, **kwargs: asked.append(args) or own(*args, **kwargs))
     with attach(loaded, METHODS["shared"], HALF, kernels=True):
         decode_step(loaded)
-        layers = len(loaded.view.layers)
-        assert len(asked) == 5 * layers, "q, k, v and gate, up of each layer"
+        assert len(asked) == 4 * len(loaded.view.layers), "q, k, v; o; gate, up; down"
         asked.clear()
         loaded.model(PROMPT, use_cache=False)
         assert not asked, "a prompt is multiplied as ever"
+
+
+def test_padded_rows_are_counted_as_in_the_masked_model():
+    loaded = tiny_loaded("llama")
+    ids, mask = PROMPT[:, :4].repeat(2, 1), torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    counted = []
+    for kernels in (False, True):
+        with attach(loaded, METHODS["separate"], HALF, kernels=kernels) as gates:
+            loaded.model(ids, attention_mask=mask, use_cache=False)
+            counted.append({(part.layer, part.names): (int(part.kept), int(part.seen)) for part in gates._slices})
+    assert counted[0] == counted[1]
 
 
 def test_weights_are_held_once_and_restored():
@@ -101,6 +118,29 @@ def test_weights_are_held_once_and_restored():
         assert torch.equal(linear.weight, copy)
         assert linear.weight.stride() == stride
         assert linear.weight.untyped_storage().nbytes() == copy.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dtype, tmp_path):
+    loaded = tiny_loaded("llama", dtype=dtype)
+    method = MethodSpec(name="wina", masks="shared", selection=selection)
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+    projections = loaded.view.layers[1].projections
+    inputs = {
+        name: torch.randn(1, 4, projection.shape[1], generator=torch.Generator().manual_seed(3)).to(dtype)
+        for name, projection in projections.items()
+    }
+    found, measured = [], []
+    for kernels in (False, True):
+        with attach(loaded, method, HALF, calibration, kernels=kernels) as gates:
+            found.append({name: projections[name].linear(x) for name, x in inputs.items()})
+            measured.append(gates.measured())
+    for name in projections:
+        error, size = (found[1][name] - found[0][name]).abs().max(), found[0][name].abs().max()
+        assert error <= 4 * torch.finfo(dtype).eps * size, name  # a bias is added before or after rounding
+    assert measured[0] == measured[1]
 
 
 def test_quantized_layers_decode_as_ever():

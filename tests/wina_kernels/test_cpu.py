@@ -2,16 +2,20 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from wina_kernels import cpu
+from wina_kernels import cpu, reference
+from wina_kernels.cpu.decoding import DTYPES, Prepared
 from wina_kernels.cpu.product import BLOCK, CHUNK
+from wina_kernels.selection import scores
 
 from tests.wina_kernels.backend_checks import (
     Case,
+    assert_product,
     cases,
     check_masked_linear,
     check_not_a_number,
@@ -72,7 +76,7 @@ def test_more_threads_than_inputs_change_rounding_alone(rows, monkeypatch) -> No
     x, weight_t = torch.randn(rows, 2, generator=generator), torch.randn(2, 40, generator=generator)
     monkeypatch.setattr("wina_kernels.cpu.launch._WORTH_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 7)
+    monkeypatch.setattr("wina_kernels.cpu.launch._MOST_THREADS", 7)
     monkeypatch.setattr("numba.set_num_threads", lambda _: None)
     torch.testing.assert_close(cpu.sparse_linear(x, weight_t, None, 0.0), x @ weight_t)
 
@@ -81,10 +85,30 @@ def test_torchs_number_of_threads_stays() -> None:
     """Also at the first call, in a process of its own, when numba starts its pool."""
     code = """
 import torch
-from wina_kernels import cpu
+from wina_kernels import cpu, reference
+from wina_kernels.cpu.decoding import DTYPES, Prepared
 torch.set_num_threads(1)
 cpu.sparse_linear(torch.randn(4), torch.randn(4, 4), None, 0.5)
 assert torch.get_num_threads() == 1, torch.get_num_threads()
 """
     folder = Path(__file__).parents[2] / "kernels"
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, timeout=120)
+
+
+@settings(many, max_examples=60)
+@given(case=cases("cpu"))
+def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> None:
+    if not isinstance(case.weight_t, torch.Tensor) or case.x.dtype not in DTYPES or not case.x.numel() > 0:
+        return
+    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[0]
+    one = replace(case, scale=scale, splits=None)
+    prepared = Prepared(case.weight_t, scale)
+    threshold = float(scores(case.x, scale).float().flatten().median())
+    mask = reference.threshold_masks(case.x, scale, threshold)
+    y, kept = prepared.above(case.x, threshold)
+    assert kept == int(mask.sum())
+    assert_product(y, one, mask)
+    keep = 1 + (case.x.shape[-1] - 1) // 2
+    y, kept = prepared.top_k(case.x, keep)
+    assert kept == keep * case.x.numel() // case.x.shape[-1]
+    assert_product(y, one, reference.top_k_masks(case.x, scale, keep))

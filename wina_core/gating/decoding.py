@@ -12,10 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
+from wina_kernels.cpu.decoding import DTYPES, Prepared
+from wina_kernels.dispatch import chosen
 from wina_kernels.weights import FLOATS
 
 from wina_core.gating.linear import GatedForward, Slice
@@ -24,6 +27,7 @@ from wina_core.models.quantized_linear import QuantizedLinear
 
 _LARGE = 1 << 24
 """Bytes of a weight whose rows are long enough alone; to move more of them at once would only take more memory."""
+_Result = TypeVar("_Result")
 _USUAL = 0.5
 """Fraction that a threshold is expected to drop, for the choice of a kernel."""
 
@@ -35,7 +39,6 @@ class SideBySide:
         weights = [linear.weight for linear in linears]
         self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
         self._linears = list(linears)
-        self._latest: tuple[Tensor, Tensor] | None = None
         start = 0
         for weight in weights:  # one by one: each gives its old memory back at once
             columns = self.weight_t[:, start : start + len(weight)]
@@ -44,23 +47,26 @@ class SideBySide:
             _trim()
             start += len(weight)
 
-    def shared_product(self, start: int, stop: int, sparsity: float, gated: Tensor) -> Tensor:
-        """Outputs `start` to `stop`, [..., stop - start], of an input after its gate, [..., n], in which dropped ones
-        are 0. All layers are computed at once, and neighbours that ask for the same input find it done."""
-        if self._latest is None or self._latest[0] is not gated:
-            self._latest = gated, sparse_linear(gated, self.weight_t, None, 0.0, sparsity=sparsity)
-        return self._latest[1][..., start:stop]
-
-    def product(self, start: int, stop: int, sparsity: float, gated: Tensor) -> Tensor:
-        """The same for an input that no other output has."""
-        return sparse_linear(gated, self.weight_t[:, start:stop], None, 0.0, sparsity=sparsity)
-
     def restore(self) -> None:
-        """Give each layer a weight of its own again, as it was, and the transposed memory back."""
-        self.weight_t, self._latest = self.weight_t.new_empty(0, 0), None
+        """Give each layer a weight of its own again, as it was."""
+        self.weight_t = self.weight_t.new_empty(0, 0)
         for linear in self._linears:
             linear.weight.data = linear.weight.data.contiguous()
             _trim()
+
+
+class Shared(Generic[_Result]):
+    """What neighbours ask for one after the other: computed for the first of them."""
+
+    def __init__(self, compute: Callable[[Tensor], _Result]) -> None:
+        self._compute = compute
+        self._latest: tuple[Tensor, _Result] | None = None
+
+    def __call__(self, x: Tensor) -> _Result:
+        """What `compute` makes of x, or has just made of it."""
+        if self._latest is None or self._latest[0] is not x:
+            self._latest = x, self._compute(x)
+        return self._latest[1]
 
 
 def _empty(inputs: int, outputs: int, like: Tensor) -> Tensor:
@@ -79,18 +85,83 @@ def _trim() -> None:
 
 def transpose(forwards: Iterable[GatedForward]) -> list[SideBySide]:
     """Hold the weights of gated layers transposed, those with one mask (q, k, v; gate, up) side by side, and let their
-    slices decode from there. Layers that are quantized, or placed by hooks of their own, stay as they are."""
+    slices decode from there. Layers that are quantized, which have kernels of their own, or placed by hooks stay as
+    they are."""
     found = []
     for _, neighbours in groupby(filter(_has_plain_weight, forwards), key=_together):
         group = list(neighbours)
         together = SideBySide([forward.linear for forward in group])
         found.append(together)
-        start = 0
-        for forward in group:
-            for part in forward.slices:
-                part.product = _product(together, part, start, forward.linear.out_features, shared=len(group) > 1)
-            start += forward.linear.out_features
+        if len(group) == 1:
+            for part in filter(_is_served, group[0].slices):
+                assert isinstance(part.rows, slice)  # _is_served
+                first, last, _ = part.rows.indices(together.weight_t.shape[1])
+                _serve(part, together.weight_t[:, first:last])
+        elif _is_served(group[0].slices[0]):
+            _serve_together(group, together.weight_t)
     return found
+
+
+def _serve_together(linears: Sequence[GatedForward], weight_t: Tensor) -> None:
+    """Compute all layers for the first that asks."""
+    parts = [forward.slices[0] for forward in linears]
+    whole = Slice(parts[0].layer, (), slice(None), parts[0].rule)
+    _serve(whole, weight_t)
+    decode = whole.decode and Shared(whole.decode)
+    product = whole.product and Shared(whole.product)
+    start = 0
+    for part, forward in zip(parts, linears, strict=True):
+        stop = start + forward.linear.out_features
+        part.decode = decode and partial(_some_decoded, decode, start, stop)
+        part.product = product and partial(_some, product, start, stop)
+        start = stop
+
+
+def _some(product: Callable[[Tensor], Tensor], start: int, stop: int, gated: Tensor) -> Tensor:
+    return product(gated)[..., start:stop]
+
+
+def _some_decoded(
+    decode: Callable[[Tensor], tuple[Tensor, int]], start: int, stop: int, x: Tensor
+) -> tuple[Tensor, int]:
+    y, kept = decode(x)
+    return y[..., start:stop], kept
+
+
+def _serve(part: Slice, weight_t: Tensor) -> None:
+    """Set how a slice multiplies from W^T [n, its outputs]: gate and product in one step where a kernel does both."""
+    rule, inputs = part.rule, weight_t.shape[0]
+    assert rule is not None  # _is_served
+    sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopK) else _USUAL
+    part.product = partial(_product, weight_t, sparsity)
+    if part.low_rank is None and part.signal is None and _gates_in_kernel(rule, weight_t, sparsity):
+        prepared = Prepared(weight_t, rule.scale)
+        select = rule.select
+        if isinstance(select, TopK):
+            part.decode = partial(prepared.top_k, keep=select.keep)
+        else:
+            part.decode = partial(prepared.above, threshold=select.cut)
+
+
+def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
+    """W x for an input after its gate: no weight is read for a 0."""
+    return sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
+
+
+def _gates_in_kernel(rule: Rule, weight_t: Tensor, sparsity: float) -> bool:
+    """Whether scores are |x_i| * c_i, compared with each other or a threshold, and the processor's kernel is the
+    fastest here."""
+    plain = rule.centre is None and rule.fill is None and not rule.select.keeps_all(weight_t.shape[0])
+    scaled = rule.scale is None or rule.scale.dtype == torch.float32
+    selects = isinstance(rule.select, TopK) or rule.select.selection == "threshold"
+    if weight_t.device.type != "cpu" or weight_t.dtype not in DTYPES or not (plain and scaled and selects):
+        return False
+    return chosen(weight_t.new_zeros(1, weight_t.shape[0]), weight_t, sparsity) is not None
+
+
+def _is_served(part: Slice) -> bool:
+    """Whether a slice's rows lie together and what it drops counts as 0."""
+    return part.rule is not None and not part.rule.replaces and isinstance(part.rows, slice)
 
 
 def _has_plain_weight(forward: GatedForward) -> bool:
@@ -100,21 +171,6 @@ def _has_plain_weight(forward: GatedForward) -> bool:
 
 def _together(forward: GatedForward) -> int:
     """The same for small layers that one mask gates: a rule belongs to one input."""
-    weight = forward.linear.weight
-    alone = len(forward.slices) > 1 or weight.numel() * weight.element_size() > _LARGE
-    return id(forward) if alone else id(forward.slices[0].rule)
-
-
-def _product(
-    together: SideBySide, part: Slice, start: int, outputs: int, shared: bool
-) -> Callable[[Tensor], Tensor] | None:
-    """How a slice decodes; None where it does not by a kernel: rows that do not lie together, or other fills than 0."""
-    if part.rule is None or part.rule.replaces or not isinstance(part.rows, slice):
-        return None
-    first, last, _ = part.rows.indices(outputs)
-    compute = together.shared_product if shared else together.product
-    return partial(compute, start + first, start + last, _expected(part.rule, together.weight_t.shape[0]))
-
-
-def _expected(rule: Rule, inputs: int) -> float:
-    return 1 - rule.select.keep / inputs if isinstance(rule.select, TopK) else _USUAL
+    weight, (first, *others) = forward.linear.weight, forward.slices
+    alone = others or first.low_rank is not None or weight.numel() * weight.element_size() > _LARGE
+    return id(forward) if alone else id(first.rule)

@@ -100,6 +100,8 @@ class Gates:
         """Restore every layer's own forward; the counts stay readable."""
         for gated in self._forwards:
             gated.remove()
+        for part in self._slices:
+            part.product = part.decode = None  # they hold the transposed memory
         for together in self._transposed:
             together.restore()
         for hook in self._hooks:
@@ -133,8 +135,7 @@ class Gates:
     def reset_counts(self) -> None:
         """Start counting anew."""
         for part in self._slices:
-            part.kept.zero_()
-            part.seen.zero_()
+            part.kept = part.seen = 0
 
     def measured(self) -> tuple[LayerRecord, ...]:
         """Metric "sparsity" of every gated projection that has seen a token: the fraction of its weights not read.
@@ -197,6 +198,8 @@ class Gates:
         real, attention = self._given, given.get("attention_mask")
         if real is None and attention is not None and attention.dim() == 2:
             real = attention[:, -tokens:].bool()
+        if real is not None and real.device.type == "cpu" and bool(real.all()):
+            real = None  # as when nothing is padded; elsewhere, asking would wait for the device
         past = given.get("past_key_values")
         dense = None
         if self._dense_prefix > 0 and (past is None or past.get_seq_length() == 0):
@@ -232,7 +235,7 @@ def _slices(
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
         else:
-            slices.append(Slice(layer.index, (name,), projection.rows, rule, *_zeros(projection.linear), added))
+            slices.append(Slice(layer.index, (name,), projection.rows, rule, added))
     return [(linear, slices) for linear, slices in by_linear.items() if any(part.rule for part in slices)]
 
 
@@ -242,11 +245,4 @@ def _signalled(layer: LayerView, row: dict[str, Rule], signal: GateActivation) -
     Its input is z * (W_up x), so that a dropped input of down is also a row of up that is not read.
     """
     down = layer.projections["down"]
-    zeros = _zeros(down.linear)
-    return [(down.linear, [Slice(layer.index, ("up", "down"), down.rows, row["down"], *zeros, signal=signal.take)])]
-
-
-def _zeros(linear: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Counts of what was kept and seen, on the layer's device."""
-    zero = torch.zeros((), dtype=torch.int64, device=linear.weight.device)
-    return zero, zero.clone()
+    return [(down.linear, [Slice(layer.index, ("up", "down"), down.rows, row["down"], signal=signal.take)])]

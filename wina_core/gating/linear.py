@@ -71,10 +71,6 @@ class Slice:
     rows: Rows
     rule: Rule | None
     """None when the method leaves these rows dense."""
-    kept: Tensor
-    """Inputs kept so far, int64 scalar on the layer's device, over real tokens."""
-    seen: Tensor
-    """Inputs seen so far, likewise."""
     low_rank: LowRank | None = None
     """What is added for the dropped inputs."""
     signal: Callable[[], Tensor] | None = None
@@ -82,15 +78,26 @@ class Slice:
     product: Callable[[Tensor], Tensor] | None = None
     """W_p x for few tokens x [..., n] after their gate, of which only the kept inputs' weights are read; None to
     multiply as ever."""
+    decode: Callable[[Tensor], tuple[Tensor, int]] | None = None
+    """The same for few tokens before their gate, all real and none left dense, and how many inputs are kept; None
+    where gate and product are not one step."""
+    kept: Tensor | int = 0
+    """Inputs kept so far, over real tokens; an int64 scalar on the layer's device once a mask was counted there."""
+    seen: Tensor | int = 0
+    """Inputs seen so far, likewise."""
 
     def gate(self, x: Tensor, call: Call) -> Tensor:
         """x [..., tokens, n] after its gate; counts the mask."""
         if self.rule is None:
             return x
         gated = call.gate(x, self.rule, self.signal)
-        self.kept += gated.kept
-        self.seen += gated.seen
+        self.count(gated.kept, gated.seen)
         return gated.x
+
+    def count(self, kept: Tensor | int, seen: Tensor | int) -> None:
+        """Add to what was kept and seen."""
+        self.kept = self.kept + kept
+        self.seen = self.seen + seen
 
 
 class GatedForward:
@@ -129,27 +136,46 @@ class GatedForward:
             return self._dense(x)
         if len(self.slices) == 1:
             (part,) = self.slices
+            y = _decoded(part, x, self._call, self.linear.bias)
+            if y is not None:
+                return y
             gated = part.gate(x, self._call)
-            y = _decoded(part, gated, self.linear.bias)
+            y = _multiplied(part, gated, self.linear.bias)
             return _compensated(self._dense(gated) if y is None else y, part, x, gated)
         weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for part in self.slices:
-            gated = part.gate(x, self._call)
             own_bias = None if bias is None else bias[part.rows]
-            own = _decoded(part, gated, own_bias)
+            own = _decoded(part, x, self._call, own_bias)
             if own is None:
-                own = functional.linear(gated, weight[part.rows], own_bias)
-            y[..., part.rows] = _compensated(own, part, x, gated)
+                gated = part.gate(x, self._call)
+                own = _multiplied(part, gated, own_bias)
+                if own is None:
+                    own = functional.linear(gated, weight[part.rows], own_bias)
+                own = _compensated(own, part, x, gated)
+            y[..., part.rows] = own
         return y
 
 
-def _decoded(part: Slice, gated: Tensor, bias: Tensor | None) -> Tensor | None:
-    """W_p x + b_p by a kernel; None where there is none, or x has more tokens than it is for."""
-    if part.product is None or gated.numel() > MOST_ROWS * gated.shape[-1]:
+def _decoded(part: Slice, x: Tensor, call: Call, bias: Tensor | None) -> Tensor | None:
+    """W_p x_p + b_p by a kernel that gates as well; None where there is none for such an x."""
+    if part.decode is None or call.real is not None or call.dense is not None or not _are_few(x):
+        return None
+    y, kept = part.decode(x)
+    part.count(kept, x.numel())
+    return y if bias is None else y + bias
+
+
+def _multiplied(part: Slice, gated: Tensor, bias: Tensor | None) -> Tensor | None:
+    """W_p x_p + b_p by a kernel; None where there is none for such an x."""
+    if part.product is None or not _are_few(gated):
         return None
     y = part.product(gated)
     return y if bias is None else y + bias
+
+
+def _are_few(x: Tensor) -> bool:
+    return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
 
 
 def _compensated(y: Tensor, part: Slice, x: Tensor, gated: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from wina_core.models.view import Projection
 
-_BLOCK = 1 << 21
-"""Numbers converted at a time: 8 MiB in float32, twice that in the last block."""
+_BLOCK = 1 << 16
+"""Numbers converted at a time, or as few columns as one block takes: what is freed between others' memory the C library
+keeps, and of larger blocks that would add up to a fifth of a model."""
 _ROUND = 32
 """Blocks are of a multiple of so many columns: torch sums those of whole cache lines alike, a single one otherwise."""
 

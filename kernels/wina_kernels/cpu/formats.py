@@ -1,29 +1,62 @@
-"""How stored numbers become float32 inside compiled loops. numba knows no 16-bit floats, so they travel as integers:
-bfloat16 as int16, float16 as uint16."""
+"""How stored numbers become float32 inside compiled loops, and float32 stored numbers. numba knows no 16-bit floats, so
+they travel as integers: bfloat16 as uint16, float16 as int16."""
 
 from typing import Any
 
+import numpy as np
+import torch
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from torch import Tensor
 
-_FLOAT = ir.FloatType()
+Array = np.ndarray[Any, np.dtype[Any]]
+_SEEN_AS = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}
+_FLOAT, _WORD, _HALF_WORD = ir.FloatType(), ir.IntType(32), ir.IntType(16)
+
+
+def array_of(tensor: Tensor) -> Array:
+    """The tensor's memory as compiled loops take it."""
+    array: Array = tensor.view(_SEEN_AS.get(tensor.dtype, tensor.dtype)).numpy()
+    return array
 
 
 @intrinsic
 def to_float32(_context: Any, stored: Any) -> Any:
-    """One stored weight, or a code of 8 bits, as float32; each way vectorizes."""
+    """One stored number, or a code of 8 bits, as float32; each way vectorizes."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         (value,) = arguments
-        if stored == types.int16:  # bfloat16 is the upper half of a float32
-            wide = builder.zext(value, ir.IntType(32))
-            return builder.bitcast(builder.shl(wide, ir.Constant(wide.type, 16)), _FLOAT)
-        if stored == types.uint16:
+        if stored == types.uint16:  # bfloat16 is the upper half of a float32
+            wide = builder.zext(value, _WORD)
+            return builder.bitcast(builder.shl(wide, ir.Constant(_WORD, 16)), _FLOAT)
+        if stored == types.int16:
             return builder.fpext(builder.bitcast(value, ir.HalfType()), _FLOAT)
         if stored == types.int8:
             return builder.sitofp(value, _FLOAT)
         return builder.uitofp(value, _FLOAT) if stored == types.uint8 else value
 
-    known = stored in (types.int16, types.uint16, types.int8, types.uint8, types.float32)
+    known = stored in (types.uint16, types.int16, types.int8, types.uint8, types.float32)
     return (types.float32(stored), generate) if known else None
+
+
+@intrinsic
+def rounded(_context: Any, value: Any, like: Any) -> Any:
+    """A float32 as it is stored where `like` is, rounded to nearest, halves to even."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        exact, _ = arguments
+        if like == types.float32:
+            return exact
+        if like == types.int16:
+            return builder.bitcast(builder.fptrunc(exact, ir.HalfType()), _HALF_WORD)
+        bits = builder.bitcast(exact, _WORD)
+        upper = builder.lshr(bits, ir.Constant(_WORD, 16))
+        odd = builder.and_(upper, ir.Constant(_WORD, 1))
+        nearest = builder.lshr(builder.add(builder.add(bits, ir.Constant(_WORD, 0x7FFF)), odd), ir.Constant(_WORD, 16))
+        quiet_nan = builder.or_(upper, ir.Constant(_WORD, 0x40))  # rounding could carry a NaN into infinity
+        is_nan = builder.fcmp_unordered("uno", exact, exact)
+        return builder.trunc(builder.select(is_nan, quiet_nan, nearest), _HALF_WORD)
+
+    known = value == types.float32 and like in (types.float32, types.int16, types.uint16)
+    return (like(value, like), generate) if known else None

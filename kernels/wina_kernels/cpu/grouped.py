@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from wina_kernels.cpu.product import add_rows
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from wina_kernels.cpu.formats import Array
+from wina_kernels.cpu.product import add_rows, total
 
 
 @njit(parallel=True, nogil=True, error_model="numpy", cache=True)
@@ -28,7 +27,7 @@ def multiply_grouped(
     threads: int,
     y: Array,
 ) -> None:  # pragma: no cover - compiled
-    """y [batch, m] = the product with the listed rows (see `product.multiply`), float32.
+    """y [batch, m] = the product with the listed rows (see `product.multiply`).
 
     codes: the memory of int8 [n, m], or, where `halves`, of uint8 [n, ceil(m / 2)]; scale: float32 [groups, m]; zero:
     alike, or with no rows for 0.
@@ -47,9 +46,9 @@ def multiply_grouped(
                 at[row] = np.searchsorted(rows[part, row, : counts[part, row]], begin * group)
             for own in range(begin, groups * (thread + 1) // threads):
                 for row in range(batch):
-                    until, total = at[row], np.float32(0.0)
+                    until, summed = at[row], np.float32(0.0)
                     while until < counts[part, row] and rows[part, row, until] < (own + 1) * group:
-                        total += values[part, row, until]
+                        summed += values[part, row, until]
                         until += 1
                     if until == at[row]:
                         continue
@@ -60,15 +59,10 @@ def multiply_grouped(
                     else:
                         add_rows(coded, codes, stride, *listed, first, last)
                     for j in range(first, last):
-                        shift = zero[own, j] * total if len(zero) else np.float32(0.0)
+                        shift = zero[own, j] * summed if len(zero) else np.float32(0.0)
                         sums[thread, row, j] += scale[own, j] * (coded[j] - shift)
                     at[row] = until
-    for row in range(batch):
-        for j in range(m):
-            total = sums[0, row, j]
-            for thread in range(1, threads):
-                total += sums[thread, row, j]
-            y[row, j] = total
+    total(sums, 0, m, y)
 
 
 @njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)

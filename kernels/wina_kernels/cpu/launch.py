@@ -11,64 +11,74 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.grouped import multiply_grouped
 from wina_kernels.cpu.product import multiply
 from wina_kernels.weights import QuantizedWeight, WeightT
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Lists = Callable[[Array, Array, Array, Array], None]
-"""Fills rows, values and counts from x, float32 [batch, n] (see `listing`)."""
+"""Fills rows, values and counts from x as it is stored, [batch, n] (see `listing`)."""
 
-_TURN = threading.Lock()
+TURN = threading.Lock()
 """numba's thread pool takes one caller at a time."""
-_WORTH_A_THREAD = 1 << 17
-"""Products; what takes some 20 microseconds, as waking another thread does."""
-_SEEN_AS = {torch.bfloat16: torch.int16, torch.float16: torch.uint16}
+_MOST_THREADS = numba.config.NUMBA_NUM_THREADS
+_NOW = threading.local()
+"""What numba was told last; it keeps a number for each thread that calls it."""
+_WORTH_A_THREAD = 1 << 18
+"""Products, of which perhaps half are dropped; they take some 20 microseconds, as waking another thread does."""
+
+
+def _start_threads() -> None:
+    """numba's pool, when it starts, sets OpenMP's number of threads, which is torch's too: let torch keep its own."""
+    before = torch.get_num_threads()
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    torch.set_num_threads(before)
+
+
+_start_threads()
 
 
 def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: Lists) -> Tensor:
     """y [..., m] in x's dtype of what is listed of x [..., n]."""
     n, m = weight_t.shape
-    flat = x.detach().reshape(-1, n).float().contiguous().numpy()
+    flat = array_of(x.detach().reshape(-1, n).contiguous())
     starts = np.cumsum((0, *(splits or (m,))))
     rows = np.empty((len(starts) - 1, len(flat), n), np.int32)
     values = np.empty(rows.shape, np.float32)
     counts = np.empty(rows.shape[:2], np.int64)
     lists(flat, rows, values, counts)
-    y = torch.empty(len(flat), m)
-    with _TURN:
-        listed = rows, values, counts, starts, _use_threads(int(counts.sum()) * m), y.numpy()
+    y = torch.empty(len(flat), m, dtype=x.dtype)
+    with TURN:
+        listed = rows, values, counts, starts, use_threads(n * m)
         if isinstance(weight_t, Tensor):
-            multiply(_memory(weight_t), weight_t.stride(0), *listed)
+            multiply(memory(weight_t), weight_t.stride(0), *listed, array_of(y))
         else:
-            _multiply_quantized(weight_t, *listed)
-    return y.to(x.dtype).reshape(*x.shape[:-1], m)
+            _multiply_quantized(weight_t, listed, y)
+    return y.reshape(*x.shape[:-1], m)
 
 
-def _use_threads(products: int) -> int:
-    """Have numba use as many threads as torch does, or as so many products are worth, and say how many."""
-    wanted = torch.get_num_threads()
-    threads: int = min(wanted, numba.config.NUMBA_NUM_THREADS, 1 + products // _WORTH_A_THREAD)
-    numba.set_num_threads(threads)
-    if torch.get_num_threads() != wanted:  # numba's pool, when it starts, sets OpenMP's number, which torch reads
-        torch.set_num_threads(wanted)
+def use_threads(products: int) -> int:
+    """Have numba use as many threads as torch does, or as a matrix of so many products is worth, and say how many."""
+    threads: int = min(torch.get_num_threads(), _MOST_THREADS, 1 + products // _WORTH_A_THREAD)
+    if getattr(_NOW, "threads", None) != threads:
+        numba.set_num_threads(threads)
+        _NOW.threads = threads
     return threads
 
 
-def _multiply_quantized(weight_t: QuantizedWeight, *listed: Any) -> None:
-    scale = weight_t.scale.float().numpy()
-    if weight_t.bits == 8 and weight_t.zero is None and len(scale) == 1:  # one scale for an output can wait
-        multiply(_memory(weight_t.codes), weight_t.codes.stride(0), *listed)
-        np.multiply(listed[-1], scale, out=listed[-1])
-        return
-    zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
-    codes = _memory(weight_t.codes.contiguous())
-    multiply_grouped(codes, weight_t.bits == 4, weight_t.group, scale, zero, *listed)
-
-
-def _memory(weight_t: Tensor) -> Array:
+def memory(weight_t: Tensor) -> Array:
     """The memory from a weight's first number to its last: numba vectorizes over one dimension without gaps alone."""
     n, m = weight_t.shape
-    stored = torch.as_strided(weight_t.detach(), ((n - 1) * weight_t.stride(0) + m,), (1,))
-    array: Array = stored.view(_SEEN_AS.get(stored.dtype, stored.dtype)).numpy()
-    return array
+    return array_of(torch.as_strided(weight_t.detach(), ((n - 1) * weight_t.stride(0) + m,), (1,)))
+
+
+def _multiply_quantized(weight_t: QuantizedWeight, listed: tuple[Any, ...], y: Tensor) -> None:
+    codes, scale = weight_t.codes, weight_t.scale.float()
+    if weight_t.bits == 8 and weight_t.zero is None and len(scale) == 1:  # one scale for an output can wait
+        exact = torch.empty(y.shape)
+        multiply(memory(codes), codes.stride(0), *listed, exact.numpy())
+        y.copy_(exact.mul_(scale))
+        return
+    zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
+    halves = weight_t.bits == 4
+    multiply_grouped(memory(codes.contiguous()), halves, weight_t.group, scale.numpy(), zero, *listed, array_of(y))

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from wina_kernels.cpu.formats import Array, to_float32
+from wina_kernels.rows import above_rows, top_rows
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -14,8 +15,8 @@ def rows_above(
 ) -> None:  # pragma: no cover - compiled
     """Lists i and x_i where not |x_i| * scale_i <= threshold.
 
-    x: float32 [batch, n]; scale: float32 [parts or 1, n], or [1, 0] in place of ones; thresholds: float32
-    [parts]. Into rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch].
+    x: stored [batch, n]; scale: float32 [parts or 1, n], or [1, 0] in place of ones; thresholds: float32 [parts]. Into
+    rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch].
     """
     scaled = scale.shape[1] > 0
     for part in range(len(thresholds)):
@@ -23,9 +24,10 @@ def rows_above(
         for row in range(len(x)):
             count = np.uint64(0)
             for i in range(x.shape[1]):
-                score = abs(x[row, i]) * own[i] if scaled else abs(x[row, i])
+                value = to_float32(x[row, i])
+                score = abs(value) * own[i] if scaled else abs(value)
                 rows[part, row, count] = i
-                values[part, row, count] = x[row, i]
+                values[part, row, count] = value
                 count += np.uint64(not score <= thresholds[part])
             counts[part, row] = count
 
@@ -40,6 +42,29 @@ def rows_masked(
             count = np.uint64(0)
             for i in range(x.shape[1]):
                 rows[part, row, count] = i
-                values[part, row, count] = x[row, i]
+                values[part, row, count] = to_float32(x[row, i])
                 count += np.uint64(masks[part, row, i])
             counts[part, row] = count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rows_gated(
+    x: Array, scale: Array, cut: int, keep: int, rows: Array, values: Array, counts: Array
+) -> Any:  # pragma: no cover - compiled
+    """The same for one part, by the gates of `wina_kernels.rows`: the `keep` highest scores of each row, or with keep 0
+    those whose bits are above `cut`. x: float32 or bfloat16; gives how many are kept in all."""
+    batch = len(x)
+    gated, kept, dense = np.empty_like(x), np.empty(batch, np.int32), np.zeros(batch, np.bool_)
+    if keep > 0:
+        top_rows(x, scale, keep, dense, gated, kept)
+    else:
+        above_rows(x, scale, np.int32(cut), dense, gated, kept)
+    for row in range(batch):
+        count = np.uint64(0)
+        for i in range(x.shape[1]):
+            value = to_float32(gated[row, i])
+            rows[0, row, count] = i
+            values[0, row, count] = value
+            count += np.uint64(value != 0)  # of a zero that is kept nothing need be read
+        counts[0, row] = count
+    return kept.sum()

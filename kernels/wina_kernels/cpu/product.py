@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from wina_kernels.cpu.formats import to_float32
+from wina_kernels.cpu.formats import Array, rounded, to_float32
 
-Array = np.ndarray[Any, np.dtype[Any]]
+ALONE = 1 << 16
+"""Sums that one thread adds up sooner than it wakes others."""
 CHUNK, BLOCK = 16, 4096
 """With several rows of a batch: inputs and outputs whose weights are brought into the cache for all of them at once."""
 
@@ -53,7 +54,7 @@ def add_rows(
 def multiply(
     weights: Array, stride: int, rows: Array, values: Array, counts: Array, starts: Array, threads: int, y: Array
 ) -> None:  # pragma: no cover - compiled
-    """y [batch, m] = the product with the listed rows, float32.
+    """y [batch, m] = the product with the listed rows, as y is stored.
 
     rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch]; starts: int64 [parts + 1], where
     the outputs of each part begin.
@@ -67,32 +68,31 @@ def multiply(
             for j in range(m):
                 own[row, j] = 0.0
         for part in range(parts):
+            first, last = starts[part], starts[part + 1]
             if batch == 1:
                 count = counts[part, 0]
                 begin, end = count * thread // threads, count * (thread + 1) // threads
-                listed = rows[part, 0], values[part, 0]
-                add_rows(own[0], weights, stride, *listed, begin, end, starts[part], starts[part + 1])
+                add_rows(own[0], weights, stride, rows[part, 0], values[part, 0], begin, end, first, last)
             else:
-                _add_together(
-                    own,
-                    weights,
-                    stride,
-                    rows[part],
-                    values[part],
-                    counts[part],
-                    n * thread // threads,
-                    n * (thread + 1) // threads,
-                    starts[part],
-                    starts[part + 1],
-                )
-    width = (m + threads - 1) // threads
-    for piece in prange(threads):
-        for row in range(batch):
-            for j in range(piece * width, min(m, (piece + 1) * width)):
-                total = sums[0, row, j]
-                for thread in range(1, threads):
-                    total += sums[thread, row, j]
-                y[row, j] = total
+                begin, end = n * thread // threads, n * (thread + 1) // threads
+                _add_together(own, weights, stride, rows[part], values[part], counts[part], begin, end, first, last)
+    if sums.size < ALONE:
+        total(sums, 0, m, y)
+    else:
+        width = (m + threads - 1) // threads
+        for piece in prange(threads):
+            total(sums, piece * width, min(m, (piece + 1) * width), y)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def total(sums: Array, first: int, last: int, y: Array) -> None:  # pragma: no cover - compiled
+    """y[row, j] = sums[0, row, j] + sums[1, row, j] + ..., j in first .. last."""
+    for row in range(y.shape[0]):
+        for j in range(first, last):
+            own = sums[0, row, j]
+            for thread in range(1, len(sums)):
+                own += sums[thread, row, j]
+            y[row, j] = rounded(own, y[row, j])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -1,0 +1,63 @@
+"""Gate and multiply in one compiled call, for a weight that sees one token after another.
+
+Between two calls whole matrices pass through the caches, so that every Python object a call touches comes from memory
+again: what can be is looked up once, when the weight is prepared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from wina_kernels.cpu.formats import Array, array_of
+from wina_kernels.cpu.launch import TURN, memory, use_threads
+from wina_kernels.cpu.listing import rows_gated
+from wina_kernels.cpu.product import multiply
+
+DTYPES = (torch.float32, torch.bfloat16)
+"""Those that the gates are compiled for."""
+
+
+class Prepared:
+    """W^T [n, m], float32 or bfloat16, and the scale that its inputs are scored with, float32 [n], None for ones."""
+
+    def __init__(self, weight_t: Tensor, scale: Tensor | None) -> None:
+        n, self._outputs = weight_t.shape
+        self._memory, self._stride = memory(weight_t), weight_t.stride(0)
+        self._scale = np.ones(n, np.float32) if scale is None else scale.detach().contiguous().numpy()
+        self._starts, self._products = np.array((0, self._outputs)), n * self._outputs
+
+    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
+        """(y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and how many they are."""
+        return self._gate(x, int(np.float32(threshold).view(np.int32)), 0)
+
+    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
+        """The same of each row's `keep` highest scores, the lower index first among equals."""
+        return self._gate(x, 0, keep)
+
+    def _gate(self, x: Tensor, cut: int, keep: int) -> tuple[Tensor, int]:
+        y = torch.empty(*x.shape[:-1], self._outputs, dtype=x.dtype)
+        given = np.ascontiguousarray(array_of(x.detach()).reshape(-1, x.shape[-1]))
+        into = array_of(y).reshape(-1, self._outputs)
+        with TURN:
+            threads = use_threads(self._products)
+            kept = _gate_and_multiply(
+                given, self._scale, cut, keep, self._memory, self._stride, self._starts, threads, into
+            )
+        return y, int(kept)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _gate_and_multiply(
+    x: Array, scale: Array, cut: int, keep: int, weights: Array, stride: int, starts: Array, threads: int, y: Array
+) -> Any:  # pragma: no cover - compiled
+    batch, n = x.shape
+    rows, values = np.empty((1, batch, n), np.int32), np.empty((1, batch, n), np.float32)
+    counts = np.empty((1, batch), np.int64)
+    kept = rows_gated(x, scale, cut, keep, rows, values, counts)
+    multiply(weights, stride, rows, values, counts, starts, threads, y)
+    return kept
