@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-PAGES = ("model", "rotation", "sparsity", "evaluate", "results")
+PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "results")
 _MIDDLE_PER_FULL = 1000
 """Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
 all threads, the window's too, for a quarter of a second where 100,000 results are held, and each reading of them from

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from wina_app.controllers.allocation_controller import AllocationController
 from wina_app.controllers.evaluate_controller import EvaluateController
+from wina_app.controllers.latency_controller import LatencyController
 from wina_app.controllers.model_controller import ModelController
 from wina_app.controllers.rotation_controller import RotationController
 from wina_app.engine_thread import EngineThread
@@ -18,6 +19,7 @@ from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
 from wina_app.theme import apply_theme, current_mode
 from wina_app.views.evaluate_page import EvaluatePage
+from wina_app.views.latency_page import LatencyPage
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.views.model_page import ModelPage
 from wina_app.views.results_page import ResultsPage
@@ -61,6 +63,7 @@ class Application(QObject):
         evaluate = self._add_evaluate_page()
         workspace = self.workbench.workspace
         sparsity.primary_triggered.connect(lambda: evaluate.choose_plan(workspace.method, workspace.rotation))
+        self._add_latency_page()
         self.window.add_page(ResultsPage(self.workbench.store))
         self.window.restore()
         self.workbench.store.opened.connect(self._on_store_opened)
@@ -128,6 +131,21 @@ class Application(QObject):
         view.save_requested.connect(self.evaluate.save_study)
         self.window.add_page(view)
         return view
+
+    def _add_latency_page(self) -> None:
+        view = LatencyPage()
+        self.latency = LatencyController(self.workbench, view)
+        view.changed.connect(self.latency.change)
+        view.visible_changed.connect(self.latency.set_visible)
+        view.measure_requested.connect(self.latency.measure)
+        view.kind_chosen.connect(self.latency.choose_kind)
+        view.ordinate_chosen.connect(self.latency.choose_ordinate)
+        view.machine_chosen.connect(self.latency.pick_machine)
+        view.subject_chosen.connect(self.latency.pick_subject)
+        view.load_chosen.connect(self.latency.pick_load)
+        view.row_chosen.connect(self.latency.select)
+        view.export_requested.connect(self.latency.export)
+        self.window.add_page(view)
 
     def _fill_recent(self) -> None:
         menu = self.window.recent_menu

@@ -18,6 +18,7 @@ from wina_core.engine.protocol import (
     Failed,
     Job,
     Log,
+    Measured,
     Partial,
     Ready,
     Result,
@@ -29,7 +30,7 @@ from wina_core.records import Environment
 
 _log = logging.getLogger("wina_app.jobs")
 
-_STORED = (RunStarted, Partial, RunFailed, Result, Failed, Done)
+_STORED = (RunStarted, Partial, Measured, RunFailed, Result, Failed, Done)
 """Events that the recorder has something to do with."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -112,7 +113,7 @@ class Workbench(QObject):
         took = f" after {duration(entry.ended - entry.started)}" if entry.started and entry.ended else ""
         _log.info("%s%s: %s", entry.state, took, entry.title)
 
-    def _record(self, event: RunStarted | Partial | RunFailed | Result | Failed | Done) -> None:
+    def _record(self, event: RunStarted | Partial | Measured | RunFailed | Result | Failed | Done) -> None:
         job_id = event.job_id
         try:
             job = self.jobs[job_id].job

@@ -56,7 +56,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(application, qtbo
     qtbot.waitUntil(lambda: page.primary.text() == "Evaluate 0 runs", timeout=LOAD_MS)
     entry = list(workbench.jobs)[-1]
     qtbot.waitUntil(lambda: entry.total == 2, timeout=LOAD_MS)
-    for key in ("results", "sparsity", "rotation", "model", "evaluate"):
+    for key in ("results", "latency", "sparsity", "rotation", "model", "evaluate"):
         window.show_page(key)
         qtbot.wait(50)
     qtbot.waitUntil(lambda: not entry.active, timeout=RUN_MS)

@@ -13,13 +13,14 @@ from wina_core.engine.protocol import (
     Event,
     Failed,
     Job,
+    Measured,
     Partial,
     Progress,
     Result,
+    ResultValue,
     RunFailed,
     RunFinished,
 )
-from wina_core.records import AllocationRecord, CalibrationRecord, ModelSummary, RotationReport
 
 JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
 ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled")
@@ -46,7 +47,7 @@ class JobEntry:
     units_stored: int = 0
     error: str = ""
     detail: str = ""
-    result: ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | None = None
+    result: ResultValue | None = None
 
     @property
     def active(self) -> bool:
@@ -117,7 +118,7 @@ class JobList(QObject):
             case Progress():
                 entry.done, entry.total, entry.unit = event.done, event.total, event.unit
                 entry.eta_seconds, entry.metric = event.eta_seconds, event.metric
-            case Partial():
+            case Partial() | Measured():
                 entry.units_stored += 1
             case RunFinished():
                 entry.runs_finished += 1

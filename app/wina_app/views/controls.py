@@ -1,9 +1,9 @@
 """Small building blocks of the pages: labels with a role, labelled controls, grids of figures."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QIcon, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QFrame,
@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.theme import GRID, HALF, font, notifier
+from wina_app.theme import GRID, HALF, font, method_colour, notifier
 
 
 def text_label(text: str, role: str = "", *, wrap: bool = False) -> QLabel:
@@ -93,6 +93,25 @@ def close_together(*widgets: QWidget) -> QVBoxLayout:
     for widget in widgets:
         column.addWidget(widget)
     return column
+
+
+def in_two_columns(boxes: Collection[QWidget]) -> QGridLayout:
+    """Widgets that belong together, the first half of them on the left."""
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(GRID)
+    grid.setVerticalSpacing(0)
+    rows = (len(boxes) + 1) // 2
+    for index, box in enumerate(boxes):
+        grid.addWidget(box, index % rows, index // rows)
+    grid.setColumnStretch(1, 1)
+    return grid
+
+
+def method_swatch(name: str) -> QIcon:
+    """A square in the method's colour."""
+    swatch = QPixmap(GRID + HALF, GRID + HALF)
+    swatch.fill(method_colour(name))
+    return QIcon(swatch)
 
 
 class SidePanel(QScrollArea):

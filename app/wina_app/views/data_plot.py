@@ -26,13 +26,15 @@ class Trace:
     colour: QColor
     x: Sequence[float]
     y: Sequence[float]
-    readout: Callable[[int], str]
-    """What is known of the point with this index."""
+    readout: Callable[[int], str] | None
+    """What is known of the point with this index; None for a curve that the pointer passes over."""
     errors: Sequence[float] = ()
     """Standard errors, NaN where unknown; empty when there are none at all."""
     symbol: str = ""
     """pyqtgraph's name of the marker; empty for none."""
     style: Qt.PenStyle = Qt.PenStyle.SolidLine
+    spans: Sequence[tuple[float, float]] = ()
+    """Lower and upper ends of the bars, where they are not errors."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class DataPlot(pg.PlotWidget):
 
     readout_changed = Signal(str)
     """Of the caught point; empty when none is near."""
+    caught_changed = Signal(object)
+    """(trace, point) under the pointer, None when none is near; for the marks of plots beside this one."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -163,6 +167,8 @@ class DataPlot(pg.PlotWidget):
         at, (width, height) = box.mapSceneToView(scene), box.viewPixelSize()
         best, found = _REACH, None
         for index, trace in enumerate(self._traces):
+            if trace.readout is None:
+                continue
             across = (np.asarray(trace.x, dtype=float) - at.x()) / width
             up = (np.asarray(trace.y, dtype=float) - at.y()) / height
             distances = np.nan_to_num(np.hypot(across, up), nan=math.inf)
@@ -175,18 +181,24 @@ class DataPlot(pg.PlotWidget):
         if caught is None:
             self._hide_crosshair()
             return
-        trace = self._traces[caught[0]]
-        x, y = trace.x[caught[1]], trace.y[caught[1]]
-        self._cross.setPos(x)
-        self._catch.setData([x], [y])
-        self._cross.show()
-        self._catch.show()
-        self.readout_changed.emit(trace.readout(caught[1]))
+        self.mark(caught)
+        self.readout_changed.emit(self._traces[caught[0]].readout(caught[1]))
+        self.caught_changed.emit(caught)
+
+    def mark(self, caught: tuple[int, int] | None) -> None:
+        """Show the crosshair at a point of a trace, or none."""
+        self._cross.setVisible(caught is not None)
+        self._catch.setVisible(caught is not None)
+        if caught is not None:
+            trace = self._traces[caught[0]]
+            x, y = trace.x[caught[1]], trace.y[caught[1]]
+            self._cross.setPos(x)
+            self._catch.setData([x], [y])
 
     def _hide_crosshair(self) -> None:
-        self._cross.hide()
-        self._catch.hide()
+        self.mark(None)
         self.readout_changed.emit("")
+        self.caught_changed.emit(None)
 
     def leaveEvent(self, event) -> None:
         """No crosshair without a pointer."""
@@ -228,8 +240,9 @@ def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem, scale: fl
         symbolPen=pg.mkPen(tokens().surface, width=scale),
         antialias=len(x) < _MANY,
     )
-    if len(trace.errors):
-        heights = 2 * np.nan_to_num(np.asarray(trace.errors, dtype=float))
-        bars.setData(x=x, y=y, height=heights, pen=pg.mkPen(trace.colour, width=scale))
+    if len(trace.spans) or len(trace.errors):
+        errors = np.nan_to_num(np.asarray(trace.errors, dtype=float))
+        low, high = np.asarray(trace.spans, dtype=float).T if len(trace.spans) else (y - errors, y + errors)
+        bars.setData(x=x, y=y, bottom=y - low, top=high - y, pen=pg.mkPen(trace.colour, width=scale))
     else:
         bars.setData(x=None, y=None)

@@ -1,15 +1,13 @@
 """The part of the Evaluate page that says what is compared: methods, rotations, sparsities, how they are spread."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QIcon, QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QGridLayout,
     QLineEdit,
     QVBoxLayout,
 )
@@ -26,8 +24,18 @@ from wina_app.models.gate_choices import (
 )
 from wina_app.models.rotation_choices import is_exact
 from wina_app.quantities import percent
-from wina_app.theme import GRID, HALF, method_colour, notifier
-from wina_app.views.controls import Fold, SidePanel, close_together, explain_disabled, labelled, pad_text, text_label
+from wina_app.theme import GRID, notifier
+from wina_app.views.controls import (
+    Fold,
+    SidePanel,
+    close_together,
+    explain_disabled,
+    in_two_columns,
+    labelled,
+    method_swatch,
+    pad_text,
+    text_label,
+)
 from wina_core.methods import method_specs
 from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, AllocatorSpec, Arm, MethodSpec, RotationSpec
@@ -80,7 +88,7 @@ class ArmPanel(SidePanel):
         self.named = {self._box(name, f"Named arm {name}", _named_tip(arm)): arm for name, arm in named_arms.items()}
         if self.named:
             column.addWidget(text_label("With a rotation of their own", "section"))
-            column.addLayout(_in_two_columns(self.named))
+            column.addLayout(in_two_columns(self.named))
             column.addSpacing(GRID)
 
     def _build_sparsities(self, column: QVBoxLayout) -> None:
@@ -93,7 +101,7 @@ class ArmPanel(SidePanel):
             self._box(spec.label, f"Allocator {spec.label}", text, spec == AllocatorSpec()): (spec, text)
             for spec, text in ALLOCATORS
         }
-        column.addLayout(_in_two_columns(self.allocators))
+        column.addLayout(in_two_columns(self.allocators))
         self.plan = self._box("Current plan", "Include the plan of the Sparsity page", "As edited on the Sparsity page")
         column.addWidget(self.plan)
         column.addSpacing(GRID)
@@ -236,20 +244,7 @@ class ArmPanel(SidePanel):
             *((box, spec.name) for box, spec in self.methods.items()),
             *((box, arm.method.name) for box, arm in self.named.items()),
         ]:
-            swatch = QPixmap(GRID + HALF, GRID + HALF)
-            swatch.fill(method_colour(name))
-            box.setIcon(QIcon(swatch))
-
-
-def _in_two_columns(boxes: Collection[QCheckBox]) -> QGridLayout:
-    grid = QGridLayout()
-    grid.setHorizontalSpacing(GRID)
-    grid.setVerticalSpacing(0)
-    rows = (len(boxes) + 1) // 2
-    for index, box in enumerate(boxes):
-        grid.addWidget(box, index % rows, index // rows)
-    grid.setColumnStretch(1, 1)
-    return grid
+            box.setIcon(method_swatch(name))
 
 
 def _named_tip(arm: Arm) -> str:

@@ -41,8 +41,11 @@ class RowTableView(QTableView):
 
     def show_table(self, table: RowTable) -> None:
         """Show a table in the store's order until a heading is clicked."""
+        before = self.selectionModel()
         self.setSortingEnabled(False)
         self.setModel(table)
+        if before is not None:  # Qt leaves it to its maker
+            before.deleteLater()
         self.setSortingEnabled(True)
         self.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self._size_columns()

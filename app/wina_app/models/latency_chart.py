@@ -1,0 +1,194 @@
+"""The lines of the Latency page's two plots, from the rows of one machine, subject and load."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from wina_core.latency_specs import BACKENDS
+from wina_core.specs import DENSE
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import DecodeRow, LatencyRow
+
+Ordinate = Literal["speedup", "roofline"]
+ORDINATES: dict[Ordinate, tuple[str, str]] = {
+    "speedup": (
+        "Speed-up",
+        "Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 \N{MINUS SIGN} s)",
+    ),
+    "roofline": ("Fraction of the roofline", "Of the speed at which the memory could bring the bytes that are needed"),
+}
+_ROOFLINE_STEPS = 64
+_HEADROOM = 1.5
+"""How far above the largest speed-up the roofline is drawn, as a factor; it would flatten everything else."""
+_LEAST_HEIGHT = 3.0
+_DOT = "  \N{MIDDLE DOT}  "
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """One arm over sparsity, in its order: the same points in both plots."""
+
+    name: str
+    method: str
+    """Decides the colour."""
+    marker: int
+    pattern: int
+    x: tuple[float, ...]
+    """Sparsity asked for, in percent."""
+    left: tuple[float, ...]
+    right: tuple[float, ...]
+    spans: tuple[tuple[float, float], ...]
+    """p10 and p90 of `right`."""
+    readouts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot beside its lines."""
+
+    title: str
+    """Of the ordinate, with its unit."""
+    references: tuple[tuple[str, float], ...]
+    """(name, value) of the dashed horizontal lines."""
+    roofline: tuple[tuple[float, float], ...] = ()
+    """(sparsity in percent, bound of the speed-up)."""
+    ceiling: float = math.inf
+    """The most that is ever in sight; longer bars leave the plot at its top."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Both plots."""
+
+    lines: tuple[ChartLine, ...]
+    left: Panel
+    right: Panel
+
+
+def product_chart(rows: "Iterable[LatencyRow]", ordinate: Ordinate) -> Chart:
+    """Speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
+    found = list(rows)
+    gated = [row for row in found if row.method != DENSE.name]
+    lines = _lines(
+        gated,
+        ("method", "backend", "dtype", "selection"),
+        left=(lambda row: row.speedup) if ordinate == "speedup" else (lambda row: 100.0 * row.roofline),
+        right=lambda row: (row.p10_ms, row.median_ms, row.p90_ms),
+        readout=_product_readout,
+        marker=lambda row: BACKENDS.index(row.backend) if row.backend in BACKENDS else len(BACKENDS),
+        pattern=lambda row: (row.dtype, row.selection),
+    )
+    dense = _dense_ms(found)
+    if ordinate == "speedup":
+        left = Panel("speed-up over dense", (("dense", 1.0),), _roofline(lines))
+    else:
+        left = Panel("of the roofline (%)", (("memory bandwidth", 100.0),))
+    return Chart(lines, left, Panel("latency, p10 to p90 (ms)", dense, ceiling=_ceiling(lines, dense)))
+
+
+def decode_chart(rows: "Iterable[DecodeRow]", ordinate: Ordinate) -> Chart:  # noqa: ARG001 - as product_chart
+    """Speed-up and tokens per second; a model has no roofline of its own here."""
+    found = list(rows)
+    lines = _lines(
+        found,
+        ("method", "rotation", "selection"),
+        left=lambda row: row.speedup,
+        right=lambda row: (row.p10, row.tokens_per_second, row.p90),
+        readout=_decode_readout,
+        marker=lambda row: sorted({each.rotation for each in found}).index(row.rotation),
+        pattern=lambda row: row.selection,
+    )
+    dense = statistics.median(row.dense_tokens_per_second for row in found) if found else None
+    references = () if dense is None else ((f"dense {dense:.4g} tokens/s", dense),)
+    right = Panel("tokens/s, p10 to p90", references, ceiling=_ceiling(lines, references))
+    return Chart(lines, Panel("speed-up over dense", (("dense", 1.0),)), right)
+
+
+def _lines(
+    rows: Sequence[Any],
+    fields: Sequence[str],
+    *,
+    left: Callable[[Any], float],
+    right: Callable[[Any], tuple[float, float, float]],
+    readout: Callable[[str, Any], str],
+    marker: Callable[[Any], int],
+    pattern: Callable[[Any], Any],
+) -> tuple[ChartLine, ...]:
+    """One line for all rows that agree in the fields; of rows with one sparsity the latest. Their names say the
+    method, and of the other fields those in which the lines differ."""
+    groups: dict[tuple[str, ...], dict[float, Any]] = {}
+    for row in sorted(rows, key=lambda row: row.recorded):
+        groups.setdefault(tuple(getattr(row, field) for field in fields), {})[row.sparsity] = row
+    differing = [i for i in range(len(fields)) if i == 0 or len({key[i] for key in groups}) > 1]
+    patterns = sorted({pattern(row) for row in rows})
+    lines = []
+    for key, by_sparsity in sorted(groups.items()):
+        name = ", ".join(key[i] for i in differing)
+        ordered = [by_sparsity[sparsity] for sparsity in sorted(by_sparsity)]
+        measured = [right(row) for row in ordered]
+        lines.append(
+            ChartLine(
+                name=name,
+                method=key[0].partition(" ")[0],
+                marker=marker(ordered[0]),
+                pattern=patterns.index(pattern(ordered[0])),
+                x=tuple(100.0 * row.sparsity for row in ordered),
+                left=tuple(left(row) for row in ordered),
+                right=tuple(median for _, median, _ in measured),
+                spans=tuple((low, high) for low, _, high in measured),
+                readouts=tuple(readout(name, row) for row in ordered),
+            )
+        )
+    return tuple(lines)
+
+
+def _dense_ms(rows: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
+    """Of each dtype the median over what was taken turn by turn with the rows."""
+    by_dtype: dict[str, list[float]] = {}
+    for row in rows:
+        by_dtype.setdefault(row.dtype, []).append(row.dense_ms)
+    return tuple(
+        (f"dense{f' {dtype}' if len(by_dtype) > 1 else ''} {statistics.median(times):.4g} ms", statistics.median(times))
+        for dtype, times in sorted(by_dtype.items())
+    )
+
+
+def _ceiling(lines: Sequence[ChartLine], references: Sequence[tuple[str, float]]) -> float:
+    """Twice the largest median, so that one slow turn in ten does not flatten all the others."""
+    return 2.0 * max([*(y for line in lines for y in line.right), *(y for _, y in references)], default=math.inf)
+
+
+def _roofline(lines: Sequence[ChartLine]) -> tuple[tuple[float, float], ...]:
+    """1 / (1 - s) up to the largest sparsity, or to where it leaves the speed-ups far below."""
+    height = max([_LEAST_HEIGHT, *(_HEADROOM * value for line in lines for value in line.left)])
+    end = min(max((x for line in lines for x in line.x), default=0.0) / 100.0, 1.0 - 1.0 / height)
+    if end <= 0.0:
+        return ()
+    steps = (end * step / _ROOFLINE_STEPS for step in range(_ROOFLINE_STEPS + 1))
+    return tuple((100.0 * s, 1.0 / (1.0 - s)) for s in steps)
+
+
+def _product_readout(name: str, row: "LatencyRow") -> str:
+    return _DOT.join(
+        (
+            name,
+            f"{100 * row.sparsity:.4g} % asked, {100 * row.measured_sparsity:.1f} % measured",
+            f"{row.median_ms:.4g} ms (p10 {row.p10_ms:.4g}, p90 {row.p90_ms:.4g})",
+            f"{row.speedup:.3g} × dense",
+            f"{row.gigabytes_per_second:.4g} GB/s, {100 * row.roofline:.1f} % of the roofline",
+        )
+    )
+
+
+def _decode_readout(name: str, row: "DecodeRow") -> str:
+    return _DOT.join(
+        (
+            name,
+            f"{100 * row.sparsity:.4g} % asked, {100 * row.measured_sparsity:.1f} % measured",
+            f"{row.tokens_per_second:.4g} tokens/s (p10 {row.p10:.4g}, p90 {row.p90:.4g})",
+            f"{row.speedup:.3g} × dense",
+        )
+    )

@@ -1,0 +1,170 @@
+"""The tables of timed products and of timed decoding, and what of their rows the plots can be asked to show."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wina_app.models.results_rows import moment
+from wina_app.models.row_table import Column, Key, TableEntry, Value
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import DecodeRow, LatencyRow
+
+
+def _plain(key: str, title: str, width: int, explanation: str = "") -> Column:
+    def value(row: Any) -> str:
+        return str(getattr(row, key))
+
+    return Column(key, title, value, value, width=width, explanation=explanation)
+
+
+def _figure(
+    key: str, title: str, width: int, explanation: str = "", *, scale: float = 1.0, form: str = ".4g"
+) -> Column:
+    """A number, `scale` times what is stored."""
+
+    def value(row: Any) -> Value:
+        number = getattr(row, key)
+        return number if scale == 1.0 else round(scale * number, 10)
+
+    return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
+
+
+_ASKED = _figure("sparsity", "asked %", 7, "Fraction of the inputs to be dropped", scale=100.0, form=".1f")
+_TURNS = _figure("repetitions", "turns", 6, "Measurements behind the median", form=",d")
+_WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
+_SPEEDUP = "How many times as fast as the dense product, the median over the turns"
+
+PRODUCT_COLUMNS: tuple[Column, ...] = (
+    Column(
+        "shape",
+        "shape",
+        lambda row: shape_text(row.outputs, row.inputs),
+        lambda row: shape_text(row.outputs, row.inputs),
+        width=11,
+        explanation="Outputs times inputs of the weight",
+    ),
+    _plain("op", "op", 14, "What reads a matrix of this shape"),
+    _figure("batch", "batch", 6, "Rows of x", form=",d"),
+    _plain("dtype", "dtype", 8),
+    _plain("method", "method", 7),
+    _plain("selection", "selection", 9, "threshold: a given value; topk: exactly k inputs of each row"),
+    _ASKED,
+    _figure("measured_sparsity", "measured %", 11, "Counted from the masks", scale=100.0, form=".1f"),
+    _plain("backend", "backend", 8, "Who computes; torch is PyTorch's dense product"),
+    _figure("median_ms", "median ms", 10),
+    _figure("p10_ms", "p10 ms", 8, "A tenth of the turns was faster"),
+    _figure("p90_ms", "p90 ms", 8, "A tenth of the turns was slower"),
+    _figure("gigabytes_per_second", "GB/s", 7, "Bytes that must be read, in the median time"),
+    _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
+    _figure(
+        "roofline",
+        "of roofline %",
+        12,
+        "The same against the bandwidth that the memory reached when the sweep began",
+        scale=100.0,
+        form=".1f",
+    ),
+    _TURNS,
+    _WHEN,
+)
+DECODE_COLUMNS: tuple[Column, ...] = (
+    _plain("model", "model", 14),
+    _plain("rotation", "rotation", 16),
+    _plain("method", "method", 8),
+    _plain("selection", "selection", 9),
+    _ASKED,
+    _figure(
+        "measured_sparsity",
+        "measured %",
+        11,
+        "Dropped fraction of the gated weights, as the method counts it",
+        scale=100.0,
+        form=".1f",
+    ),
+    _figure("prompt_tokens", "prompt", 7, "Tokens before those that are timed", form=",d"),
+    _figure("new_tokens", "new", 6, "Tokens that are timed", form=",d"),
+    _figure("tokens_per_second", "tokens/s", 9, "The median over the turns"),
+    _figure("p10", "p10", 7, "Tokens/s; a tenth of the turns was slower"),
+    _figure("p90", "p90", 7, "Tokens/s; a tenth of the turns was faster"),
+    _figure("dense_tokens_per_second", "dense tokens/s", 14, "Of the model without a rotation and without gates"),
+    _figure("speedup", "speed-up", 8, "How many times as fast as the dense model", form=".3g"),
+    _TURNS,
+    _WHEN,
+)
+
+
+def shape_text(outputs: int, inputs: int) -> str:
+    """As the command line writes and reads it."""
+    return f"{outputs}x{inputs}"
+
+
+class TimedEntry(TableEntry):
+    """A timed row. What is compared in one plot has the same `subject` and the same `load`."""
+
+    @property
+    def machine(self) -> tuple[str, str]:
+        """(device, hardware) on which it was timed."""
+        return self.row.device, self.row.hardware
+
+    @property
+    def subject(self) -> tuple[Any, str]:
+        """What was timed, and how the page calls it."""
+        raise NotImplementedError
+
+    @property
+    def load(self) -> tuple[Any, str]:
+        """How much of it at once, and how the page calls that."""
+        raise NotImplementedError
+
+
+class ProductEntry(TimedEntry):
+    """A timed product."""
+
+    columns = PRODUCT_COLUMNS
+    row: "LatencyRow"
+
+    @property
+    def subject(self) -> tuple[Any, str]:
+        """The shape."""
+        return (self.row.outputs, self.row.inputs), f"{shape_text(self.row.outputs, self.row.inputs)} ({self.row.op})"
+
+    @property
+    def load(self) -> tuple[Any, str]:
+        """The batch."""
+        return self.row.batch, f"{self.row.batch:,}"
+
+
+class DecodeEntry(TimedEntry):
+    """A timed model."""
+
+    columns = DECODE_COLUMNS
+    row: "DecodeRow"
+
+    @property
+    def subject(self) -> tuple[Any, str]:
+        """The model."""
+        return self.row.model, self.row.model
+
+    @property
+    def load(self) -> tuple[Any, str]:
+        """The tokens before, and those timed."""
+        tokens = self.row.prompt_tokens, self.row.new_tokens
+        return tokens, f"{self.row.new_tokens:,} after {self.row.prompt_tokens:,}"
+
+
+_Entry = TypeVar("_Entry", bound=TimedEntry)
+
+
+def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_Entry]) -> dict[Key, _Entry]:
+    """An entry for each point of each machine: the latest, where it was timed with several versions of what computes.
+
+    Entries that are known and unchanged are used again. Done on the store's thread.
+    """
+    latest: dict[Key, Any] = {}
+    for row in rows:
+        key = (row.device, row.hardware, row.point)
+        if key not in latest or latest[key].recorded <= row.recorded:
+            latest[key] = row
+    return {
+        key: known[key] if key in known and known[key].row == row else kind(key, row) for key, row in latest.items()
+    }
