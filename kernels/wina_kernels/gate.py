@@ -1,8 +1,6 @@
 """m * x at once: inputs scored, selected, dropped and counted, without a mask that passes through memory."""
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,8 @@ from torch import Tensor
 
 from wina_kernels import rows
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
+from wina_kernels.threads import TURN, use_threads
 
-_THREADS = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="gate")
 _WORTH_A_THREAD = 1 << 17
 """Inputs per thread, about a tenth of a millisecond's work."""
 
@@ -26,14 +24,14 @@ def gate_above(x: Tensor, scale: Tensor | None, threshold: float, dense: Tensor 
     if not _compiles(x, scale):
         return _by_mask(x, threshold_mask(scores(x, scale), threshold), dense)
     cut = np.int32(-1) if threshold < 0 else np.float32(threshold).view(np.int32)
-    return _by_rows(rows.above_rows, x, scale, cut, dense)
+    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, cut, dense)
 
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The same with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index among equals."""
     if not _compiles(x, scale):
         return _by_mask(x, top_k_mask(scores(x, scale), keep), dense)
-    return _by_rows(rows.top_rows, x, scale, keep, dense)
+    return _by_rows(rows.top_rows, rows.top_rows_shared, x, scale, keep, dense)
 
 
 def _compiles(x: Tensor, scale: Tensor | None) -> bool:
@@ -49,25 +47,24 @@ def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Ten
 
 
 def _by_rows(
-    kernel: Callable[..., None], x: Tensor, scale: Tensor | None, cut: Any, dense: Tensor | None
+    alone: Callable[..., None],
+    shared: Callable[..., None],
+    x: Tensor,
+    scale: Tensor | None,
+    cut: Any,
+    dense: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     inputs = x.shape[-1]
     given = x.detach().contiguous().view(-1, inputs)
     out, kept = torch.empty_like(given), torch.empty(len(given), dtype=torch.int32)
     c = np.ones(inputs, np.float32) if scale is None else scale.detach().contiguous().numpy()
     copied = np.zeros(len(given), np.bool_) if dense is None else dense.reshape(-1).numpy()
-    arrays = _array(given), copied, _array(out), kept.numpy()
-    parts = max(1, min(torch.get_num_threads(), given.numel() // _WORTH_A_THREAD))
-    bounds = np.linspace(0, len(given), parts + 1).astype(int)
-
-    def run(part: int) -> None:
-        of, dense_rows, into, count = (array[bounds[part] : bounds[part + 1]] for array in arrays)
-        kernel(of, c, cut, dense_rows, into, count)
-
-    if parts == 1:
-        run(0)
+    arrays = _array(given), c, cut, copied, _array(out), kept.numpy()
+    if given.numel() < 2 * _WORTH_A_THREAD:
+        alone(*arrays)
     else:
-        list(_THREADS.map(run, range(parts)))
+        with TURN:
+            shared(*arrays, use_threads(given.numel() // _WORTH_A_THREAD))
     return out.view(x.shape), kept.view(x.shape[:-1])
 
 

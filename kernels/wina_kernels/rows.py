@@ -20,6 +20,10 @@ def _compiled(function: _Function) -> _Function:
     return cast(_Function, numba.njit(nogil=True, cache=True, fastmath={"reassoc"})(function))
 
 
+def _parallel(function: _Function) -> _Function:
+    return cast(_Function, numba.njit(nogil=True, cache=True, parallel=True)(function))
+
+
 @_compiled
 def above_rows(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any) -> None:
     """out = m * x for x [rows, n], m true where key > cut; rows marked in `dense` are copied. kept [rows] counts m."""
@@ -60,6 +64,22 @@ def top_rows(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any) -> 
         kept[row] = count
         if mean > 0:
             ratio = np.int32(cut).view(np.float32) / mean
+
+
+@_parallel
+def above_rows_shared(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any, threads: int) -> None:
+    """`above_rows`, the rows divided among threads."""
+    for thread in numba.prange(threads):
+        own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
+        above_rows(x[own], scale, cut, dense[own], out[own], kept[own])
+
+
+@_parallel
+def top_rows_shared(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any, threads: int) -> None:
+    """`top_rows`, the rows divided among threads."""
+    for thread in numba.prange(threads):
+        own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
+        top_rows(x[own], scale, keep, dense[own], out[own], kept[own])
 
 
 @_compiled

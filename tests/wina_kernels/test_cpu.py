@@ -76,7 +76,7 @@ def test_more_threads_than_inputs_change_rounding_alone(rows, monkeypatch) -> No
     x, weight_t = torch.randn(rows, 2, generator=generator), torch.randn(2, 40, generator=generator)
     monkeypatch.setattr("wina_kernels.cpu.launch._WORTH_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    monkeypatch.setattr("wina_kernels.cpu.launch._MOST_THREADS", 7)
+    monkeypatch.setattr("wina_kernels.threads._MOST", 7)
     monkeypatch.setattr("numba.set_num_threads", lambda _: None)
     torch.testing.assert_close(cpu.sparse_linear(x, weight_t, None, 0.0), x @ weight_t)
 

@@ -14,9 +14,10 @@ from numba import njit
 from torch import Tensor
 
 from wina_kernels.cpu.formats import Array, array_of
-from wina_kernels.cpu.launch import TURN, memory, use_threads
+from wina_kernels.cpu.launch import memory, use_threads_for
 from wina_kernels.cpu.listing import rows_gated
 from wina_kernels.cpu.product import multiply
+from wina_kernels.threads import TURN
 
 DTYPES = (torch.float32, torch.bfloat16)
 """Those that the gates are compiled for."""
@@ -24,6 +25,9 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 class Prepared:
     """W^T [n, m], float32 or bfloat16, and the scale that its inputs are scored with, float32 [n], None for ones."""
+
+    counts = None
+    """What is kept is known at once."""
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None) -> None:
         n, self._outputs = weight_t.shape
@@ -44,7 +48,7 @@ class Prepared:
         given = np.ascontiguousarray(array_of(x.detach()).reshape(-1, x.shape[-1]))
         into = array_of(y).reshape(-1, self._outputs)
         with TURN:
-            threads = use_threads(self._products)
+            threads = use_threads_for(self._products)
             kept = _gate_and_multiply(
                 given, self._scale, cut, keep, self._memory, self._stride, self._starts, threads, into
             )

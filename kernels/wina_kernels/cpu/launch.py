@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,28 +12,14 @@ from torch import Tensor
 from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.grouped import multiply_grouped
 from wina_kernels.cpu.product import multiply
+from wina_kernels.threads import TURN, use_threads
 from wina_kernels.weights import QuantizedWeight, WeightT
 
 Lists = Callable[[Array, Array, Array, Array], None]
 """Fills rows, values and counts from x as it is stored, [batch, n] (see `listing`)."""
 
-TURN = threading.Lock()
-"""numba's thread pool takes one caller at a time."""
-_MOST_THREADS = numba.config.NUMBA_NUM_THREADS
-_NOW = threading.local()
-"""What numba was told last; it keeps a number for each thread that calls it."""
 _WORTH_A_THREAD = 1 << 18
 """Products, of which perhaps half are dropped; they take some 20 microseconds, as waking another thread does."""
-
-
-def _start_threads() -> None:
-    """numba's pool, when it starts, sets OpenMP's number of threads, which is torch's too: let torch keep its own."""
-    before = torch.get_num_threads()
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
-    torch.set_num_threads(before)
-
-
-_start_threads()
 
 
 def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: Lists) -> Tensor:
@@ -49,7 +33,7 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
     lists(flat, rows, values, counts)
     y = torch.empty(len(flat), m, dtype=x.dtype)
     with TURN:
-        listed = rows, values, counts, starts, use_threads(n * m)
+        listed = rows, values, counts, starts, use_threads_for(n * m)
         if isinstance(weight_t, Tensor):
             multiply(memory(weight_t), weight_t.stride(0), *listed, array_of(y))
         else:
@@ -57,13 +41,9 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
     return y.reshape(*x.shape[:-1], m)
 
 
-def use_threads(products: int) -> int:
-    """Have numba use as many threads as torch does, or as a matrix of so many products is worth, and say how many."""
-    threads: int = min(torch.get_num_threads(), _MOST_THREADS, 1 + products // _WORTH_A_THREAD)
-    if getattr(_NOW, "threads", None) != threads:
-        numba.set_num_threads(threads)
-        _NOW.threads = threads
-    return threads
+def use_threads_for(products: int) -> int:
+    """As many threads as a matrix of so many products is worth."""
+    return use_threads(1 + products // _WORTH_A_THREAD)
 
 
 def memory(weight_t: Tensor) -> Array:
