@@ -43,6 +43,33 @@ class Backend(Protocol):
         """See `reference.masked_linear`."""
 
 
+class GatedProduct(Protocol):
+    """Gate and multiply in one step, for a weight W^T [n, m] and a scale that were given before."""
+
+    counts: Tensor | None
+    """Where inputs are counted on the device: (kept, seen), int64 [any, 2], in any of its lines."""
+
+    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int | None]:
+        """(y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, and how
+        many they are; None where they are added to `counts`."""
+
+    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int | None]:
+        """The same of each row's `keep` highest scores, the lower index first among equals."""
+
+
+def gated_product(name: str, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
+    """A backend's for a float weight and a float32 scale, None for ones, of whose inputs the fraction `sparsity` is
+    expected to be dropped; None where it has none in that dtype."""
+    if name == "cpu":
+        on_cpu = importlib.import_module("wina_kernels.cpu.decoding")
+        return on_cpu.Prepared(weight_t, scale) if weight_t.dtype in on_cpu.DTYPES else None
+    if name == "triton":
+        return cast(
+            GatedProduct, importlib.import_module("wina_kernels.gpu.decoding").Prepared(weight_t, scale, sparsity)
+        )
+    return None
+
+
 def load(name: str) -> Backend:
     """The backend of that name, imported now; ValueError for a name that there is not."""
     if name not in _MODULES:

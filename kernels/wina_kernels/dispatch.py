@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels.backends import Backend, load, usable
+from wina_kernels.backends import Backend, GatedProduct, gated_product, load, usable
 from wina_kernels.checks import check_keep, check_mask, check_product, check_scale, check_thresholds
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.reference import threshold_masks, top_k_masks
@@ -65,12 +65,23 @@ def masked_linear(
     return masked_dense(x, weight_t, mask, splits) if way is None else way.masked_linear(x, weight_t, mask, splits)
 
 
+def prepared(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
+    """What gates few rows with a float32 scale and multiplies in one step, where that is the fastest; else None."""
+    name = _chosen(weight_t.new_zeros(1, len(weight_t)), weight_t, sparsity)
+    return gated_product(name, weight_t, scale, sparsity)
+
+
 def chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> Backend | None:
     """The backend that is the fastest at this shape, dtype, batch and sparsity on this device; None for the dense
     product. Measured, on the weight itself, when such a case first turns up."""
+    name = _chosen(x, weight_t, sparsity)
+    return None if name == DENSE else load(name)
+
+
+def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
     rows = x.numel() // x.shape[-1]
     if not 1 <= rows <= MOST_ROWS:
-        return None
+        return DENSE
     backend, step = usable(x.device)[0], round(sparsity / _STEP)
     n, m = weight_t.shape
     form = f"int{weight_t.bits}" if isinstance(weight_t, QuantizedWeight) else str(x.dtype).removeprefix("torch.")
@@ -84,5 +95,4 @@ def chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> Backend | None:
             DENSE: lambda: masked_dense(ones, weight_t, mask),
         }
 
-    name = fastest(x.device, f"{backend}: {m} x {n}, {form}, {rows} rows, {step * _STEP:.2f} dropped", ways)
-    return None if name == DENSE else load(name)
+    return fastest(x.device, f"{backend}: {m} x {n}, {form}, {rows} rows, {step * _STEP:.2f} dropped", ways)

@@ -29,7 +29,7 @@ def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
 
 def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
     """{(layer, projection): (inputs kept, inputs seen)}."""
-    return {(part.layer, name): (int(part.kept), int(part.seen)) for part in gates._slices for name in part.names}
+    return {(part.layer, name): part.counted() for part in gates._slices for name in part.names}
 
 
 def table(loaded, **sparsities: float) -> SparsityPlan:

@@ -95,7 +95,7 @@ def test_padded_rows_are_counted_as_in_the_masked_model():
     for kernels in (False, True):
         with attach(loaded, METHODS["separate"], HALF, kernels=kernels) as gates:
             loaded.model(ids, attention_mask=mask, use_cache=False)
-            counted.append({(part.layer, part.names): (int(part.kept), int(part.seen)) for part in gates._slices})
+            counted.append({(part.layer, part.names): part.counted() for part in gates._slices})
     assert counted[0] == counted[1]
 
 

@@ -17,8 +17,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
-from wina_kernels.cpu.decoding import DTYPES, Prepared
-from wina_kernels.dispatch import chosen
+from wina_kernels.dispatch import prepared
 from wina_kernels.weights import FLOATS
 
 from wina_core.gating.linear import GatedForward, Slice
@@ -112,7 +111,7 @@ def _serve_together(linears: Sequence[GatedForward], weight_t: Tensor) -> None:
     start = 0
     for part, forward in zip(parts, linears, strict=True):
         stop = start + forward.linear.out_features
-        part.decode = decode and partial(_some_decoded, decode, start, stop)
+        part.decode, part.counts = decode and partial(_some_decoded, decode, start, stop), whole.counts
         part.product = product and partial(_some, product, start, stop)
         start = stop
 
@@ -122,8 +121,8 @@ def _some(product: Callable[[Tensor], Tensor], start: int, stop: int, gated: Ten
 
 
 def _some_decoded(
-    decode: Callable[[Tensor], tuple[Tensor, int]], start: int, stop: int, x: Tensor
-) -> tuple[Tensor, int]:
+    decode: Callable[[Tensor], tuple[Tensor, int | None]], start: int, stop: int, x: Tensor
+) -> tuple[Tensor, int | None]:
     y, kept = decode(x)
     return y[..., start:stop], kept
 
@@ -134,13 +133,15 @@ def _serve(part: Slice, weight_t: Tensor) -> None:
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopK) else _USUAL
     part.product = partial(_product, weight_t, sparsity)
-    if part.low_rank is None and part.signal is None and _gates_in_kernel(rule, weight_t, sparsity):
-        prepared = Prepared(weight_t, rule.scale)
-        select = rule.select
+    if part.low_rank is not None or part.signal is not None or not _scores_plainly(rule, inputs):
+        return
+    step = prepared(weight_t, rule.scale, sparsity)
+    if step is not None:
+        part.counts, select = step.counts, rule.select
         if isinstance(select, TopK):
-            part.decode = partial(prepared.top_k, keep=select.keep)
+            part.decode = partial(step.top_k, keep=select.keep)
         else:
-            part.decode = partial(prepared.above, threshold=select.cut)
+            part.decode = partial(step.above, threshold=select.cut)
 
 
 def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
@@ -148,15 +149,11 @@ def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
     return sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
 
 
-def _gates_in_kernel(rule: Rule, weight_t: Tensor, sparsity: float) -> bool:
-    """Whether scores are |x_i| * c_i, compared with each other or a threshold, and the processor's kernel is the
-    fastest here."""
-    plain = rule.centre is None and rule.fill is None and not rule.select.keeps_all(weight_t.shape[0])
+def _scores_plainly(rule: Rule, inputs: int) -> bool:
+    """Whether something is dropped, and scores are |x_i| * c_i, compared with each other or with a threshold."""
+    plain = rule.centre is None and rule.fill is None and not rule.select.keeps_all(inputs)
     scaled = rule.scale is None or rule.scale.dtype == torch.float32
-    selects = isinstance(rule.select, TopK) or rule.select.selection == "threshold"
-    if weight_t.device.type != "cpu" or weight_t.dtype not in DTYPES or not (plain and scaled and selects):
-        return False
-    return chosen(weight_t.new_zeros(1, weight_t.shape[0]), weight_t, sparsity) is not None
+    return plain and scaled and (isinstance(rule.select, TopK) or rule.select.selection == "threshold")
 
 
 def _is_served(part: Slice) -> bool:
@@ -170,7 +167,9 @@ def _has_plain_weight(forward: GatedForward) -> bool:
 
 
 def _together(forward: GatedForward) -> int:
-    """The same for small layers that one mask gates: a rule belongs to one input."""
+    """The same for layers that one mask gates, a rule belonging to one input: on the processor small ones, on a GPU,
+    where it is launches that cost, all."""
     weight, (first, *others) = forward.linear.weight, forward.slices
-    alone = others or first.low_rank is not None or weight.numel() * weight.element_size() > _LARGE
+    large = weight.is_cpu and weight.numel() * weight.element_size() > _LARGE
+    alone = others or first.low_rank is not None or large
     return id(forward) if alone else id(first.rule)

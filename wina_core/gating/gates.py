@@ -135,7 +135,7 @@ class Gates:
     def reset_counts(self) -> None:
         """Start counting anew."""
         for part in self._slices:
-            part.kept = part.seen = 0
+            part.reset_counts()
 
     def measured(self) -> tuple[LayerRecord, ...]:
         """Metric "sparsity" of every gated projection that has seen a token: the fraction of its weights not read.
@@ -176,8 +176,9 @@ class Gates:
         """{(layer, projection): fraction of its weights not read}."""
         values = {}
         for part in self._slices:
-            if seen := int(part.seen):
-                value = 1 - int(part.kept) / seen
+            kept, seen = part.counted()
+            if seen:
+                value = 1 - kept / seen
                 if part.low_rank is not None:
                     left, right = part.low_rank.left, part.low_rank.right
                     value -= part.low_rank.weights / (len(left) * right.shape[1])

@@ -78,13 +78,15 @@ class Slice:
     product: Callable[[Tensor], Tensor] | None = None
     """W_p x for few tokens x [..., n] after their gate, of which only the kept inputs' weights are read; None to
     multiply as ever."""
-    decode: Callable[[Tensor], tuple[Tensor, int]] | None = None
-    """The same for few tokens before their gate, all real and none left dense, and how many inputs are kept; None
-    where gate and product are not one step."""
-    kept: Tensor | int = 0
-    """Inputs kept so far, over real tokens; an int64 scalar on the layer's device once a mask was counted there."""
-    seen: Tensor | int = 0
-    """Inputs seen so far, likewise."""
+    decode: Callable[[Tensor], tuple[Tensor, int | None]] | None = None
+    """The same for few tokens before their gate, all real and none left dense, and how many inputs are kept, None where
+    they are counted in `counts`; None where gate and product are not one step."""
+    counts: Tensor | None = None
+    """Inputs that a kernel kept and saw, int64 [any, 2], counted on its device, beside what is counted here."""
+    _known: tuple[int, int] = 0, 0
+    """Inputs kept and seen over real tokens, as far as Python knows the numbers."""
+    _found: Tensor | None = None
+    """The same, int64 [2], of masks counted on the layer's device: in place, so that a replayed CUDA graph counts."""
 
     def gate(self, x: Tensor, call: Call) -> Tensor:
         """x [..., tokens, n] after its gate; counts the mask."""
@@ -96,8 +98,30 @@ class Slice:
 
     def count(self, kept: Tensor | int, seen: Tensor | int) -> None:
         """Add to what was kept and seen."""
-        self.kept = self.kept + kept
-        self.seen = self.seen + seen
+        if not isinstance(kept, Tensor):
+            assert not isinstance(seen, Tensor)  # a mask of real tokens makes both tensors
+            self._known = self._known[0] + kept, self._known[1] + seen
+            return
+        if self._found is None:
+            self._found = torch.zeros(2, dtype=torch.int64, device=kept.device)
+        self._found[0].add_(kept)
+        self._found[1].add_(seen)
+
+    def counted(self) -> tuple[int, int]:
+        """(kept, seen) in all."""
+        kept, seen = self._known
+        for counts in (self.counts, self._found):
+            if counts is not None:
+                more, all_of_them = counts.view(-1, 2).sum(0).tolist()
+                kept, seen = kept + more, seen + all_of_them
+        return kept, seen
+
+    def reset_counts(self) -> None:
+        """Start counting anew."""
+        self._known = 0, 0
+        for counts in (self.counts, self._found):
+            if counts is not None:
+                counts.zero_()
 
 
 class GatedForward:
@@ -162,7 +186,8 @@ def _decoded(part: Slice, x: Tensor, call: Call, bias: Tensor | None) -> Tensor 
     if part.decode is None or call.real is not None or call.dense is not None or not _are_few(x):
         return None
     y, kept = part.decode(x)
-    part.count(kept, x.numel())
+    if kept is not None:
+        part.count(kept, x.numel())
     return y if bias is None else y + bias
 
 

@@ -16,6 +16,7 @@ from wina_core.engine.session import Session
 from wina_core.errors import WinaError
 from wina_core.gating import Gates, attach
 from wina_core.latency.device import device_of, environment_on, free_bytes
+from wina_core.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second
 from wina_core.latency_specs import DecodePoint, DecodeSpec
 from wina_core.methods import get_method
 from wina_core.models.loading import LoadedModel
@@ -108,8 +109,14 @@ def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
 
 def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
     """Tokens per second of each repetition after one that is not counted: from the first new token to the last, so that
-    the prompt is not part of it."""
+    the prompt is not part of it. By transformers' generate(), which users run, or on CUDA by steps in a graph."""
     speeds = []
+    if can_be_captured(loaded.model):
+        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens)
+        for _ in range(1 + point.repetitions):
+            speeds.append(tokens_per_second(decoder, prompt, point.new_tokens, stage.check))
+            stage.repetition()
+        return speeds[1:]
     for _ in range(1 + point.repetitions):
         clock = _Clock(stage, loaded.device)
         loaded.model.generate(

@@ -59,18 +59,26 @@ def builds() -> list[Build]:
     for bits in (8, 4):
         found.append(_sparse_linear(bits, 1, TILES[bits][1][0], uniform=False, note="groups across blocks"))
     found.append(_sparse_linear(16, 1, TILES[16][1][0], weight="*fp16", note="float16"))
+    found += [_sparse_linear(16, 1, tile, note="counting", counting=True) for tile in TILES[16][1]]
     found += [_top_k(scaled) for scaled in (True, False)]
     found += [_add(count) for count in (2, 4, 8, 16, 32, 64)]
     return found
 
 
 def _sparse_linear(
-    bits: int, rows: int, tile: Tile, parts: int = 1, note: str = "", scaled: bool = True, **others: Any
+    bits: int,
+    rows: int,
+    tile: Tile,
+    parts: int = 1,
+    note: str = "",
+    scaled: bool = True,
+    counting: bool = False,
+    **others: Any,
 ) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32",
         "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
-        "thresholds": ("fp32",) * parts, "out": "*fp32",
+        "thresholds": ("fp32",) * parts, "counts": "*i64" if counting else None, "out": "*fp32",
         "inputs_in_all": "i32", "outputs_in_all": "i32", "ends": ("i32",) * parts,
     }  # fmt: skip
     arguments |= _weight(bits, rows, tile, zero=scaled, **others)

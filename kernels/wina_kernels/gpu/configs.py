@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+MOST_SHARES = 64
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -36,11 +38,10 @@ class Config:
     shares: int
 
     def __post_init__(self) -> None:
-        if self.shares < 1 or self.shares & (self.shares - 1):
-            raise ValueError(f"shares is {self.shares}; it must be a power of 2.")
+        if not 1 <= self.shares <= MOST_SHARES or self.shares & (self.shares - 1):
+            raise ValueError(f"shares is {self.shares}; it must be a power of 2, and at most {MOST_SHARES}.")
 
 
-_MOST_SHARES = 64
 _WARPS_WANTED = 2048
 """About 16 for each multiprocessor of a large GPU: more bytes in flight than its memory's latency needs."""
 
@@ -64,7 +65,7 @@ def candidates(inputs: int, outputs: int, rows: int, bits: int) -> list[Config]:
     found = []
     for tile in tiles(rows, bits):
         enough = _enough_shares(tile, inputs, outputs)
-        shares = {min(max(1, tried), _MOST_SHARES) for tried in (enough // 4, enough // 2, enough, enough * 2)}
+        shares = {min(max(1, tried), MOST_SHARES) for tried in (enough // 4, enough // 2, enough, enough * 2)}
         found += [Config(tile, tried) for tried in sorted(shares)]
     return found
 
@@ -77,5 +78,5 @@ def tiles(rows: int, bits: int) -> tuple[Tile, ...]:
 
 def _enough_shares(tile: Tile, inputs: int, outputs: int) -> int:
     warps = math.ceil(outputs / tile.outputs) * tile.warps
-    useful = min(_WARPS_WANTED / warps, inputs / (2 * tile.inputs), _MOST_SHARES)
+    useful = min(_WARPS_WANTED / warps, inputs / (2 * tile.inputs), MOST_SHARES)
     return 1 << max(0, math.floor(math.log2(max(useful, 1))))

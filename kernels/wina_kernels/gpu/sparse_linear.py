@@ -17,7 +17,7 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import Config, default
+from wina_kernels.gpu.configs import MOST_SHARES, Config, default
 from wina_kernels.gpu.shares import OPTIONS, product
 from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
 from wina_kernels.reference import threshold_masks
@@ -26,15 +26,20 @@ from wina_kernels.weights import WeightT
 
 @triton.jit
 def sparse_linear_kernel(  # type: ignore[no-untyped-def]
-    x, x_stride, column_scale, column_scale_stride, thresholds, out, inputs_in_all, outputs_in_all, ends,
+    x, x_stride, column_scale, column_scale_stride, thresholds, counts, out, inputs_in_all, outputs_in_all, ends,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part."""
+    """out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
+
+    The first tile's programs, each of which sees a share of the inputs, add what they keep to their line of counts,
+    int64 [shares or more, 2], if there are any, and the first of them what there was: (kept, seen).
+    """
     part, first, start, end = output_tile(ends, BLOCK_M, BITS)
     threshold = one_of(thresholds, part)
     sums = zeros(ROWS, BLOCK_M)
+    number = tl.zeros((BLOCK_N,), tl.int32)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
         inputs = block + tl.arange(0, BLOCK_N)
         inside = inputs < inputs_in_all
@@ -47,12 +52,19 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
                 score *= tl.load(column_scale + part * column_scale_stride + inputs, inside, 0.0)
             values += (value,)  # type: ignore[assignment]
             kept += (inside & ~(score <= threshold),)  # type: ignore[assignment]
+            if counts is not None:
+                number += kept[row].to(tl.int32)
         weights = weight_tile(
             weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
         )  # fmt: skip
         sums = add_products(sums, values, kept, weights, BITS)
     store(sums, out, outputs_in_all, first, start, end, BLOCK_M)
+    if counts is not None and tl.program_id(0) == 0:
+        line = counts + 2 * tl.program_id(1)
+        tl.store(line, tl.load(line) + tl.sum(number))
+        if tl.program_id(1) == 0:
+            tl.store(line + 1, tl.load(line + 1) + ROWS * inputs_in_all)
 
 
 def sparse_linear(
@@ -63,13 +75,21 @@ def sparse_linear(
     splits: Sequence[int] | None = None,
     *,
     config: Config | None = None,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
 
     More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it; None takes the
-    default for the shape. ValueError where Triton cannot work.
+    default for the shape. To `counts`, int64 [MOST_SHARES, 2] on the device, the kernel adds how many inputs it kept
+    and how many it saw, in any of its lines: for MOST_ROWS rows at most, and one mask for all outputs. ValueError where
+    Triton cannot work.
     """
     rows, (n, m) = operands.rows_of(x), weight_t.shape
+    if counts is not None and (len(rows) > MOST_ROWS or splits is not None or counts.shape != (MOST_SHARES, 2)):
+        raise ValueError(
+            f"counts {list(counts.shape)} cannot be kept for {len(rows)} rows and splits {splits}; they are "
+            f"[{MOST_SHARES}, 2], for {MOST_ROWS} rows at most and no splits."
+        )
     if len(rows) > MOST_ROWS:
         return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     ends = operands.ends_of(splits, m)
@@ -85,7 +105,7 @@ def sparse_linear(
 
         def launch(grid: tuple[int, int], sums: Tensor) -> None:
             sparse_linear_kernel[grid](
-                rows, rows.stride(0), column_scale, column_scale_stride, thresholds, sums, n, m, ends,
+                rows, rows.stride(0), column_scale, column_scale_stride, thresholds, counts, sums, n, m, ends,
                 *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
                 len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
             )  # fmt: skip

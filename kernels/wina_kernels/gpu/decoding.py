@@ -1,0 +1,64 @@
+"""Gate and multiply for a weight that sees one token after another, without ever asking the device for a number.
+
+So that a step of decoding can be captured in a CUDA graph: what is kept is counted on the device, a captured launch
+counts in every replay, and the division of work is settled when the weight is prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from wina_kernels.gpu.configs import MOST_SHARES, Config, candidates
+from wina_kernels.gpu.operands import bits_of
+from wina_kernels.gpu.sparse_linear import sparse_linear
+from wina_kernels.gpu.top_k_linear import top_k_linear
+from wina_kernels.tuning import fastest
+
+
+class Prepared:
+    """W^T [n, m], the scale that its inputs are scored with, float32 [n], None for ones, and the fraction of them that
+    is expected to be dropped."""
+
+    def __init__(self, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> None:
+        self.counts = torch.zeros(MOST_SHARES, 2, dtype=torch.int64, device=weight_t.device)
+        """(kept, seen) inputs; their sums over all lines count."""
+        self._weight_t = weight_t
+        self._scale = None if scale is None else scale.detach().contiguous()
+        self._config = _fastest(weight_t, self._scale, sparsity) if weight_t.is_cuda else None
+
+    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, None]:
+        """y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, 1 to 8 rows."""
+        config = self._config if x.numel() == x.shape[-1] else None
+        return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
+
+    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, None]:
+        """The same of each row's `keep` highest scores, the lower index first among equals."""
+        self.counts[0, 0].add_(keep * (x.numel() // x.shape[-1]))
+        self.counts[0, 1].add_(x.numel())
+        return top_k_linear(x, self._weight_t, self._scale, keep), None
+
+
+def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> Config:
+    """How to divide the work for one row, measured once for a device, shape, dtype and twentieth of sparsity."""
+    n, m = weight_t.shape
+    bits = bits_of(weight_t)
+    dropped = round(20 * sparsity) / 20
+    configs = {
+        f"{config.tile.inputs} x {config.tile.outputs}, {config.tile.warps} warps, {config.shares} shares": config
+        for config in candidates(n, m, 1, bits)
+    }
+
+    def ways() -> dict[str, Callable[[], object]]:
+        kept = torch.rand(1, n, generator=torch.Generator().manual_seed(0)) >= dropped
+        x = kept.to(weight_t)
+
+        def way(config: Config) -> Callable[[], object]:
+            return lambda: sparse_linear(x, weight_t, scale, 0.0, config=config)
+
+        return {name: way(config) for name, config in configs.items()}
+
+    case = f"division: {m} x {n}, {bits} bits, {dropped:.2f} dropped, of {'; '.join(configs)}"
+    return configs[fastest(weight_t.device, case, ways)]
