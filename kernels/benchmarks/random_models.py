@@ -29,12 +29,20 @@ class Size:
         return asdict(self)
 
 
-def random_llama(size: Size, dtype: torch.dtype = torch.float32) -> LoadedModel:
-    """As `load_model` would return it, with norm gains far from one; the same for everyone."""
+def random_llama(
+    size: Size,
+    dtype: torch.dtype = torch.float32,
+    vocabulary: int | None = None,
+    device: torch.device = torch.device("cpu"),  # noqa: B008 - a constant
+) -> LoadedModel:
+    """As `load_model` would return it, with norm gains far from one; the same for everyone, made where it will be.
+
+    `vocabulary` may be larger than the tokenizer's, which is the default.
+    """
     tokenizer = AutoTokenizer.from_pretrained(local_folder(ModelSource(location="demo")))
     config = AutoConfig.for_model(
         "llama",
-        vocab_size=len(tokenizer),
+        vocab_size=vocabulary or len(tokenizer),
         hidden_size=size.hidden,
         intermediate_size=size.intermediate,
         num_hidden_layers=size.layers,
@@ -44,7 +52,8 @@ def random_llama(size: Size, dtype: torch.dtype = torch.float32) -> LoadedModel:
         tie_word_embeddings=False,
     )
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval().requires_grad_(False)
+    with device:
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
         if "norm" in name:
             parameter.copy_((0.5 * torch.randn(parameter.shape)).exp())

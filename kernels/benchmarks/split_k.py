@@ -9,8 +9,6 @@ afterwards, for there are none in bfloat16 on every GPU. Which program adds firs
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -27,7 +25,6 @@ CONFIGS = [
 @triton.jit
 def split_k_kernel(
     x, weight, stride, y, n, m, threshold,
-    sparsity_bin,  # noqa: ARG001 - what it is tuned for
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """y [m], cleared before, on a grid of blocks of outputs and blocks of inputs."""
@@ -40,16 +37,12 @@ def split_k_kernel(
     tl.atomic_add(y + outputs, tl.sum(weights * values[:, None], axis=0).to(y.dtype.element_ty), outputs < m)
 
 
-_tuned = triton.autotune(CONFIGS, key=["n", "m", "sparsity_bin"], reset_to_zero=["y"])(split_k_kernel)
-
-
-def split_k_linear(x: Tensor, weight_t: Tensor, threshold: float, sparsity: float) -> Tensor:
-    """y [m] of the inputs x [n] with |x_i| > threshold; tuned at the first call for a shape and tenth of sparsity."""
+def split_k_linear(x: Tensor, weight_t: Tensor, threshold: float, config: triton.Config) -> Tensor:
+    """y [m] of the inputs x [n] with |x_i| > threshold; `config` is one of CONFIGS, the fastest for the case."""
     n, m = weight_t.shape
     y = torch.zeros(m, dtype=x.dtype if x.dtype == torch.float16 else torch.float32, device=x.device)
-
-    def grid(chosen: dict[str, Any]) -> tuple[int, int]:
-        return triton.cdiv(m, chosen["BLOCK_M"]), triton.cdiv(n, chosen["BLOCK_N"])
-
-    _tuned[grid](x, weight_t, weight_t.stride(0), y, n, m, threshold, int(sparsity * 10))
+    grid = triton.cdiv(m, config.kwargs["BLOCK_M"]), triton.cdiv(n, config.kwargs["BLOCK_N"])
+    split_k_kernel[grid](
+        x, weight_t, weight_t.stride(0), y, n, m, threshold, **config.kwargs, num_warps=config.num_warps
+    )
     return y.to(x.dtype)

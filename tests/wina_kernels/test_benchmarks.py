@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -77,6 +79,59 @@ def test_toy_sizes_never_replace_real_results() -> None:
     done = subprocess.run([sys.executable, FOLDER / "run.py", "gating", "--toy"], capture_output=True, text=True)
     assert done.returncode == 2
     assert "--out" in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_its_benchmark_says_how_to_run_it() -> None:
+    done = subprocess.run([sys.executable, FOLDER / "run.py", "gpu"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert not done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("There is no GPU")]
+    assert "run: python kernels/benchmarks/run.py gpu." in line
+
+
+def test_the_gpu_benchmark_goes_its_whole_way_under_the_interpreter(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    file = tmp_path / "gpu.json"
+    command = [sys.executable, FOLDER / "run.py", "gpu", "--toy", "--out", file]
+    done = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert content["copy_gb_per_second"] > 0
+    contenders = {(line["batch"], line["contender"]) for line in content["products"]}
+    assert contenders == {
+        *((1, name) for name in ("torch.mv", "F.linear", "teal", "wina", "split-k")),
+        *((4, name) for name in ("F.linear", "teal", "wina")),
+    }
+    for line in content["products"]:
+        assert 0 < line["milliseconds"]["p10"] <= line["milliseconds"]["median"] <= line["milliseconds"]["p90"]
+        seconds = line["milliseconds"]["median"] / 1e3
+        read = line["kept"] * line["inputs"] * line["outputs"] * 2
+        assert line["gb_per_second"] == pytest.approx(read / seconds / 1e9)
+        assert line["of_copy"] == pytest.approx(line["gb_per_second"] / content["copy_gb_per_second"])
+        assert (line["kept"] == 0.5) == (line["sparsity"] == 0.5 and line["batch"] == 1)
+        assert ("over_teal" in line) == (line["contender"] == "wina")
+        assert ("over_split-k" in line) == (line["contender"] == "teal" and line["batch"] == 1)
+    decoding = content["decoding"]
+    assert decoding["speed_up"] > 0
+    assert 0.2 < decoding["dropped"] < 0.8
+    assert 1 < decoding["speed_up_allowed_by_bytes"] < 2
+    assert [bar["wanted"] for bar in content["bars"]] == [1.03, 1.0, 1.8]
+
+
+def test_the_bars_of_a_gpu_name_what_misses_them(benchmark: Callable[[str], Any]) -> None:
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    common = {"outputs": 5120, "inputs": 17920, "batch": 1, "dtype": "bfloat16"}
+    lines = [
+        {**common, "contender": "wina", "sparsity": 0.5, "of_copy": 0.8, "over_teal": 1.01},
+        {**common, "contender": "wina", "sparsity": 0.25, "of_copy": 0.7, "over_teal": 1.04},
+        {**common, "contender": "teal", "sparsity": 0.5, "of_copy": 0.8, "over_split-k": 0.9},
+        {**common, "contender": "teal", "sparsity": 0.5, "batch": 4, "of_copy": 0.8, "over_split-k": 1.9},
+    ]
+    copy, teal, split_k = benchmark("gpu").product_bars(lines)
+    assert (copy["measured"], copy["met"]) == (0.8, True)
+    assert (teal["measured"], teal["met"], teal["missed"]) == (1.04, False, ["5120 x 17920, bfloat16, 25 %: 1.040"])
+    assert (split_k["measured"], split_k["met"], split_k["points"]) == (0.9, True, 1)
 
 
 class Held(TorchDispatchMode):

@@ -136,8 +136,27 @@ def test_the_published_design_that_is_compared_with() -> None:
     random = torch.Generator().manual_seed(0)
     x, weight_t = torch.randn(50, generator=random).to(DEVICE), torch.randn(50, 90, generator=random).to(DEVICE)
     y = torch.zeros(90, device=DEVICE)
-    split_k.split_k_kernel[(2, 4)](x, weight_t, 90, y, 50, 90, 0.7, 5, BLOCK_N=16, BLOCK_M=64)
-    assert torch.allclose(y, reference.sparse_linear(x, weight_t, None, 0.7), atol=1e-5)
+    split_k.split_k_kernel[(2, 4)](x, weight_t, 90, y, 50, 90, 0.7, BLOCK_N=16, BLOCK_M=64)
+    expected = reference.sparse_linear(x, weight_t, None, 0.7)
+    assert torch.allclose(y, expected, atol=1e-5)
+    for config in split_k.CONFIGS:
+        assert torch.allclose(split_k.split_k_linear(x, weight_t, 0.7, config), expected, atol=1e-5)
+
+
+@runs
+@pytest.mark.parametrize(("rows", "number"), [(1, 1), (1, 4), (3, 2)])
+def test_what_is_kept_is_counted_on_the_device(rows: int, number: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    x, weight_t = (torch.randn(shape, generator=random).to(DEVICE) for shape in ((rows, 150), (150, 300)))
+    scale = (torch.rand(150, generator=random) + 0.1).to(DEVICE)
+    counts = torch.zeros(configs.MOST_SHARES, 2, dtype=torch.int64, device=DEVICE)
+    config = configs.Config(configs.Tile(16, 4, 1), number)
+    for _ in range(2):
+        y = gpu.sparse_linear(x, weight_t, scale, 0.4, config=config, counts=counts)
+    assert torch.equal(y, gpu.sparse_linear(x, weight_t, scale, 0.4, config=config))
+    assert counts.sum(0).tolist() == [2 * int(reference.threshold_masks(x, scale, 0.4).sum()), 2 * x.numel()]
+    with pytest.raises(ValueError, match=r"counts \[64, 2\] cannot be kept for 9 rows and splits None"):
+        gpu.sparse_linear(torch.ones(9, 150, device=DEVICE), weight_t, scale, 0.4, counts=counts)
 
 
 @runs
@@ -164,8 +183,9 @@ def test_what_is_taken_untuned_depends_on_the_shape_alone_and_keeps_a_gpu_busy()
 
 
 def test_shares_that_cannot_be_added_up_are_refused() -> None:
-    with pytest.raises(ValueError, match="shares is 3; it must be a power of 2"):
-        configs.Config(configs.Tile(16, 8, 1), 3)
+    for shares in (3, 128):
+        with pytest.raises(ValueError, match=f"shares is {shares}; it must be a power of 2, and at most 64"):
+            configs.Config(configs.Tile(16, 8, 1), shares)
 
 
 def test_a_device_that_triton_cannot_work_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
