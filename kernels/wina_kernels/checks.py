@@ -78,6 +78,14 @@ def _numbers(value: float | Sequence[float], name: str, splits: Sequence[int] | 
 
 def _check_quantized(weight: QuantizedWeight) -> None:
     n, m = weight.shape
+    wanted = torch.uint8 if weight.bits == 4 else torch.int8
+    if weight.codes.dtype != wanted or (weight.codes.stride(1) != 1 and weight.codes.shape[1] > 1):
+        raise ValueError(
+            f"codes are {_name(weight.codes.dtype)} with strides {list(weight.codes.stride())}; {weight.bits} bits are "
+            f"held in {_name(wanted)}, with contiguous rows."
+        )
+    if weight.group < 1:
+        raise ValueError(f"A group of {weight.group} inputs is none; give 1 or more.")
     columns = -(-m // 2) if weight.bits == 4 else m
     groups = -(-n // weight.group)
     if list(weight.codes.shape) != [n, columns]:
@@ -89,6 +97,8 @@ def _check_quantized(weight: QuantizedWeight) -> None:
                 f"{name} {list(values.shape)} does not fit {n} inputs in groups of {weight.group}; "
                 f"it must be [{groups}, {m}]."
             )
+        if values is not None and values.device != weight.codes.device:
+            raise ValueError(f"{name} is on {values.device} and the codes on {weight.device}; move one to the other.")
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -9,19 +9,21 @@ taken as |x_i * c_i|, which is the same but for the sign of a NaN: infinity time
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
+from numba import prange
+
+from wina_kernels.compiled import njit
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _compiled(function: _Function) -> _Function:
     # Sums may be reordered, which lets them use vector registers; nothing is assumed about NaNs.
-    return cast(_Function, numba.njit(nogil=True, cache=True, fastmath={"reassoc"})(function))
+    return cast(_Function, njit(fastmath={"reassoc"})(function))
 
 
 def _parallel(function: _Function) -> _Function:
-    return cast(_Function, numba.njit(nogil=True, cache=True, parallel=True)(function))
+    return cast(_Function, njit(parallel=True)(function))
 
 
 @_compiled
@@ -69,7 +71,7 @@ def top_rows(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any) -> 
 @_parallel
 def above_rows_shared(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any, threads: int) -> None:
     """`above_rows`, the rows divided among threads."""
-    for thread in numba.prange(threads):
+    for thread in prange(threads):
         own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
         above_rows(x[own], scale, cut, dense[own], out[own], kept[own])
 
@@ -77,7 +79,7 @@ def above_rows_shared(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: 
 @_parallel
 def top_rows_shared(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any, threads: int) -> None:
     """`top_rows`, the rows divided among threads."""
-    for thread in numba.prange(threads):
+    for thread in prange(threads):
         own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
         top_rows(x[own], scale, keep, dense[own], out[own], kept[own])
 

@@ -5,10 +5,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numba
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from wina_kernels import cpu, reference
+from wina_kernels import compiled, cpu, reference
 from wina_kernels.cpu.decoding import DTYPES, Prepared
 from wina_kernels.cpu.product import BLOCK, CHUNK
 from wina_kernels.selection import scores
@@ -85,7 +86,7 @@ def test_torchs_number_of_threads_stays() -> None:
     """Also at the first call, in a process of its own, when numba starts its pool."""
     code = """
 import torch
-from wina_kernels import cpu, reference
+from wina_kernels import compiled, cpu, reference
 from wina_kernels.cpu.decoding import DTYPES, Prepared
 torch.set_num_threads(1)
 cpu.sparse_linear(torch.randn(4), torch.randn(4, 4), None, 0.5)
@@ -112,3 +113,15 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
     y, kept = prepared.top_k(case.x, keep)
     assert kept == keep * case.x.numel() // case.x.shape[-1]
     assert_product(y, one, reference.top_k_masks(case.x, scale, keep))
+
+
+@pytest.mark.parametrize("x", [torch.zeros(1, 5), torch.zeros(1, 4).bfloat16()])
+def test_an_input_that_does_not_fit_the_prepared_weight_is_refused(x: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"does not fit 4 inputs in torch\.float32"):
+        Prepared(torch.zeros(4, 3), None).top_k(x, 2)
+
+
+def test_a_change_in_any_source_compiles_all_anew() -> None:
+    own = Path(numba.config.CACHE_DIR).name
+    assert own.startswith("compiled-")
+    assert own.removeprefix("compiled-") == compiled._sources()

@@ -37,7 +37,14 @@ def _own_choices(tmp_path, monkeypatch):
         ({"splits": (2, 3), "threshold": [0.1]}, "1 values for 2 parts"),
         ({"weight_t": QuantizedWeight(CODES[:4], torch.ones(1, 5), None, 6, 8)}, "has not the 4 inputs"),
         ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5), None, 3, 8)}, r"scale \[1, 5\].*must be \[2, 5\]"),
-        ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5), None, 6, 4)}, r"codes \[6, 5\].*must be \[6, 3\]"),
+        (
+            {"weight_t": QuantizedWeight(CODES.to(torch.uint8), torch.ones(1, 5), None, 6, 4)},
+            r"codes \[6, 5\].*must be \[6, 3\]",
+        ),
+        ({"weight_t": QuantizedWeight(CODES.short(), torch.ones(1, 5), None, 6, 8)}, "codes are int16"),
+        ({"weight_t": QuantizedWeight(CODES.t().contiguous().t(), torch.ones(1, 5), None, 6, 8)}, r"strides \[1, 6\]"),
+        ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5), None, 0, 8)}, "group of 0 inputs"),
+        ({"weight_t": QuantizedWeight(CODES, torch.ones(1, 5, device="meta"), None, 6, 8)}, "scale is on meta"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(changed, says):

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from wina_kernels.compiled import njit
 from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.launch import memory, use_threads_for
 from wina_kernels.cpu.listing import rows_gated
@@ -31,6 +31,7 @@ class Prepared:
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None) -> None:
         n, self._outputs = weight_t.shape
+        self._dtype = weight_t.dtype
         self._memory, self._stride = memory(weight_t), weight_t.stride(0)
         self._scale = np.ones(n, np.float32) if scale is None else scale.detach().contiguous().numpy()
         self._starts, self._products = np.array((0, self._outputs)), n * self._outputs
@@ -44,6 +45,8 @@ class Prepared:
         return self._gate(x, 0, keep)
 
     def _gate(self, x: Tensor, cut: int, keep: int) -> tuple[Tensor, int]:
+        if x.shape[-1] != len(self._scale) or x.dtype != self._dtype:
+            raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {len(self._scale)} inputs in {self._dtype}.")
         y = torch.empty(*x.shape[:-1], self._outputs, dtype=x.dtype)
         given = np.ascontiguousarray(array_of(x.detach()).reshape(-1, x.shape[-1]))
         into = array_of(y).reshape(-1, self._outputs)
@@ -55,7 +58,7 @@ class Prepared:
         return y, int(kept)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit()
 def _gate_and_multiply(
     x: Array, scale: Array, cut: int, keep: int, weights: Array, stride: int, starts: Array, threads: int, y: Array
 ) -> Any:  # pragma: no cover - compiled

@@ -7,13 +7,14 @@ they are, and its scales and zeros are read once. Threads divide the groups.
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from wina_kernels.compiled import njit
 from wina_kernels.cpu.formats import Array
 from wina_kernels.cpu.product import add_rows, total
 
 
-@njit(parallel=True, nogil=True, error_model="numpy", cache=True)
+@njit(parallel=True)
 def multiply_grouped(
     codes: Array,
     halves: bool,
@@ -65,7 +66,7 @@ def multiply_grouped(
     total(sums, 0, m, y)
 
 
-@njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)
+@njit(fastmath={"contract"})
 def _add_halves(
     sums: Array, codes: Array, stride: Any, rows: Array, values: Array, begin: Any, end: Any, first: Any, last: Any
 ) -> None:  # pragma: no cover - compiled

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from wina_kernels.compiled import njit
 from wina_kernels.cpu.formats import Array, to_float32
 from wina_kernels.rows import above_rows, top_rows
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit()
 def rows_above(
     x: Array, scale: Array, thresholds: Array, rows: Array, values: Array, counts: Array
 ) -> None:  # pragma: no cover - compiled
@@ -32,7 +32,7 @@ def rows_above(
             counts[part, row] = count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit()
 def rows_masked(
     x: Array, masks: Array, rows: Array, values: Array, counts: Array
 ) -> None:  # pragma: no cover - compiled
@@ -47,7 +47,7 @@ def rows_masked(
             counts[part, row] = count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit()
 def rows_gated(
     x: Array, scale: Array, cut: int, keep: int, rows: Array, values: Array, counts: Array
 ) -> Any:  # pragma: no cover - compiled

@@ -9,8 +9,9 @@ added at a time: the sums, in the cache, are then loaded and stored once for fou
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from wina_kernels.compiled import njit
 from wina_kernels.cpu.formats import Array, rounded, to_float32
 
 ALONE = 1 << 16
@@ -19,7 +20,7 @@ CHUNK, BLOCK = 16, 4096
 """With several rows of a batch: inputs and outputs whose weights are brought into the cache for all of them at once."""
 
 
-@njit(fastmath={"contract"}, nogil=True, error_model="numpy", cache=True)
+@njit(fastmath={"contract"})
 def add_rows(
     sums: Array, weights: Array, stride: Any, rows: Array, values: Array, begin: Any, end: Any, first: Any, last: Any
 ) -> None:  # pragma: no cover - compiled
@@ -50,7 +51,7 @@ def add_rows(
             sums[j] += value * to_float32(weights[row + j])
 
 
-@njit(parallel=True, nogil=True, error_model="numpy", cache=True)
+@njit(parallel=True)
 def multiply(
     weights: Array, stride: int, rows: Array, values: Array, counts: Array, starts: Array, threads: int, y: Array
 ) -> None:  # pragma: no cover - compiled
@@ -84,7 +85,7 @@ def multiply(
             total(sums, piece * width, min(m, (piece + 1) * width), y)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit()
 def total(sums: Array, first: int, last: int, y: Array) -> None:  # pragma: no cover - compiled
     """y[row, j] = sums[0, row, j] + sums[1, row, j] + ..., j in first .. last."""
     for row in range(y.shape[0]):
@@ -95,7 +96,7 @@ def total(sums: Array, first: int, last: int, y: Array) -> None:  # pragma: no c
             y[row, j] = rounded(own, y[row, j])
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit()
 def _add_together(
     sums: Array,
     weights: Array,
