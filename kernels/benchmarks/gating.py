@@ -10,8 +10,8 @@ sevenths of separate ones. In bfloat16 the matrices are faster where the process
 same gates weigh more.
 
 What was seen (`results/gating-cpu.json`): threads of Python's own gained nothing beside torch's, which spin for a while
-after each product and hold the second core (1.17 to 1.20 with separate masks); numba's, which are torch's, brought it to
-1.13 to 1.15.
+after each product and hold the second core (1.17 to 1.20 with separate masks); numba's, which are torch's, brought it
+to 1.13 to 1.15.
 """
 
 from collections.abc import Iterator

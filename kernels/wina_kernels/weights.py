@@ -57,4 +57,4 @@ def pack_halves(codes: Tensor) -> Tensor:
     if codes.shape[1] % 2:
         codes = torch.nn.functional.pad(codes, (0, 1))
     codes = codes.to(torch.uint8)
-    return codes[:, 0::2] | (codes[:, 1::2] << 4)
+    return (codes[:, 0::2] | (codes[:, 1::2] << 4)).contiguous()

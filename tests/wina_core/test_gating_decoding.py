@@ -1,5 +1,7 @@
 """Decoding through the kernels: the tokens and counts of the masked model, from weights that are held once."""
 
+import weakref
+
 import pytest
 import torch
 from wina_kernels import dispatch
@@ -150,3 +152,64 @@ def test_quantized_layers_decode_as_ever():
         expected = generate(loaded)
     with attach(loaded, METHODS["shared"], HALF, kernels=True):
         assert generate(loaded) == expected
+
+
+def test_the_transposed_memory_is_let_go_of():
+    loaded = tiny_loaded("llama")
+    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
+        decode_step(loaded)
+        held = [weakref.ref(together.weight_t) for together in gates._transposed]
+    assert not any(reference() is not None for reference in held)
+
+
+@pytest.mark.parametrize("broken", ["_serve", "_trim"])
+def test_an_attachment_that_fails_leaves_the_model_as_it_was(broken, monkeypatch):
+    loaded = tiny_loaded("llama")
+    linears = [projection.linear for layer in loaded.view.layers for projection in layer.projections.values()]
+    strides = [linear.weight.stride() for linear in linears]
+    before, calls, own = decode_step(loaded), [], getattr(decoding, broken)
+
+    def fails(*args):
+        calls.append(args)
+        if len(calls) == 6:
+            raise MemoryError
+        return own(*args)
+
+    monkeypatch.setattr(decoding, broken, fails)
+    with pytest.raises(MemoryError):
+        attach(loaded, METHODS["shared"], HALF, kernels=True)
+    assert [linear.weight.stride() for linear in linears] == strides
+    assert torch.equal(decode_step(loaded), before)
+
+
+def test_tokens_that_are_left_dense_are_so_with_kernels():
+    loaded = tiny_loaded("llama")
+    found = []
+    for kernels in (False, True):
+        with attach(loaded, METHODS["separate"], HALF, dense_prefix=0.5, kernels=kernels) as gates:
+            found.append((decode_step(loaded), gates.counted_sparsity))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-4, atol=1e-4)
+    assert found[1][1] == found[0][1] == pytest.approx(0.25, abs=0.02)
+
+
+def test_an_input_that_was_overwritten_between_two_calls_is_computed_anew():
+    loaded = tiny_loaded("olmo2")  # whose q, k and v read the stream itself
+    first, second = (torch.randn(1, 3, 32, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    with attach(loaded, METHODS["shared"], HALF, kernels=True), torch.no_grad():
+        expected = loaded.model(inputs_embeds=second.clone(), use_cache=False).logits
+        loaded.model(inputs_embeds=first, use_cache=False)
+        first.copy_(second)
+        torch.testing.assert_close(loaded.model(inputs_embeds=first, use_cache=False).logits, expected)
+
+
+def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatch):
+    monkeypatch.setattr(
+        dispatch, "fastest", lambda _device, case, _ways: "cpu" if " 1 rows" in case else dispatch.DENSE
+    )
+    loaded = tiny_loaded("llama")
+    with attach(loaded, METHODS["shared"], HALF) as gates:
+        expected, counted = decode_step(loaded), gates.counted_sparsity
+    monkeypatch.setattr(Prepared, "top_k", lambda *_, **__: pytest.fail("four rows"))
+    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
+        torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
+        assert gates.counted_sparsity == counted

@@ -142,6 +142,18 @@ def test_sixteen_bit_models_are_quantized_in_their_dtype(bits, dtype):
     assert logits(loaded).isfinite().all()
 
 
+@pytest.mark.parametrize("bits", BITS)
+def test_a_few_tokens_are_multiplied_without_dequantizing_the_matrix(bits, monkeypatch):
+    linear = quantized(bits).view.layers[0].projections["q"].linear
+    few, many = torch.randn(8, 32), torch.randn(9, 32)
+    expected = functional.linear(few, linear.weight, linear.bias)
+    with monkeypatch.context() as patched:
+        patched.setattr(QuantizedLinear, "weight", property(lambda _: pytest.fail("dequantized")))
+        torch.testing.assert_close(linear(few), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(linear(many), functional.linear(many, linear.weight, linear.bias))
+    assert linear(few.requires_grad_()).requires_grad, "gradients flow through as through any layer"
+
+
 def test_four_bits_cost_more_than_eight_and_the_report_says_so():
     reports = {bits: quantized(bits).quantization_report for bits in BITS}
     assert 0 < reports["int8"].logits_deviation < reports["int4"].logits_deviation < 1

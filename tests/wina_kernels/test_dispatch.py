@@ -120,3 +120,32 @@ def test_choices_that_cannot_be_written_last_as_long_as_the_process(monkeypatch)
 def test_another_number_of_threads_has_choices_of_its_own():
     cpu = torch.device("cpu")
     assert tuning._file(cpu, 1) != tuning._file(cpu, 2)
+
+
+def test_a_way_that_is_hardly_faster_than_the_first_is_not_taken(monkeypatch):
+    seconds = {"first": 1.0, "hardly": 0.97}
+    monkeypatch.setattr(tuning, "_seconds", lambda way, _device: seconds[way])
+    assert tuning.fastest(torch.device("cpu"), "case", lambda: {name: name for name in seconds}) == "first"
+
+
+def test_what_another_process_has_decided_stays(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    tuning.fastest(cpu, "one", lambda: {"only": print})
+    file = tuning._file(cpu, torch.get_num_threads())
+    file.write_text('{"one": "only", "two": "theirs"}', encoding="utf-8")
+    tuning.fastest(cpu, "three", lambda: {"only": print})
+    assert json.loads(file.read_text(encoding="utf-8")) == {"one": "only", "two": "theirs", "three": "only"}
+
+
+def test_a_case_is_shape_form_rows_and_sparsity(monkeypatch):
+    asked = []
+    monkeypatch.setattr(dispatch, "fastest", lambda _device, case, _ways: asked.append(case) or dispatch.DENSE)
+    wina_kernels.top_k_linear(X, WEIGHT, SCALE, 2)
+    wina_kernels.sparse_linear(X[:1].bfloat16(), WEIGHT.bfloat16(), SCALE, 0.3, sparsity=0.26)
+    wina_kernels.masked_linear(X, QuantizedWeight(CODES, torch.ones(1, 5), None, 6, 8), X > 0, sparsity=0.9)
+    assert asked == [
+        "cpu: 5 x 6, float32, 2 rows, 0.65 dropped",
+        "cpu: 5 x 6, bfloat16, 1 rows, 0.25 dropped",
+        "cpu: 5 x 6, int8, 2 rows, 0.90 dropped",
+    ]

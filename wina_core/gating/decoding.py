@@ -1,7 +1,8 @@
 """Weights of gated layers held transposed, so that decoding reads only those of the inputs that are kept.
 
-The linear layers keep their weights as views into the transposed memory: whatever else reads them, prefill and state
-dicts among them, finds the same numbers, and nothing is held twice.
+The linear layers keep their weights as views into the transposed memory: whatever else reads them, such as prefill,
+finds the same numbers, and nothing is held twice. To save the model, detach its gates first: safetensors wants weights
+that are contiguous.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
-from wina_kernels.dispatch import prepared
+from wina_kernels.dispatch import chosen, prepared
 from wina_kernels.weights import FLOATS
 
-from wina_core.gating.linear import GatedForward, Slice
+from wina_core.gating.linear import Call, Decode, Decoded, GatedForward, Slice
 from wina_core.gating.rules import Rule, TopK
 from wina_core.models.quantized_linear import QuantizedLinear
 
@@ -37,14 +38,19 @@ class SideBySide:
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         weights = [linear.weight for linear in linears]
         self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
-        self._linears = list(linears)
+        self._linears: list[nn.Linear] = []
         start = 0
-        for weight in weights:  # one by one: each gives its old memory back at once
-            columns = self.weight_t[:, start : start + len(weight)]
-            columns.copy_(weight.detach().t())
-            weight.data = columns.t()
-            _trim()
-            start += len(weight)
+        try:
+            for linear in linears:  # one by one: each gives its old memory back at once
+                columns = self.weight_t[:, start : start + len(linear.weight)]
+                columns.copy_(linear.weight.detach().t())
+                self._linears.append(linear)
+                linear.weight.data = columns.t()
+                _trim()
+                start += len(linear.weight)
+        except BaseException:
+            self.restore()
+            raise
 
     def restore(self) -> None:
         """Give each layer a weight of its own again, as it was."""
@@ -55,24 +61,28 @@ class SideBySide:
 
 
 class Shared(Generic[_Result]):
-    """What neighbours ask for one after the other: computed for the first of them."""
+    """What neighbours ask for one after the other within a call of the model: computed for the first of them."""
 
-    def __init__(self, compute: Callable[[Tensor], _Result]) -> None:
+    def __init__(self, compute: Callable[[Tensor], _Result], call: Call) -> None:
         self._compute = compute
-        self._latest: tuple[Tensor, _Result] | None = None
+        self._call = call
+        self._latest: tuple[Tensor, int, _Result] | None = None
 
     def __call__(self, x: Tensor) -> _Result:
         """What `compute` makes of x, or has just made of it."""
-        if self._latest is None or self._latest[0] is not x:
-            self._latest = x, self._compute(x)
-        return self._latest[1]
+        latest, number = self._latest, self._call.number
+        if latest is None or latest[0] is not x or latest[1] != number:
+            self._latest = latest = x, number, self._compute(x)
+        return latest[2]
 
 
 def _empty(inputs: int, outputs: int, like: Tensor) -> Tensor:
     """Memory for W^T; on the CPU mapped for itself, so that giving it back leaves no holes."""
     if like.device.type != "cpu" or inputs * outputs == 0:
         return torch.empty(inputs, outputs, dtype=like.dtype, device=like.device)
-    mapped = mmap.mmap(-1, inputs * outputs * like.element_size())
+    size = inputs * outputs * like.element_size()
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    mapped = mmap.mmap(-1, size, **private)
     return torch.frombuffer(mapped, dtype=like.dtype).view(inputs, outputs)
 
 
@@ -82,32 +92,37 @@ def _trim() -> None:
         library.malloc_trim(0)
 
 
-def transpose(forwards: Iterable[GatedForward]) -> list[SideBySide]:
+def transpose(forwards: Iterable[GatedForward], call: Call) -> list[SideBySide]:
     """Hold the weights of gated layers transposed, those with one mask (q, k, v; gate, up) side by side, and let their
-    slices decode from there. Layers that are quantized, which have kernels of their own, or placed by hooks stay as
-    they are."""
-    found = []
-    for _, neighbours in groupby(filter(_has_plain_weight, forwards), key=_together):
-        group = list(neighbours)
-        together = SideBySide([forward.linear for forward in group])
-        found.append(together)
-        if len(group) == 1:
+    slices decode from there. Layers that are quantized, which have kernels of their own, that are placed by hooks or
+    that no kernel serves stay as they are; so do all when it does not come to an end."""
+    found: list[SideBySide] = []
+    try:
+        for _, neighbours in groupby(filter(_is_suitable, forwards), key=_together):
+            group = list(neighbours)
+            found.append(SideBySide([forward.linear for forward in group]))
+            weight_t = found[-1].weight_t
+            if len(group) > 1:
+                _serve_together(group, weight_t, call)
+                continue
             for part in filter(_is_served, group[0].slices):
                 assert isinstance(part.rows, slice)  # _is_served
-                first, last, _ = part.rows.indices(together.weight_t.shape[1])
-                _serve(part, together.weight_t[:, first:last])
-        elif _is_served(group[0].slices[0]):
-            _serve_together(group, together.weight_t)
+                first, last, _ = part.rows.indices(weight_t.shape[1])
+                _serve(part, weight_t[:, first:last])
+    except BaseException:
+        for together in found:
+            together.restore()
+        raise
     return found
 
 
-def _serve_together(linears: Sequence[GatedForward], weight_t: Tensor) -> None:
+def _serve_together(linears: Sequence[GatedForward], weight_t: Tensor, call: Call) -> None:
     """Compute all layers for the first that asks."""
     parts = [forward.slices[0] for forward in linears]
     whole = Slice(parts[0].layer, (), slice(None), parts[0].rule)
     _serve(whole, weight_t)
-    decode = whole.decode and Shared(whole.decode)
-    product = whole.product and Shared(whole.product)
+    decode = whole.decode and Shared(whole.decode, call)
+    product = whole.product and Shared(whole.product, call)
     start = 0
     for part, forward in zip(parts, linears, strict=True):
         stop = start + forward.linear.out_features
@@ -120,11 +135,9 @@ def _some(product: Callable[[Tensor], Tensor], start: int, stop: int, gated: Ten
     return product(gated)[..., start:stop]
 
 
-def _some_decoded(
-    decode: Callable[[Tensor], tuple[Tensor, int | None]], start: int, stop: int, x: Tensor
-) -> tuple[Tensor, int | None]:
-    y, kept = decode(x)
-    return y[..., start:stop], kept
+def _some_decoded(decode: Decode, start: int, stop: int, x: Tensor) -> Decoded | None:
+    found = decode(x)
+    return found and (found[0][..., start:stop], found[1])
 
 
 def _serve(part: Slice, weight_t: Tensor) -> None:
@@ -139,9 +152,14 @@ def _serve(part: Slice, weight_t: Tensor) -> None:
     if step is not None:
         part.counts, select = step.counts, rule.select
         if isinstance(select, TopK):
-            part.decode = partial(step.top_k, keep=select.keep)
+            part.decode = partial(_decode, partial(step.top_k, keep=select.keep), weight_t, sparsity)
         else:
-            part.decode = partial(step.above, threshold=select.cut)
+            part.decode = partial(_decode, partial(step.above, threshold=select.cut), weight_t, sparsity)
+
+
+def _decode(step: Callable[[Tensor], Decoded], weight_t: Tensor, sparsity: float, x: Tensor) -> Decoded | None:
+    """What a step makes of x; None where for so many rows the dense product is faster."""
+    return step(x) if x.numel() == len(weight_t) or chosen(x, weight_t, sparsity) else None
 
 
 def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
@@ -161,9 +179,10 @@ def _is_served(part: Slice) -> bool:
     return part.rule is not None and not part.rule.replaces and isinstance(part.rows, slice)
 
 
-def _has_plain_weight(forward: GatedForward) -> bool:
-    linear = forward.linear
-    return not isinstance(linear, QuantizedLinear) and linear.weight.dtype in FLOATS and not forward.is_placed
+def _is_suitable(forward: GatedForward) -> bool:
+    if isinstance(forward.linear, QuantizedLinear) or forward.is_placed:
+        return False
+    return forward.linear.weight.dtype in FLOATS and any(map(_is_served, forward.slices))
 
 
 def _together(forward: GatedForward) -> int:

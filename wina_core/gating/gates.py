@@ -82,7 +82,7 @@ class Gates:
             else:
                 gated = _slices(layer, row, low_rank[layer.index])
             self._forwards += [GatedForward(linear, slices, self._call) for linear, slices in gated]
-        self._transposed = transpose(self._forwards) if kernels else []
+        self._transposed = transpose(self._forwards, self._call) if kernels else []
         for forward in self._forwards:
             forward.install()
         self._hooks = [
@@ -111,7 +111,8 @@ class Gates:
 
     @property
     def enabled(self) -> bool:
-        """When False the model computes and counts as if it were not gated, bit for bit."""
+        """When False the model computes and counts as if it were not gated: bit for bit, but for the rounding of
+        products with weights that are held transposed."""
         return self._call.enabled
 
     @enabled.setter

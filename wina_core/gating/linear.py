@@ -12,6 +12,11 @@ from wina_core.gating.low_rank import LowRank
 from wina_core.gating.rules import Rule
 from wina_core.models.view import Rows
 
+Decoded = tuple[Tensor, int | None]
+"""A product, and how many inputs were kept; None where they are counted elsewhere."""
+Decode = Callable[[Tensor], Decoded | None]
+"""Gates and multiplies a few tokens; None where doing the one after the other is faster."""
+
 
 @dataclass(frozen=True, eq=False)
 class Gated:
@@ -30,6 +35,8 @@ class Call:
 
     def __init__(self) -> None:
         self.enabled = True
+        self.number = 0
+        """Of the call; what is remembered holds for one."""
         self._latest: tuple[Tensor, Rule, Gated] | None = None
         self.begin()
 
@@ -40,6 +47,7 @@ class Call:
         for real tokens that the prefill policy leaves dense; None when there are none.
         """
         self.real, self.dense = real, dense
+        self.number += 1
         self._latest = None
 
     def gate(self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None) -> Gated:
@@ -78,9 +86,9 @@ class Slice:
     product: Callable[[Tensor], Tensor] | None = None
     """W_p x for few tokens x [..., n] after their gate, of which only the kept inputs' weights are read; None to
     multiply as ever."""
-    decode: Callable[[Tensor], tuple[Tensor, int | None]] | None = None
-    """The same for few tokens before their gate, all real and none left dense, and how many inputs are kept, None where
-    they are counted in `counts`; None where gate and product are not one step."""
+    decode: Decode | None = None
+    """The same for few tokens before their gate, all real and none left dense; None where gate and product are not one
+    step."""
     counts: Tensor | None = None
     """Inputs that a kernel kept and saw, int64 [any, 2], counted on its device, beside what is counted here."""
     _known: tuple[int, int] = 0, 0
@@ -185,7 +193,10 @@ def _decoded(part: Slice, x: Tensor, call: Call, bias: Tensor | None) -> Tensor 
     """W_p x_p + b_p by a kernel that gates as well; None where there is none for such an x."""
     if part.decode is None or call.real is not None or call.dense is not None or not _are_few(x):
         return None
-    y, kept = part.decode(x)
+    found = part.decode(x)
+    if found is None:
+        return None
+    y, kept = found
     if kept is not None:
         part.count(kept, x.numel())
     return y if bias is None else y + bias

@@ -44,7 +44,7 @@ _KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = 
 
 def kept_column_norms(projection: Projection) -> Tensor:
     """`column_norms` of a projection, remembered while its linear layer lives and what that holds is neither written to
-    nor moved; not to be written to."""
+    nor moved; not to be written to. Writing by way of `weight.data`, which torch does not count, goes unnoticed."""
     linear = projection.linear
     # A quantized layer's weight is made anew whenever it is asked for; what it is made of stays.
     state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers())]

@@ -2,6 +2,7 @@
 
 import logging
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import utils
@@ -43,7 +44,8 @@ class QuantizedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """x [..., n] -> y [..., m]."""
-        if 0 < input.numel() <= MOST_ROWS * self.in_features and input.dtype in FLOATS:
+        few = 0 < input.numel() <= MOST_ROWS * self.in_features
+        if few and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
