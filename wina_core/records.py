@@ -325,6 +325,8 @@ class SweepReport(Record):
     measured: int
     stored: int
     """Points that were measured on this environment before, and therefore not again."""
+    points: tuple[str, ...] = ()
+    """Hashes of all that were asked for, with the backend that "auto" came to."""
     skipped: tuple[str, ...] = ()
     """Why points were left out, a sentence for each reason."""
     bandwidth: float | None = None

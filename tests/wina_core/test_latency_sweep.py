@@ -114,7 +114,9 @@ def test_auto_is_measured_as_the_backend_that_it_comes_to(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(device.backends, "load", without_triton)
     spec = SPEC.model_copy(update={"backends": ("auto", "reference")})
-    assert [record.point for record in products(do(LatencyJob(spec=spec)))] == list(SPEC.points())
+    events = do(LatencyJob(spec=spec))
+    assert [record.point for record in products(events)] == list(SPEC.points())
+    assert report(events).points == tuple(point.content_hash() for point in SPEC.points())
     with pytest.raises(WinaError, match=r'The backend "triton" cannot be loaded here \(No module named'):
         do(LatencyJob(spec=SPEC.model_copy(update={"backends": ("triton",)})))
 
@@ -299,6 +301,35 @@ def test_what_cannot_be_decoded_is_told(model: ModelSource) -> None:
         do(DecodeJob(spec=spec_of(model, new_tokens=600)))
     with pytest.raises(WinaError, match='There is no method "magic"'):
         do(DecodeJob(spec=spec_of(model, method=MethodSpec(name="magic"))))
+    cats = MethodSpec(name="cats")
+    with pytest.raises(WinaError, match=r'^The method "cats" reaches less than .*, so 90 % is out of'):
+        do(DecodeJob(spec=spec_of(model, method=cats, calibration=CalibrationSpec(), sparsities=(0.9,))))
+
+
+def test_what_cannot_be_decoded_is_told_before_anything_is_prepared(
+    model: ModelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(*_: object) -> None:
+        raise AssertionError("prepared")
+
+    monkeypatch.setattr(Session, "prepare", prepare)
+    for settings in ({"new_tokens": 600}, {"method": MethodSpec(name="cats"), "sparsities": (0.9,)}):
+        with pytest.raises(WinaError, match=r"context of 512|out of its reach"):
+            do(DecodeJob(spec=spec_of(model, **settings)))
+
+
+def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(
+    model: ModelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
+    spec = spec_of(model, method=MethodSpec(name="cats"), sparsities=(0.9, 0.25))
+    events = do(DecodeJob(spec=spec))
+    assert [event.record.point.sparsity for event in events if isinstance(event, Measured)] == [0.25]
+    found = report(events)
+    assert found.measured == 1
+    assert found.points == tuple(point.content_hash() for point in spec.points())
+    (reason,) = found.skipped
+    assert reason.startswith('1 of 2 points: The method "cats" reaches less than')
 
 
 def test_decoding_that_is_stored_is_not_timed_again(model: ModelSource, monkeypatch: pytest.MonkeyPatch) -> None:

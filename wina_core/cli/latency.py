@@ -130,17 +130,15 @@ def _given(**settings: Any) -> dict[str, Any]:
 
 def _sweep_products(spec: LatencySpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
     with Store(database) as store:
-        hashes = spec.hashes()
-        report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(hashes)), store)
-        rows = store.latency_rows(report.environment.key, hashes)
+        report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
+        rows = store.latency_rows(report.environment.key, report.points)
     _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
 
 
 def _sweep_decoding(spec: DecodeSpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
     with Store(database) as store:
-        hashes = spec.hashes()
-        report = _run(DecodeJob(spec=spec, stored={} if again else store.measured_points(hashes)), store)
-        rows = store.decode_rows(report.environment.key, hashes)
+        report = _run(DecodeJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
+        rows = store.decode_rows(report.environment.key, report.points)
     _show(DECODE_COLUMNS, [_decode_line(row) for row in rows], DecodeRow._fields, rows, report, export, as_json)
 
 

@@ -1,7 +1,8 @@
 """Computing a DecodeJob: tokens per second of greedy decoding, gated against dense."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,9 +20,12 @@ from wina_core.latency.device import device_of, environment_on, free_bytes
 from wina_core.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second
 from wina_core.latency_specs import DecodePoint, DecodeSpec
 from wina_core.methods import get_method
+from wina_core.methods.targets import resolve_plan
+from wina_core.models.architectures import view
 from wina_core.models.loading import LoadedModel
+from wina_core.models.shape import empty_model
 from wina_core.models.shortcuts import shortcut_parameters
-from wina_core.plan import UniformSparsity
+from wina_core.plan import PlanLayout, UniformSparsity
 from wina_core.records import DecodeRecord, SweepReport
 from wina_core.reporting import Reporter
 from wina_core.specs import NO_ROTATION, TextSpec
@@ -31,18 +35,30 @@ _TEXT = "demo:heldout"
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
-    """Measure the sparsities that are not stored yet.
+    """Measure the sparsities that are not stored yet. One that the method cannot reach is skipped with its reason.
 
     The dense model is the one without a rotation: that of the rotated weights where the rotation is free, and one of
     its own where shortcuts make decoding slower. Raises WinaError for a method that there is not, a prompt beyond the
-    model's context, and too little memory for both models; Cancelled between two tokens.
+    model's context, where no sparsity at all could be measured, and too little memory for both models; Cancelled
+    between two tokens.
     """
     spec = job.spec
     get_method(spec.method)
     here = environment_on(device_of(spec.model.device))
     known = set(job.stored.get(here.key, ()))
-    points = spec.points()
-    wanted = [point for point in points if point.content_hash() not in known]
+    points = {point.content_hash(): point for point in spec.points()}
+    wanted = [point for name, point in points.items() if name not in known]
+    stored = len(points) - len(wanted)
+    skipped: tuple[str, ...] = ()
+    if wanted:
+        # Read off the config alone, before minutes of rotating and calibrating.
+        empty = empty_model(spec.model, reporter)
+        _check_context(empty.config, spec)
+        asked = len(wanted)
+        wanted, refused = _reachable(wanted, view(empty).layout)
+        if not wanted and not stored:
+            raise WinaError(" ".join(refused))
+        skipped = tuple(f"{count} of {asked} points: {reason}" for reason, count in refused.items())
     if wanted:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
@@ -68,7 +84,30 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 dense_tokens_per_second=float(np.median(speeds)),
             )
             emit(Measured(job_id=job_id, record=record))
-    return SweepReport(environment=here, measured=len(wanted), stored=len(points) - len(wanted))
+    return SweepReport(environment=here, points=tuple(points), measured=len(wanted), stored=stored, skipped=skipped)
+
+
+def _check_context(config: Any, spec: DecodeSpec) -> None:
+    context = getattr(config, "max_position_embeddings", None)
+    if context is not None and spec.prompt_tokens + spec.new_tokens > context:
+        raise WinaError(
+            f"{spec.prompt_tokens} tokens of prompt and {spec.new_tokens} new ones exceed the model's context of "
+            f"{context}; ask for fewer."
+        )
+
+
+def _reachable(points: Sequence[DecodePoint], layout: PlanLayout) -> tuple[list[DecodePoint], Counter[str]]:
+    """The points whose sparsity the method reaches on such a model, and how many it does not, by the reason."""
+    reached = []
+    refused: Counter[str] = Counter()
+    for point in points:
+        try:
+            resolve_plan(UniformSparsity(sparsity=point.sparsity), layout, point.method)
+        except WinaError as error:
+            refused[str(error)] += 1
+        else:
+            reached.append(point)
+    return reached, refused
 
 
 @contextmanager
@@ -96,13 +135,6 @@ def _bytes(loaded: LoadedModel) -> int:
 
 def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
     """[1, prompt tokens]."""
-    context = getattr(loaded.model.config, "max_position_embeddings", None)
-    length = spec.prompt_tokens + spec.new_tokens
-    if context is not None and length > context:
-        raise WinaError(
-            f"{spec.prompt_tokens} tokens of prompt and {spec.new_tokens} new ones exceed the model's context of "
-            f"{context}; ask for fewer."
-        )
     text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 

@@ -55,7 +55,7 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     wanted = [point for name, point in points.items() if name not in known]
     stored = len(points) - len(wanted)
     if not wanted:
-        return SweepReport(environment=here, measured=0, stored=stored)
+        return SweepReport(environment=here, points=tuple(points), measured=0, stored=stored)
     with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         reporter.progress(0, len(wanted), "points", "bandwidth")
         bandwidth = measure_bandwidth(device, reporter)
@@ -67,7 +67,14 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     if measured == stored == 0:
         raise WinaError(" ".join(sweep.skipped))
     reasons = tuple(f"{count} of {len(wanted)} points: {reason}" for reason, count in sweep.skipped.items())
-    return SweepReport(environment=here, measured=measured, stored=stored, skipped=reasons, bandwidth=bandwidth)
+    return SweepReport(
+        environment=here,
+        points=tuple(points),
+        measured=measured,
+        stored=stored,
+        skipped=reasons,
+        bandwidth=bandwidth,
+    )
 
 
 class _Sweep:
