@@ -14,6 +14,7 @@ from pathlib import Path
 from wina_core.errors import WinaError
 
 Rows = Sequence[Sequence[object]]
+Format = Callable[[Sequence[str], Rows], str]
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], path: Path) -> None:
@@ -24,10 +25,23 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], path: 
     as it is: a spreadsheet may take a cell that begins with "=" for a formula. Raises WinaError for an unknown
     suffix and when the file cannot be written; an earlier file of that name then stays as it was.
     """
+    write_atomically(path, _format_of(path)(columns, list(rows)).encode())
+
+
+def check_table_file(path: Path) -> None:
+    """Raise WinaError where `write_table` would for the suffix or the folder: before what is written takes minutes."""
+    _format_of(path)
+    if not path.parent.is_dir():
+        raise WinaError(_write_error(path, FileNotFoundError(errno.ENOENT, "")))
+    if not os.access(path.parent, os.W_OK):
+        raise WinaError(_write_error(path, PermissionError(errno.EACCES, "")))
+
+
+def _format_of(path: Path) -> Format:
     render = FORMATS.get(path.suffix.lower())
     if render is None:
         raise WinaError(f"Cannot tell the format of {path.name!r}; end its name in one of {', '.join(FORMATS)}.")
-    write_atomically(path, render(columns, list(rows)).encode())
+    return render
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -109,7 +123,7 @@ def _readable(cell: object) -> str:
     return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
-FORMATS: dict[str, Callable[[Sequence[str], Rows], str]] = {
+FORMATS: dict[str, Format] = {
     ".csv": lambda columns, rows: _separated(columns, rows, ","),
     ".tsv": lambda columns, rows: _separated(columns, rows, "\t"),
     ".json": _json,

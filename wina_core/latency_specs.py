@@ -29,7 +29,8 @@ BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 VENDOR: Literal["torch"] = "torch"
 """Stands for a backend where the product is dense: what PyTorch calls in its vendor's library."""
 MAX_POINTS = 20_000
-_Size = Annotated[int, Field(ge=1, le=2**20)]
+_LARGEST = 2**20
+_Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 _Batch = Annotated[int, Field(ge=1, le=2**14)]
 _Repetitions = Annotated[int, Field(ge=1, le=10_000)]
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
@@ -52,10 +53,15 @@ class Shape(BaseModel):
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape written "outputs x inputs", as 5120x17920; WinaError for anything else."""
+    """The shape written "outputs x inputs", as 5120x17920; WinaError for anything else, and for sizes out of range."""
     found = _SHAPE.fullmatch(text)
     if found is None:
         raise WinaError(f'"{text}" is not a shape; write outputs x inputs, two whole numbers from 1, as 5120x17920.')
+    # Told by their length first: Python reads no number of thousands of digits.
+    if any(
+        len(digits.lstrip("0")) > len(str(_LARGEST)) or not 1 <= int(digits) <= _LARGEST for digits in found.groups()
+    ):
+        raise WinaError(f"The shape {text.strip()} is not possible; both sizes must be 1 to {_LARGEST:,}.")
     return Shape(outputs=int(found[1]), inputs=int(found[2]))
 
 

@@ -1,6 +1,7 @@
 """`wina latency` on tiny shapes with the reference backend."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -98,24 +99,26 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
     ("code", "flags", "message"),
     [
         (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
-        (2, ("--shape", "0x5"), "outputs: it should be greater than or equal to 1, not 0."),
+        (1, ("--shape", "0x5"), "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
+        (1, ("--shape", f"{5000 * '9'}x5"), "is not possible; both sizes must be 1 to 1,048,576."),
         (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
-        (2, (*TINY, "--sparsity", "1"), "sparsities[1]: it should be less than 1, not 1.0."),
-        (2, (*TINY, "--sparsity=-0.1"), "sparsities[1]: it should be greater than or equal to 0, not -0.1."),
-        (2, (*TINY, "--batch=-1"), "batches[1]: it should be greater than or equal to 1, not -1."),
-        (2, (*TINY, "--method", "magic"), "methods[0]: it should be"),
-        (2, (*TINY, "--backend", "abacus"), "backends[0]: it should be"),
+        (2, (*TINY, "--sparsity", "1"), "--sparsity: it should be less than 1, not 1.0."),
+        (2, (*TINY, "--sparsity=-0.1"), "--sparsity: it should be greater than or equal to 0, not -0.1."),
+        (2, (*TINY, "--batch=-1"), "--batch: it should be greater than or equal to 1, not -1."),
+        (2, (*TINY, "--method", "magic"), "--method: it should be"),
+        (2, (*TINY, "--backend", "abacus"), "--backend: it should be"),
         (1, (*TINY, "--backend", "triton"), 'The backend "triton" does not work on "cpu"'),
         (1, (*TINY, "--device", "abacus"), '"abacus" is not a device'),
-        (1, ("--shape", "1000000x1000000", "--batch", "1", *CPU), "needs 16000.1 GB more"),
+        (1, ("--shape", "1000000x1000000", "--batch", "1", *CPU), "needs 16000.1 GB, with"),
         (1, ("demo",), 'A model is timed by its decoding; add --decode, or give shapes instead of "demo".'),
         (1, ("--decode",), "Decoding is timed of a model; name a folder"),
         (1, ("demo", "--decode", "--batch", "4"), "A model brings its own shapes"),
         (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
+        (2, ("demo", "--decode", "--new-tokens", "1"), "--new-tokens: it should be greater than or equal to 2, not 1."),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
-        (1, (*TINY, "--rotation", "global"), "Single products know no rotation, shared masks"),
+        (1, (*TINY, "--rotation", "global"), "Single products know no rotation, quantization, shared masks"),
+        (1, (*TINY, "--quantization", "int8"), "leave those out, or add --decode"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
-        (1, (*TINY, *REFERENCE, "--export", "table.xyz"), "end its name in one of .csv"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(
@@ -125,3 +128,46 @@ def test_what_makes_no_sense_is_told_in_one_sentence(
     assert found == code, err
     assert "Traceback" not in err
     assert message in err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "message"), [("table.xyz", "end its name in one of .csv"), ("none/table.csv", "its folder does not exist")]
+)
+def test_where_to_export_is_checked_before_anything_is_timed(
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
+) -> None:
+    monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
+    code, _, err = wina(*TINY, *REFERENCE, "--export", tmp_path / file)
+    assert code == 1
+    assert message in err
+
+
+def test_the_roofline_is_a_percentage_and_each_column_says_its_unit() -> None:
+    assert cli.latency.COLUMNS[-1] == "of roofline %"
+    assert [name for name in cli.latency.DECODE_COLUMNS if "p10" in name or "dense" in name] == [
+        "p10 tokens/s",
+        "dense tokens/s",
+    ]
+
+
+def test_what_is_left_out_is_said_once(wina: Wina) -> None:
+    code, _, err = wina(*TINY, *REFERENCE, "--shape", "1000000x1000000")
+    assert code == 0
+    assert err.count("Left out, ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("flags", [("--list",), ("--list", "--json")])
+def test_an_output_that_cannot_be_written_is_told_in_one_sentence(flags: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "wina_core.cli", "latency", *flags],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "wina: The output cannot be written (No space left on device); free some space or send it elsewhere.\n"
+    )

@@ -1,5 +1,7 @@
 """The `wina` command: the same jobs as in the window, done in this process. Light until a job begins."""
 
+import errno
+import os
 import sys
 
 import typer
@@ -23,6 +25,8 @@ from wina_core.errors import Cancelled, WinaError, explain
 
 FAILED, USAGE, CANCELLED = 1, 2, 130
 """Exit codes beside 0: a foreseen failure, a request that makes no sense, Ctrl-C."""
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What writing to an open file fails with when the fault is not the program's."""
 
 app = typer.Typer(
     name="wina",
@@ -53,6 +57,12 @@ def main() -> None:
         _exit(str(error), FAILED)
     except ValidationError as error:
         _exit(explain(error), USAGE)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        # What is left to write would fail once more when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _exit(f"The output cannot be written ({error.strerror}); free some space or send it elsewhere.", FAILED)
     except Cancelled:
         _exit("Cancelled; what was finished is kept, and the same command goes on from there.", CANCELLED)
 

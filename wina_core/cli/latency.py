@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
@@ -12,7 +14,7 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
-from wina_core.export import write_table
+from wina_core.export import check_table_file, write_table
 from wina_core.latency_specs import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.records import SweepReport
 from wina_core.specs import CalibrationSpec, RotationSpec, Selection
@@ -20,9 +22,26 @@ from wina_core.store import DecodeRow, LatencyRow, Store
 
 COLUMNS = (
     *("op", "shape", "batch", "dtype", "method", "sparsity", "backend"),
-    *("median ms", "p10 ms", "p90 ms", "GB/s", "speed-up", "of roofline"),
+    *("median ms", "p10 ms", "p90 ms", "GB/s", "speed-up", "of roofline %"),
 )
-DECODE_COLUMNS = ("model", "rotation", "method", "sparsity", "measured", "tokens/s", "p10", "p90", "dense", "speed-up")
+DECODE_COLUMNS = (
+    *("model", "rotation", "method", "sparsity", "measured"),
+    *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "speed-up"),
+)
+_FLAGS = {
+    "batches": "--batch",
+    "dtypes": "--dtype",
+    "dtype": "--dtype",
+    "methods": "--method",
+    "sparsities": "--sparsity",
+    "backends": "--backend",
+    "repetitions": "--repetitions",
+    "prompt_tokens": "--prompt-tokens",
+    "new_tokens": "--new-tokens",
+}
+"""The flag that fills a spec's field."""
+
+_Spec = TypeVar("_Spec", LatencySpec, DecodeSpec)
 
 Methods = Annotated[
     list[str] | None,
@@ -65,6 +84,7 @@ def latency(
         list[str] | None, typer.Option(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
     ] = None,
     rotation: RotationSpec,
+    quantization: options.Quantization = "none",
     prompt_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens before those timed; 64.")] = None,
     new_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens that are timed; 64.")] = None,
     device: options.Device = "auto",
@@ -78,6 +98,8 @@ def latency(
 ) -> None:
     """Time sparse products on cold weights, against PyTorch's dense call turn by turn and the memory's bandwidth; or,
     with MODEL --decode, a gated model's greedy decoding against the dense one's."""
+    if export is not None:
+        check_table_file(export)  # now, not after minutes of timing
     if listed:
         rows = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
         print_table(("preset", "operations", "outputs x inputs"), rows, as_json)
@@ -90,17 +112,18 @@ def latency(
                 "A model brings its own shapes; leave --preset, --shape, --batch and --backend to products."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
-        source = options.model_source(model, _one("--dtype", dtype, "auto"), device)
+        source = options.model_source(model, _one("--dtype", dtype, "auto"), device, quantization)
         given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
-        _sweep_decoding(DecodeSpec.model_validate(common | given), again, database, export, as_json)
+        _sweep_decoding(_make(DecodeSpec, common | given), again, database, export, as_json)
         return
     if model is not None:
         raise WinaError(f'A model is timed by its decoding; add --decode, or give shapes instead of "{model}".')
-    if not rotation.is_identity or masks != "separate" or prompt_tokens or new_tokens:
+    if not rotation.is_identity or quantization != "none" or masks != "separate" or prompt_tokens or new_tokens:
         raise WinaError(
-            "Single products know no rotation, shared masks, prompt or new tokens; leave those out, or add --decode."
+            "Single products know no rotation, quantization, shared masks, prompt or new tokens; leave those out, or "
+            "add --decode."
         )
     shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
     given = _given(
@@ -112,7 +135,7 @@ def latency(
         backends=backend,
         repetitions=repetitions,
     )
-    spec = LatencySpec.model_validate({"shapes": shapes or PRESETS["paper"], "device": device, **given})
+    spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
     _sweep_products(spec, again, database, export, as_json)
 
 
@@ -121,6 +144,27 @@ def _one(flag: str, given: list[str] | None, default: str) -> Any:
     if given and len(given) > 1:
         raise WinaError(f"With --decode, {flag} takes one value, not {len(given)}; run the command once for each.")
     return given[0] if given else default
+
+
+def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
+    """The spec of these settings; what is wrong is told of the flag instead of the field."""
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        raise _told_of_flags(error) from error
+
+
+def _told_of_flags(error: ValidationError) -> ValidationError:
+    problems = [
+        InitErrorDetails(
+            type=problem["type"],
+            loc=(_FLAGS[problem["loc"][0]],) if problem["loc"] and problem["loc"][0] in _FLAGS else problem["loc"],
+            input=problem["input"],
+            ctx=problem.get("ctx", {}),
+        )
+        for problem in error.errors()
+    ]
+    return ValidationError.from_exception_data(error.title, problems)
 
 
 def _given(**settings: Any) -> dict[str, Any]:
@@ -157,18 +201,18 @@ def _show(
     export: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the table to be read, or all columns as JSON; what was done and left out goes to stderr."""
+    """Print the table to be read, or all columns as JSON, and export it; what was done and left out goes to stderr."""
     if as_json:
         print_table(fields, rows, as_json)
     else:
         print_table(columns, lines, as_json)
-    if export is not None:
-        write_table(fields, rows, export)
     bandwidth = "" if report.bandwidth is None else f"; the memory moved {report.bandwidth:.1f} GB/s"
     where = f"{report.environment.device}, {report.environment.hardware}"
     typer.echo(f"{report.measured} measured, {report.stored} stored before, on {where}{bandwidth}.", err=True)
     for reason in report.skipped:
         typer.echo(f"Left out, {reason}", err=True)
+    if export is not None:
+        write_table(fields, rows, export)
 
 
 def _line(row: LatencyRow) -> tuple[Any, ...]:
@@ -176,7 +220,7 @@ def _line(row: LatencyRow) -> tuple[Any, ...]:
     method = f"{row.method} (top k)" if row.selection == "topk" else row.method
     return (
         *(row.op, shape, row.batch, row.dtype, method, row.sparsity, row.backend),
-        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, row.roofline),
+        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, 100 * row.roofline),
     )
 
 

@@ -115,23 +115,18 @@ class _Sweep:
                 weights = weights or make_weights(point, copies, self._device, self._reporter)
                 yield self._record(point, weights)
             except (WinaError, ValueError) as error:  # a backend tells what it cannot do by ValueError
-                self._skip(str(error))
+                self.skipped[str(error)] += 1
             except (MemoryError, torch.OutOfMemoryError):
-                self._skip(f"{point.label} ran out of memory; choose a smaller shape, batch or dtype.")
+                self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1
         self._reporter.progress(len(points), len(points), "points")
-
-    def _skip(self, reason: str) -> None:
-        if reason not in self.skipped:
-            self._reporter.log("warning", f"Not measured: {reason}")
-        self.skipped[reason] += 1
 
     def _check_memory(self, point: LatencyPoint, copies: int, held: bool) -> None:
         needed = arithmetic.further_bytes(point, copies) + (0 if held else arithmetic.weight_bytes(point, copies))
-        free = free_bytes(self._device)
+        free, more = free_bytes(self._device), " more" if held else ""
         if needed > _MAY_TAKE * free:
             raise WinaError(
-                f"{point.shape.label} in {point.dtype} with batch {point.batch} needs {needed / 1e9:.1f} GB more, with "
-                f"{copies} cold copies in both layouts, and {free / 1e9:.1f} GB are free; choose a smaller shape, "
+                f"{point.shape.label} in {point.dtype} with batch {point.batch} needs {needed / 1e9:.1f} GB{more}, "
+                f"with {copies} cold copies in both layouts, and {free / 1e9:.1f} GB are free; choose a smaller shape, "
                 "batch or dtype."
             )
 
