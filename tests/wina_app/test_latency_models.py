@@ -187,22 +187,24 @@ def test_the_columns_say_everything_with_its_unit(store):
     shown = dict(zip((column.title for column in PRODUCT_COLUMNS), entry.texts, strict=True))
     assert list(shown.items())[:-1] == [
         ("shape", "64x48"),
-        ("op", "down"),
         ("batch", "1"),
         ("dtype", "float32"),
         ("method", "wina"),
-        ("selection", "threshold"),
         ("asked %", "50.0"),
-        ("measured %", "50.0"),
-        ("backend", "cpu"),
+        ("speed-up", "1.5"),
         ("median ms", "2"),
+        ("GB/s", "4"),
+        ("of roofline %", "25.0"),
+        ("backend", "cpu"),
+        ("op", "down"),
+        ("selection", "threshold"),
+        ("measured %", "50.0"),
         ("p10 ms", "1.5"),
         ("p90 ms", "3"),
-        ("GB/s", "4"),
-        ("speed-up", "1.5"),
-        ("of roofline %", "25.0"),
         ("turns", "20"),
     ]
+    (dense,) = (entry for entry in products(store, timed(method="dense")) if entry.row.method == "dense")
+    assert dense.texts[[column.key for column in PRODUCT_COLUMNS].index("selection")] == ""
 
 
 # ---- what is shown -------------------------------------------------------------------------------------------------

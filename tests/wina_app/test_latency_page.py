@@ -74,10 +74,14 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
     assert form.fields["shapes"].trouble.text().startswith('"4096 by 11008" is not a shape')
     assert not form.fields["sparsities"].trouble.isVisible()
     assert form.batches.accessibleDescription() == trouble.text()
-    assert not page.primary.isEnabled()
-    assert page.primary.toolTip()
+    (empty,) = [state for state in page._nothing.values() if state.isVisible()]
+    for button in (page.primary, empty.button):
+        assert not button.isEnabled()
+        assert button.toolTip() == form.fields["shapes"].trouble.text()
     small(page)
     qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
+    assert empty.button.isEnabled()
+    assert not empty.button.toolTip()
     assert not trouble.isVisible()
 
 
@@ -195,12 +199,27 @@ def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monk
     qtbot.keyClick(page.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     heading, row = QGuiApplication.clipboard().text().split("\n")
     assert heading.split("\t") == titles
-    assert row.split("\t")[6:12] == ["50.0", "50.0", "cpu", "1.5", "1.125", "2.25"]
+    cells = dict(zip(titles, row.split("\t"), strict=True))
+    assert [cells[title] for title in ("asked %", "speed-up", "median ms", "p10 ms", "p90 ms", "backend")] == [
+        *("50.0", "2", "1.5", "1.125", "2.25", "cpu")
+    ]
     path = tmp_path / "latency.tsv"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     qtbot.mouseClick(page.export, Qt.MouseButton.LeftButton)
     assert len(path.read_text().splitlines()) == 3
     assert page.message.label.text() == f"Saved 2 points in {path}."
+
+
+def test_what_was_asked_and_found_is_seen_without_scrolling_in_a_small_window(window, page, qtbot):
+    window.window.resize(1280, 720)
+    keep(window, timed())
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    qtbot.wait(50)  # for the window to be laid out
+    titles = [column.title for column in page.table.model().columns]
+    for title in ("shape", "method", "asked %", "speed-up", "median ms", "GB/s", "of roofline %"):
+        at = titles.index(title)
+        right = page.table.columnViewportPosition(at) + page.table.columnWidth(at)
+        assert right <= page.table.viewport().width(), title
 
 
 def test_a_selected_row_stays_selected_while_points_land(window, page, qtbot):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wina_app.models.results_rows import moment
 from wina_app.models.row_table import Column, Key, TableEntry, Value
+from wina_core.specs import DENSE
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import DecodeRow, LatencyRow
@@ -29,6 +30,10 @@ def _figure(
     return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
 
 
+def _selection(row: Any) -> str:
+    return "" if row.method == DENSE.name else str(row.selection)
+
+
 _ASKED = _figure("sparsity", "asked %", 7, "Fraction of the inputs to be dropped", scale=100.0, form=".1f")
 _TURNS = _figure("repetitions", "turns", 6, "Measurements behind the median", form=",d")
 _WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
@@ -43,19 +48,13 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         width=11,
         explanation="Outputs times inputs of the weight",
     ),
-    _plain("op", "op", 14, "What reads a matrix of this shape"),
     _figure("batch", "batch", 6, "Rows of x", form=",d"),
     _plain("dtype", "dtype", 8),
     _plain("method", "method", 7),
-    _plain("selection", "selection", 9, "threshold: a given value; topk: exactly k inputs of each row"),
     _ASKED,
-    _figure("measured_sparsity", "measured %", 11, "Counted from the masks", scale=100.0, form=".1f"),
-    _plain("backend", "backend", 8, "Who computes; torch is PyTorch's dense product"),
-    _figure("median_ms", "median ms", 10),
-    _figure("p10_ms", "p10 ms", 8, "A tenth of the turns was faster"),
-    _figure("p90_ms", "p90 ms", 8, "A tenth of the turns was slower"),
-    _figure("gigabytes_per_second", "GB/s", 7, "Bytes that must be read, in the median time"),
     _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
+    _figure("median_ms", "median ms", 10),
+    _figure("gigabytes_per_second", "GB/s", 7, "Bytes that must be read, in the median time"),
     _figure(
         "roofline",
         "of roofline %",
@@ -64,6 +63,19 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         scale=100.0,
         form=".1f",
     ),
+    _plain("backend", "backend", 8, "Who computes; torch is PyTorch's dense product"),
+    _plain("op", "op", 14, "What reads a matrix of this shape"),
+    Column(
+        "selection",
+        "selection",
+        _selection,
+        _selection,
+        width=9,
+        explanation="threshold: a given value; topk: exactly k inputs of each row; none where the product is dense",
+    ),
+    _figure("measured_sparsity", "measured %", 11, "Counted from the masks", scale=100.0, form=".1f"),
+    _figure("p10_ms", "p10 ms", 8, "A tenth of the turns was faster"),
+    _figure("p90_ms", "p90 ms", 8, "A tenth of the turns was slower"),
     _TURNS,
     _WHEN,
 )
@@ -84,8 +96,8 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _figure("prompt_tokens", "prompt", 7, "Tokens before those that are timed", form=",d"),
     _figure("new_tokens", "new", 6, "Tokens that are timed", form=",d"),
     _figure("tokens_per_second", "tokens/s", 9, "The median over the turns"),
-    _figure("p10", "p10", 7, "Tokens/s; a tenth of the turns was slower"),
-    _figure("p90", "p90", 7, "Tokens/s; a tenth of the turns was faster"),
+    _figure("p10", "p10 tokens/s", 12, "A tenth of the turns was slower"),
+    _figure("p90", "p90 tokens/s", 12, "A tenth of the turns was faster"),
     _figure("dense_tokens_per_second", "dense tokens/s", 14, "Of the model without a rotation and without gates"),
     _figure("speedup", "speed-up", 8, "How many times as fast as the dense model", form=".3g"),
     _TURNS,

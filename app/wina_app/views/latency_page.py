@@ -182,6 +182,12 @@ class LatencyPage(Page):
         self.set_breadcrumb(breadcrumb)
         self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
 
+    def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
+        """Name the one primary action; the empty states' buttons stand for it."""
+        super().set_primary(text, enabled=enabled, reason=reason)
+        for state in self._nothing.values():
+            explain_disabled(state.button, enabled=enabled, reason=reason)
+
     def show_problems(self, problems: Mapping[str, str]) -> None:
         """Say at each field what is wrong with it, and above what concerns no single one."""
         self.form.show_problems(problems)
