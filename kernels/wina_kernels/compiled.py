@@ -5,6 +5,7 @@ go on with the old one compiled in.
 """
 
 import hashlib
+import os
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,14 @@ def _sources() -> str:
     return found.hexdigest()[:16]
 
 
-numba.config.CACHE_DIR = str(folder() / f"compiled-{_sources()}")  # before anything is decorated
+def _folder() -> Path:
+    """Beside Python's own compiled files, for all who use this installation; where it is read-only, in the cache."""
+    beside = Path(__file__).parent / "__pycache__"
+    place = beside if os.access(beside if beside.exists() else beside.parent, os.W_OK) else folder()
+    return place / f"compiled-{_sources()}"
+
+
+numba.config.CACHE_DIR = str(_folder())  # before anything is decorated
 
 njit = partial(numba.njit, cache=True, nogil=True, error_model="numpy")
 """Compiles without Python's lock; division by zero gives infinities."""
