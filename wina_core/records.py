@@ -20,6 +20,15 @@ class Record(BaseModel):
 METRIC_UNITS = {
     "acc": "fraction",
     "acc_norm": "fraction",
+    "exact_match": "fraction",
+    "pct_stereotype": "fraction",
+    "distance_from_unbiased": "fraction",
+    "pass@1": "fraction",
+    "score": "fraction",
+    "counted_flops_saving": "fraction",
+    "full_flops_saving": "fraction",
+    "counted_bytes_saving": "fraction",
+    "full_bytes_saving": "fraction",
     "kl": "nats per token",
     "perplexity": "per token",
     "word_perplexity": "per word",
@@ -43,6 +52,27 @@ class MetricRecord(Record):
     n: int | None = None
     """Documents (lm-eval tasks) or tokens (deviation) behind the value."""
     higher_is_better: bool | None = None
+    version: str | None = None
+    """Of the task's definition."""
+    num_fewshot: int | None = None
+    prompt_hash: str | None = None
+    """16 hex digits over all prompts and continuations in order: equal where two runs were asked the very same."""
+    truncated: int | None = None
+    """Prompts whose beginning was cut off, since they are longer than the model's context."""
+
+
+class SampleRecord(Record):
+    """One document of one task."""
+
+    task: str
+    doc: int
+    """Its number in the task's data; the same in all runs with the same data."""
+    scores: dict[str, tuple[float, float]]
+    """Metric: (value, weight). Accuracies have weight 1; of perplexities the value is a log-likelihood and the weight
+    what it is divided by (words, bytes)."""
+    target: str
+    response: str
+    """JSON: what the model answered, log-likelihoods or generated text, one for each request."""
 
 
 class LayerRecord(Record):
@@ -72,6 +102,8 @@ class UnitRecord(Record):
     """The same with all else that is read counted as kept weights: residual shortcuts of the rotation, column norms and
     calibrated values that masks are made by, and biases that stand for replaced inputs. May be negative."""
     seconds: float
+    samples: tuple[SampleRecord, ...] = ()
+    """Every document's own scores; empty unless asked for."""
 
 
 class ModelShape(Record):
@@ -331,6 +363,25 @@ class SweepReport(Record):
     """Why points were left out, a sentence for each reason."""
     bandwidth: float | None = None
     """GB/s at the start; None where no product was timed."""
+
+
+class UnitEstimate(Record):
+    """How long one measurement of one run should take."""
+
+    unit: str
+    seconds: float
+    basis: Literal["stored", "probe"]
+    """Taken from an equal measurement that is stored, or from a few documents timed now."""
+
+
+class EstimateRecord(Record):
+    """How long a study's missing measurements should take, without rotating, calibrating and allocating."""
+
+    seconds: float
+    units: int
+    """Measurements that are missing."""
+    estimates: tuple[UnitEstimate, ...]
+    """One for each distinct unit."""
 
 
 RunStatus = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from wina_core.errors import WinaError
 from wina_core.paths import resources_folder, what_is_at
-from wina_core.specs import SYNTHETIC, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import ROLE, SYNTHETIC, EvaluationSpec, ModelSource, RotationSpec, TextSpec
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
 """Weight files up to this many bytes are digested whole, larger ones by samples of every tensor."""
 _BLOCK = 4096
 _BLOCKS_PER_TENSOR = 4
+DATA_SUFFIXES = (".jsonl", ".parquet")
+"""Files of local data that stand in for the hub's."""
 _SHIPPED = "demo:"
 """What the name of a shipped text begins with."""
 
@@ -35,6 +37,10 @@ def local_folder(source: ModelSource) -> Path | None:
         raise WinaError(
             f'"{SYNTHETIC}" stands for random networks, which are not a model to open; run `wina synthetic`, '
             f"or write ./{SYNTHETIC} for a folder of that name."
+        )
+    if source.location.startswith(ROLE):
+        raise WinaError(
+            f'"{source.location}" is a part in a study, which has no model here; give a folder or a hub id.'
         )
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
@@ -77,6 +83,25 @@ def resolve_text(spec: TextSpec) -> TextSpec:
     if spec.source.startswith(_SHIPPED):
         return spec
     return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path])})
+
+
+def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
+    """The same evaluation with an absolute data folder and the digest of all data in it; WinaError where it is none."""
+    if spec.data_folder is None:
+        return spec
+    folder = data_folder(spec.data_folder)
+    files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
+    digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
+    location = "demo" if spec.data_folder == "demo" else str(folder.resolve())
+    return spec.model_copy(update={"data_folder": location, "data_fingerprint": digest.hexdigest()[:16]})
+
+
+def data_folder(name: str) -> Path:
+    """The folder of an EvaluationSpec's local data: "demo", or a path; WinaError where there is none."""
+    folder = demo_folder() / "data" if name == "demo" else Path(name).expanduser()
+    if what_is_at(folder) != "folder":
+        raise WinaError(f"The data folder {folder} does not exist; correct it or leave it out.")
+    return folder
 
 
 def fingerprint(folder: Path) -> str:

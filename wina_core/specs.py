@@ -1,4 +1,4 @@
-"""What can be asked for: frozen, versioned descriptions of models, rotations, methods, evaluations and studies.
+"""What can be asked for: frozen, versioned descriptions of models, rotations, methods, evaluations and runs.
 
 A spec says everything that a number depends on and nothing else; its content hash is its identity in the store
 and in the cache. This module is light: it never imports torch.
@@ -34,9 +34,15 @@ ROTATION_MODES: tuple[RotationMode, ...] = get_args(RotationMode)
 DEVIATION = "deviation"
 """Name of the unit of work that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
 
+COST = "cost"
+"""Name of the unit of work that counts what a generated token costs, from the model's config alone."""
+
 SYNTHETIC = "synthetic"
 """Name of the unit of work that gates random networks instead of a model (paper, section 3.4), and the location of
 the ModelSource that such runs have."""
+
+ROLE = "role:"
+"""What the location of a model begins with that a study names by its role in it, as "role:Llama-2-7B"."""
 
 MATRICES_FILE = "wina_rotation_matrices.safetensors"
 """Name of the bases' file in an exported rotated model's folder, to be given as `RotationSpec.matrices`."""
@@ -270,39 +276,100 @@ class SyntheticSpec(Spec):
         return f"{self.seeds} seeds of size {self.size}"
 
 
+class TaskSpec(BaseModel):
+    """One lm-eval task, group or tag, with what is particular to it; None stands for what holds for all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    num_fewshot: int | None = Field(default=None, ge=0)
+    limit: int | None = Field(default=None, ge=1)
+    metric: str | None = Field(default=None, min_length=1)
+    """The metric that tables show, as "exact_match,flexible-extract"; all are stored, and no number depends on it."""
+
+
 class EvaluationSpec(Spec):
-    """What is measured on a gated model: lm-eval tasks, and the deviation from dense on a text.
+    """What is measured on a gated model: lm-eval tasks, the deviation from dense on a text, what a token costs.
 
     `dense_prefix` is the fraction of each sequence's first tokens that is left dense (see PREFILL_POLICIES).
     `limit` is the number of documents per task; None means all.
     """
 
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str | TaskSpec, ...] = ()
+    """Those with nothing particular are kept as their names."""
     task_folders: tuple[str, ...] = ()
     """Folders of lm-eval task files searched beside the stock ones; the demo's own tasks are always found."""
+    data_folder: str | None = None
+    """Folder with local data in place of the hub's, "demo" for the shipped one: in it a folder for each task, named as
+    the task or as its name begins up to an underscore (mmlu serves mmlu_anatomy), with a file for each split, as
+    validation.jsonl or test.parquet."""
+    data_fingerprint: str = ""
+    """Digest of all data in it (`wina_core.sources.resolve_data`); empty until resolved."""
     limit: int | None = Field(default=None, ge=1)
     num_fewshot: int | None = Field(default=None, ge=0)
-    batch_size: int = Field(default=16, ge=1)
+    batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
+    """Sequences per forward pass; "auto": as many as memory allows."""
     seed: int = 1234
     dense_prefix: Fraction = 0.0
     deviation: TextSpec | None = TextSpec(source="demo:heldout")
+    cost_context: int | None = Field(default=None, ge=1)
+    """When given, what a generated token costs that attends to so many positions, itself included, is counted too."""
     synthetic: SyntheticSpec | None = None
     """When given, this alone is measured, and no model is loaded."""
 
+    @field_validator("deviation", mode="before")
+    @classmethod
+    def _without(cls, deviation: object) -> object:
+        """`false` stands for None, which TOML cannot write."""
+        return None if deviation is False else deviation
+
     @field_validator("tasks")
     @classmethod
-    def _distinct(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        """Each unit of work has a name of its own: a task named twice is measured once."""
-        for reserved in {DEVIATION, SYNTHETIC} & set(tasks):
+    def _distinct(cls, tasks: tuple[str | TaskSpec, ...]) -> tuple[str | TaskSpec, ...]:
+        """Each unit of work has a name of its own: a task named twice alike is measured once."""
+        plain = tuple(dict.fromkeys(_plain(task) for task in tasks))
+        names = [_name(task) for task in plain]
+        for reserved in {DEVIATION, SYNTHETIC, COST} & set(names):
             raise ValueError(f'"{reserved}" is a measurement of the workbench\'s own, not a task; rename the task')
-        return tuple(dict.fromkeys(tasks))
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f'the task "{name}" is named twice with different settings; make it two studies')
+        return plain
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The tasks' names, in order."""
+        return tuple(_name(task) for task in self.tasks)
+
+    def task(self, name: str) -> TaskSpec:
+        """What holds for one of the tasks; KeyError for another."""
+        for task in self.tasks:
+            if _name(task) == name:
+                own = TaskSpec(name=name) if isinstance(task, str) else task
+                return own.model_copy(
+                    update={
+                        "num_fewshot": self.num_fewshot if own.num_fewshot is None else own.num_fewshot,
+                        "limit": self.limit if own.limit is None else own.limit,
+                    }
+                )
+        raise KeyError(name)
 
     @property
     def units(self) -> tuple[str, ...]:
         """The units of work in order; each is stored as a whole the moment it is finished."""
         if self.synthetic:
             return (SYNTHETIC,)
-        return (*((DEVIATION,) if self.deviation else ()), *self.tasks)
+        own = ((COST,) if self.cost_context else ()) + ((DEVIATION,) if self.deviation else ())
+        return (*own, *self.task_names)
+
+
+def _plain(task: str | TaskSpec) -> str | TaskSpec:
+    """A task with nothing particular as its name, so that equal evaluations have equal hashes."""
+    return task.name if isinstance(task, TaskSpec) and task == TaskSpec(name=task.name) else task
+
+
+def _name(task: str | TaskSpec) -> str:
+    return task if isinstance(task, str) else task.name
 
 
 class AllocatorSpec(Spec):
@@ -381,13 +448,15 @@ class RunSpec(Spec):
     def _check(self) -> Self:
         if self.method.needs_calibration and self.calibration is None:
             raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
-        _check_synthetic((self.model,), self.evaluation)
+        check_synthetic((self.model,), self.evaluation)
         return self
 
 
 class Arm(Spec):
     """A method together with the rotation it runs on: one line of a frontier plot."""
 
+    name: str = ""
+    """What the study calls it, in the paper's words where it repeats the paper: "WINA", "TEAL-transform"."""
     rotation: RotationSpec = NO_ROTATION
     method: MethodSpec = DENSE
 
@@ -397,29 +466,7 @@ class Arm(Spec):
         return self.method.label if self.rotation.is_identity else f"{self.method.label}, {self.rotation.label}"
 
 
-class StudySpec(Spec):
-    """A declarative grid, models x arms x (sparsities x allocators and explicit plans), that expands into runs."""
-
-    name: str = Field(min_length=1)
-    description: str = ""
-    models: tuple[ModelSource, ...] = Field(min_length=1)
-    arms: tuple[Arm, ...] = Field(min_length=1)
-    sparsities: tuple[Fraction, ...] = ()
-    allocators: tuple[AllocatorSpec, ...] = (AllocatorSpec(),)
-    """How each of `sparsities` is spread over the model."""
-    plans: tuple[SparsityPlan, ...] = ()
-    calibration: CalibrationSpec = CalibrationSpec()
-    evaluation: EvaluationSpec = EvaluationSpec()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.sparsities and not self.plans and any(arm.method.name != "dense" for arm in self.arms):
-            raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
-        _check_synthetic(self.models, self.evaluation)
-        return self
-
-
-def _check_synthetic(models: tuple[ModelSource, ...], evaluation: EvaluationSpec) -> None:
+def check_synthetic(models: tuple[ModelSource, ...], evaluation: EvaluationSpec) -> None:
     """Random networks are measured under their own name, and nothing else is."""
     if any((model.location == SYNTHETIC) != (evaluation.synthetic is not None) for model in models):
         raise ValueError(f'the model "{SYNTHETIC}" and `evaluation.synthetic` belong together: give both or neither')

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,17 +10,19 @@ from pydantic import ValidationError
 from wina_core.errors import WinaError, explain
 from wina_core.export import write_atomically
 from wina_core.plan import UniformSparsity
-from wina_core.sources import resolve, resolve_rotation, resolve_text
+from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
+    ROLE,
     AllocatedSparsity,
     AllocatorSpec,
     Arm,
     ModelSource,
     RunSpec,
-    StudySpec,
+    TaskSpec,
 )
+from wina_core.study_specs import StudySpec
 
 MAX_RUNS = 20_000
 MAX_FILE_BYTES = 32 * 2**20
@@ -50,17 +52,53 @@ def _resolved(study: StudySpec) -> StudySpec:
     deviation = study.evaluation.deviation
     return study.model_copy(
         update={
-            "models": tuple(resolve(model) for model in study.models),
+            "models": tuple(resolve(_mapped(study, model)) for model in study.models),
             "arms": tuple(arm.model_copy(update={"rotation": resolve_rotation(arm.rotation)}) for arm in study.arms),
             "allocators": tuple(
                 allocator.model_copy(update={"text": resolve_text(allocator.text)}) for allocator in study.allocators
             ),
             "calibration": study.calibration.model_copy(update={"text": resolve_text(study.calibration.text)}),
-            "evaluation": study.evaluation.model_copy(
-                update={"deviation": None if deviation is None else resolve_text(deviation)}
+            "evaluation": resolve_data(study.evaluation).model_copy(
+                update={
+                    "deviation": None if deviation is None else resolve_text(deviation),
+                    "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
+                }
             ),
         }
     )
+
+
+def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
+    """The study with its roles mapped to folders or hub ids, those of other names left aside."""
+    roles = tuple(role.model_copy(update={"location": locations.get(role.name, role.location)}) for role in study.roles)
+    return study.model_copy(update={"roles": roles})
+
+
+def roles_of(study: StudySpec) -> dict[str, str]:
+    """Content hash of a resolved model: the role it plays, or its own location where it plays none."""
+    return {resolve(_mapped(study, model)).content_hash(): model.location.removeprefix(ROLE) for model in study.models}
+
+
+def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
+    """A model with what its role stands for; WinaError for a role without a model."""
+    if not model.location.startswith(ROLE):
+        return model
+    role = next(role for role in study.roles if role.name == model.location.removeprefix(ROLE))
+    if not role.location:
+        weights = f" (its published weights are {role.hub})" if role.hub else ""
+        raise WinaError(
+            f'The study "{study.name}" has no model for the role "{role.name}"{weights}; name its folder or hub id, '
+            f'on the Studies page or with: wina study roles "{role.name}=FOLDER".'
+        )
+    return model.model_copy(update={"location": role.location})
+
+
+def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
+    """A task without the metric that tables show, on which no number depends."""
+    if isinstance(task, str):
+        return task
+    bare = task.model_copy(update={"metric": None})
+    return task.name if bare == TaskSpec(name=task.name) else bare
 
 
 def _is_dense(arm: Arm) -> bool:

@@ -19,9 +19,9 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
-    StudySpec,
 )
 from wina_core.store import Store
+from wina_core.study_specs import StudySpec
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")

@@ -15,8 +15,8 @@ from wina_app.views.results_page import ResultsPage
 from wina_app.views.results_spec import ResultsSpec
 
 from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
-from wina_core.specs import StudySpec
 from wina_core.store import Store
+from wina_core.study_specs import StudySpec
 
 
 @pytest.fixture(scope="module")

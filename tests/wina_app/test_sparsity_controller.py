@@ -26,9 +26,9 @@ from wina_core.specs import (
     AllocatorSpec,
     Arm,
     MethodSpec,
-    StudySpec,
 )
 from wina_core.store import Store
+from wina_core.study_specs import StudySpec
 
 
 class FakeView:

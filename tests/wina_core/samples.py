@@ -11,9 +11,9 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
-    StudySpec,
     UniformSparsity,
 )
+from wina_core.study_specs import StudySpec
 
 MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
 WINA = MethodSpec(name="wina")
@@ -36,7 +36,16 @@ def study(name: str = "a study") -> StudySpec:
 def unit(of: RunSpec, name: str = "choice", value: float = 0.75, layer_value: float = 0.5) -> UnitRecord:
     """A finished unit with one metric and a layer map of 2 x 2."""
     metric = MetricRecord(
-        task=name, metric="kl" if name == DEVIATION else "acc", value=value, stderr=0.01, n=400, higher_is_better=True
+        task=name,
+        metric="kl" if name == DEVIATION else "acc",
+        value=value,
+        stderr=0.01,
+        n=400,
+        higher_is_better=True,
+        version="1.0",
+        num_fewshot=5,
+        prompt_hash="0123456789abcdef",
+        truncated=2,
     )
     layers = tuple(
         LayerRecord(layer=layer, projection=projection, metric="sparsity", value=layer_value + layer / 10)

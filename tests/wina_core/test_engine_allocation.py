@@ -25,11 +25,11 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     RotationSpec,
-    StudySpec,
     TextSpec,
 )
 from wina_core.store import Store
 from wina_core.study import expand
+from wina_core.study_specs import StudySpec
 
 WINA, SCAP = MethodSpec(name="wina"), MethodSpec(name="scap")
 

@@ -26,8 +26,9 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.specs import Arm, EvaluationSpec, StudySpec
+from wina_core.specs import Arm, EvaluationSpec
 from wina_core.store import Recorder, Store
+from wina_core.study_specs import StudySpec
 
 pytestmark = pytest.mark.usefixtures("engine_home")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, run, study, summary, unit
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
-from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport
+from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
 from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.store import Store
 
@@ -274,3 +274,22 @@ def test_a_full_disk_is_told_and_costs_only_the_unit_in_flight(store: Store) -> 
         store.record_unit(big)
     assert store.missing_units(spec) == (DEVIATION,)
     assert [row.unit for row in store.metric_rows()] == ["choice"]
+
+
+def test_the_documents_of_a_task_are_stored_with_it_and_missed_where_they_were_not_asked_for(store: Store) -> None:
+    samples = (
+        SampleRecord(task="choice", doc=0, scores={"acc": (1.0, 1.0)}, target="0", response="[-1.5, -2.0]"),
+        SampleRecord(task="choice", doc=1, scores={"acc": (0.0, 1.0), "ppl": (-9.5, 4.0)}, target="1", response="[]"),
+    )
+    with_them, without = run(0.5), run(0.25)
+    store.save_study(study(), (with_them, without))
+    for spec in (with_them, without):
+        store.record_unit(unit(spec))
+        store.record_unit(unit(spec, DEVIATION))
+    assert store.pending((with_them, without)) == []
+    store.record_unit(unit(with_them).model_copy(update={"samples": samples}))
+    assert store.samples(with_them.content_hash(), "choice") == list(samples)
+    assert store.samples(without.content_hash(), "choice") == []
+    assert [(pending.spec, pending.units) for pending in store.pending((with_them, without), samples=True)] == [
+        (without, ("choice",))
+    ]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
@@ -20,10 +21,11 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     RotationSpec,
-    StudySpec,
+    TaskSpec,
     TextSpec,
 )
-from wina_core.study import MAX_RUNS, expand, load_study, save_study_file
+from wina_core.study import MAX_RUNS, bind, expand, load_study, roles_of, save_study_file
+from wina_core.study_specs import Role, StudySpec
 
 HUB = ModelSource(location="org/name")
 WINA = MethodSpec(name="wina")
@@ -165,9 +167,13 @@ def test_a_written_study_reads_back_with_its_plans_and_without_a_deviation(tmp_p
         (
             "s.toml",
             TOML.replace('"choice"', "2020-01-01"),
-            "is not right: evaluation.tasks[0]: it should be a valid string",
+            "is not right: evaluation.tasks[0].str: it should be a valid string",
         ),
-        ("s.json", json.dumps({"name": "x"}), "is not right: models: it is missing (and 1 more)."),
+        (
+            "s.json",
+            json.dumps({"name": "x"}),
+            "is not right: A study needs `models` and `arms`, or a `latency` sweep, or all of them.",
+        ),
         ("s.json", "3", "is not right: It should be a group of named settings, not 3."),
         ("s.json", '{"name": ' + "9" * 5000 + "}", "cannot be read: Exceeds the limit"),
         ("s.toml", "name = " + "9" * 5000, "cannot be read: Exceeds the limit"),
@@ -191,3 +197,46 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "large.json").write_bytes(b" " * (2**20 + 1))
     with pytest.raises(WinaError, match="is larger than 1 MiB, too large to be a study"):
         load_study(tmp_path / "large.json")
+
+
+def test_a_role_stands_for_whatever_model_it_is_mapped_to() -> None:
+    """The runs are those of the model itself, so that studies share them whatever they call it."""
+    study = _study(Arm(method=WINA), sparsities=(0.5,)).model_copy(
+        update={"roles": (Role(name="Large", hub="ada/large"),), "models": (ModelSource(location="role:Large"),)}
+    )
+    with pytest.raises(WinaError, match=r'no model for the role "Large" \(its published weights are ada/large\)'):
+        expand(study)
+    mapped = bind(study, {"Large": "demo", "Other": "elsewhere"})
+    plain = _study(Arm(name="WINA", method=WINA), sparsities=(0.5,))
+    plain = plain.model_copy(update={"models": (ModelSource(location="demo"),)})
+    assert expand(mapped) == expand(plain)
+    assert roles_of(mapped) == {expand(plain)[0].model.content_hash(): "Large"}
+
+
+def test_the_metric_that_tables_show_is_no_part_of_a_run() -> None:
+    tasks = (TaskSpec(name="a", metric="acc"), TaskSpec(name="b", num_fewshot=5, metric="acc"), "c")
+    study = _study(Arm(method=WINA), sparsities=(0.5,), evaluation=EvaluationSpec(tasks=tasks, limit=7))
+    (run,) = expand(study)
+    assert run.evaluation.tasks == ("a", TaskSpec(name="b", num_fewshot=5), "c")
+    assert run.evaluation.task("a") == TaskSpec(name="a", limit=7)
+    assert run.evaluation.task("b") == TaskSpec(name="b", num_fewshot=5, limit=7)
+
+
+def test_a_task_may_not_be_named_twice_with_different_settings() -> None:
+    with pytest.raises(ValidationError, match="named twice with different settings"):
+        EvaluationSpec(tasks=("a", TaskSpec(name="a", num_fewshot=5)))
+    assert EvaluationSpec(tasks=("a", TaskSpec(name="a"))).tasks == ("a",)
+
+
+def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
+    (tmp_path / "piqa").mkdir()
+    file = tmp_path / "piqa" / "validation.jsonl"
+    file.write_text('{"goal": "a"}\n', encoding="utf-8")
+    study = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path)))
+    (before,) = expand(study)
+    file.write_text('{"goal": "b"}\n', encoding="utf-8")
+    (after,) = expand(study)
+    assert before.content_hash() != after.content_hash()
+    missing = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
+    with pytest.raises(WinaError, match="does not exist"):
+        expand(missing)

@@ -24,11 +24,11 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
-    StudySpec,
     SyntheticSpec,
     UniformSparsity,
 )
 from wina_core.study import expand, load_study
+from wina_core.study_specs import StudySpec
 from wina_core.synthetic.errors import masked, masked_with_low_rank, outcome
 from wina_core.synthetic.measure import measure_synthetic
 from wina_core.synthetic.networks import Network, draw, kaiming_uniform, orthogonalize_columns

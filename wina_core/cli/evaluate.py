@@ -9,8 +9,9 @@ from wina_core.cli import options
 from wina_core.cli.flags import taking
 from wina_core.cli.study import run_study
 from wina_core.plan import load_plan
-from wina_core.specs import DENSE, MethodSpec, RotationSpec, StudySpec
+from wina_core.specs import DENSE, MethodSpec, RotationSpec
 from wina_core.study import save_study_file
+from wina_core.study_specs import StudySpec
 
 
 @taking(method=options.method_spec, rotation=options.rotation_spec)

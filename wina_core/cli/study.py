@@ -11,9 +11,9 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import pivot, print_table
 from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
 from wina_core.errors import WinaError
-from wina_core.specs import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.study import expand, load_study
+from wina_core.study_specs import StudySpec
 
 app = typer.Typer(help="Compute studies.", no_args_is_help=True)
 

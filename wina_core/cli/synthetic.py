@@ -15,10 +15,10 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     NetworkName,
-    StudySpec,
     SyntheticSpec,
 )
 from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.study_specs import StudySpec
 from wina_core.synthetic import paper
 
 COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "paper deviation", "inside")

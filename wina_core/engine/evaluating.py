@@ -90,7 +90,13 @@ def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitReco
             gates.reset_counts()
             if unit == DEVIATION:
                 assert spec.evaluation.deviation is not None  # else DEVIATION is none of its units
-                metrics = measure_deviation(loaded, gates, spec.evaluation.deviation, spec.evaluation.batch_size, stage)
+                metrics = measure_deviation(
+                    loaded,
+                    gates,
+                    spec.evaluation.deviation,
+                    16 if spec.evaluation.batch_size == "auto" else spec.evaluation.batch_size,
+                    stage,
+                )
             else:
                 metrics = evaluate_task(loaded, gates, spec.evaluation, unit, stage)
             finished(

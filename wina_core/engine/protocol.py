@@ -16,6 +16,7 @@ from wina_core.records import (
     CostRecord,
     DecodeRecord,
     Environment,
+    EstimateRecord,
     LatencyRecord,
     ModelSummary,
     RotationReport,
@@ -109,6 +110,20 @@ class EvaluateJob(Message):
 
     kind: Literal["evaluate"] = "evaluate"
     runs: tuple[PendingRun, ...]
+    samples: bool = False
+    """Whether every document's own scores and answers are sent too."""
+    run_model_code: bool = False
+    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. Given anew for
+    every job and part of no spec, so that no file can give it."""
+
+
+class EstimateJob(Message):
+    """Time a few documents of every distinct unit. Result: EstimateRecord."""
+
+    kind: Literal["estimate"] = "estimate"
+    runs: tuple[PendingRun, ...]
+    run_model_code: bool = False
+    """As EvaluateJob's."""
 
 
 class LatencyJob(Message):
@@ -130,7 +145,7 @@ class DecodeJob(Message):
 
 
 Job = Annotated[
-    InspectJob | RotateJob | CalibrateJob | AllocateJob | CostJob | EvaluateJob | LatencyJob | DecodeJob,
+    InspectJob | RotateJob | CalibrateJob | AllocateJob | CostJob | EvaluateJob | EstimateJob | LatencyJob | DecodeJob,
     Field(discriminator="kind"),
 ]
 
@@ -153,13 +168,27 @@ class Cancel(Message):
     job_id: str
 
 
+class Pause(Message):
+    """Hold a job at the next batch, with all it has in memory, or keep a waiting one waiting."""
+
+    type: Literal["pause"] = "pause"
+    job_id: str
+
+
+class Resume(Message):
+    """Let a held job go on."""
+
+    type: Literal["resume"] = "resume"
+    job_id: str
+
+
 class Shutdown(Message):
     """Cancel everything and exit."""
 
     type: Literal["shutdown"] = "shutdown"
 
 
-Request = Annotated[Submit | Cancel | Shutdown, Field(discriminator="type")]
+Request = Annotated[Submit | Cancel | Pause | Resume | Shutdown, Field(discriminator="type")]
 
 
 # ---- engine -> client --------------------------------------------------------------------------------------------
@@ -179,6 +208,14 @@ class Accepted(Message):
     type: Literal["accepted"] = "accepted"
     job_id: str
     started: bool = False
+
+
+class Held(Message):
+    """The job is paused, or goes on."""
+
+    type: Literal["held"] = "held"
+    job_id: str
+    held: bool
 
 
 class Progress(Message):
@@ -237,7 +274,9 @@ class RunFailed(Message):
     detail: str = ""
 
 
-ResultValue = ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord | SweepReport
+ResultValue = (
+    ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord | EstimateRecord | SweepReport
+)
 
 
 class Result(Message):
@@ -282,6 +321,7 @@ class Done(Message):
 Event = Annotated[
     Ready
     | Accepted
+    | Held
     | Progress
     | RunStarted
     | Partial

@@ -43,25 +43,28 @@ def evaluate_task(
     random.seed(0)
     np.random.seed(spec.seed)
     torch.manual_seed(spec.seed)
+    own = spec.task(task)
     tasks = load_task(task, spec.task_folders)
     for member in tasks["tasks"].values():
-        _set_fewshot(member, spec)
+        _set_fewshot(member, own.num_fewshot, spec.seed)
     if gates is not None:
         gates.reset_counts()
     with _checking(loaded.model, reporter):
-        language_model = _LanguageModel(loaded, gates, spec.batch_size, reporter, task)
-        results = evaluate(language_model, tasks, limit=spec.limit, log_samples=False)
+        language_model = _LanguageModel(
+            loaded, gates, 16 if spec.batch_size == "auto" else spec.batch_size, reporter, task
+        )
+        results = evaluate(language_model, tasks, limit=own.limit, log_samples=False)
     return _records(results)
 
 
-def _set_fewshot(task: Any, spec: EvaluationSpec) -> None:
+def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
     """As lm-eval's command line does: a task that fixes its examples at 0 keeps them."""
     default = task.get_config("num_fewshot")
-    if spec.num_fewshot is not None and default != 0:
-        task.set_config(key="num_fewshot", value=spec.num_fewshot)
+    if num_fewshot is not None and default != 0:
+        task.set_config(key="num_fewshot", value=num_fewshot)
     elif default is None:
         task.set_config(key="num_fewshot", value=0)
-    task.set_fewshot_seed(seed=spec.seed)
+    task.set_fewshot_seed(seed=seed)
 
 
 @contextmanager

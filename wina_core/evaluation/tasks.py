@@ -31,7 +31,7 @@ def check_tasks(spec: EvaluationSpec) -> None:
     Raises WinaError for an unknown task, naming close matches, for one whose data cannot be had, and for one that
     this workbench cannot run.
     """
-    for task in spec.tasks:
+    for task in spec.task_names:
         load_task(task, spec.task_folders)
 
 

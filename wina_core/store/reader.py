@@ -1,18 +1,19 @@
 """The queries behind every list and plot."""
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, desc, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, desc, exists, func, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
-from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
+from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store.columns import chosen_on_evaluation
 from wina_core.store.connection import explained
 from wina_core.store.rows import (
@@ -39,13 +40,17 @@ from wina_core.store.tables import (
     Plan,
     Rotation,
     Run,
+    Sample,
     Study,
     StudyRun,
     Unit,
 )
+from wina_core.study_specs import StudySpec
 
 Query = Select[*tuple[Any, ...]]
 EVERYTHING = MetricFilter()
+OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
+"""Units that have no samples: they are measurements of the workbench's own, not tasks."""
 _AT_ONCE = 500
 """Runs looked up in one query; databases bound how many values one takes, old SQLite to 999."""
 
@@ -70,7 +75,8 @@ class Reader:
         columns = (
             Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
             Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Metric.task, Metric.metric, Metric.value,
-            Metric.stderr, Metric.n, Metric.higher_is_better, Run.settings, Run.status, Unit.finished, Model.hash,
+            Metric.stderr, Metric.n, Metric.higher_is_better, Metric.version, Metric.num_fewshot, Metric.prompt_hash,
+            Metric.truncated, Run.settings, Run.status, Unit.finished, Model.hash,
             Unit.unit,
         )  # fmt: skip
         with self._reading() as connection:
@@ -138,15 +144,17 @@ class Reader:
         found = self._scalar(select(Study.spec).where(Study.hash == study))
         return None if found is None else StudySpec.model_validate_json(found)
 
-    def missing_units(self, run: RunSpec) -> tuple[str, ...]:
-        """The run's units that are not stored yet, in their order."""
-        return next((pending.units for pending in self.pending([run])), ())
+    def missing_units(self, run: RunSpec, samples: bool = False) -> tuple[str, ...]:
+        """The run's units that are not stored yet, in their order; with `samples` also tasks stored without theirs."""
+        return next((pending.units for pending in self.pending([run], samples)), ())
 
-    def pending(self, runs: Iterable[RunSpec]) -> list[PendingRun]:
+    def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of."""
         wanted = {run.content_hash(): run for run in runs}
         stored: dict[str, set[str]] = {}
         query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
+        if samples:
+            query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
         with self._reading() as connection:
             for name, unit in connection.execute(query):
                 stored.setdefault(name, set()).add(unit)
@@ -155,6 +163,24 @@ class Reader:
             for name, run in wanted.items()
         )
         return [PendingRun(spec=run, units=units) for run, units in missing if units]
+
+    def samples(self, run: str, unit: str) -> list[SampleRecord]:
+        """Every document of one unit of the run with this hash, in the order of task and number; empty where they were
+        not asked for."""
+        query = (
+            select(Sample.task, Sample.doc, Sample.scores, Sample.target, Sample.response)
+            .join(Unit, Unit.id == Sample.unit_id)
+            .join(Run, Run.id == Unit.run_id)
+            .where(Run.hash == run, Unit.unit == unit)
+            .order_by(Sample.task, Sample.doc)
+        )
+        with self._reading() as connection:
+            return [
+                SampleRecord(
+                    task=row.task, doc=row.doc, scores=json.loads(row.scores), target=row.target, response=row.response
+                )
+                for row in connection.execute(query)
+            ]
 
     # ---- layers --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from wina_core.engine.protocol import (
     CostJob,
     DecodeJob,
     Done,
+    EstimateJob,
     EvaluateJob,
     Event,
     Failed,
@@ -26,6 +27,7 @@ from wina_core.records import (
     CostRecord,
     DecodeRecord,
     Environment,
+    EstimateRecord,
     LatencyRecord,
     ModelSummary,
     RotationReport,
@@ -85,6 +87,8 @@ class Recorder:
                 pass  # the engine's cache has it, and every run under it stores its table
             case CostJob(), CostRecord():
                 pass  # arithmetic, done again sooner than read
+            case EstimateJob(), EstimateRecord():
+                pass  # true for this machine at this moment
             case LatencyJob() | DecodeJob(), SweepReport():
                 pass  # each point is stored already
             case _:

@@ -33,6 +33,13 @@ class MetricRow(NamedTuple):
     stderr: float | None
     n: int | None
     higher_is_better: bool | None
+    version: str | None
+    """Of the task's definition."""
+    num_fewshot: int | None
+    prompt_hash: str | None
+    """Equal where two runs were asked the very same."""
+    truncated: int | None
+    """Prompts whose beginning was cut off."""
     settings: str
     """What of the evaluation differs from the defaults, for example "limit 100"; empty when nothing does."""
     status: str

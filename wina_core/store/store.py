@@ -25,11 +25,12 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, StudySpec
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import columns, schema, tables
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import Sessions
+from wina_core.study_specs import StudySpec
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -135,6 +136,12 @@ class Store(Reader):
                 metrics = [metric.model_dump() | {"unit_id": unit_id} for metric in record.metrics]
                 connection.execute(insert(tables.Metric), metrics)
             _insert_layers(connection, record.layers, unit_id=unit_id)
+            if record.samples:
+                samples = [
+                    sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
+                    for sample in record.samples
+                ]
+                connection.execute(insert(tables.Sample), samples)
             stored = connection.scalar(select(func.count(tables.Unit.id)).where(tables.Unit.run_id == run.id))
             if stored == run.unit_count:
                 self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})

@@ -212,6 +212,24 @@ class Metric(Table):
     stderr: Mapped[float | None]
     n: Mapped[int | None]
     higher_is_better: Mapped[bool | None]
+    version: Mapped[str | None]
+    num_fewshot: Mapped[int | None]
+    prompt_hash: Mapped[str | None]
+    truncated: Mapped[int | None]
+
+
+class Sample(Table):
+    """One document of one task; columns as SampleRecord says, `scores` and `response` as JSON."""
+
+    __tablename__ = "samples"
+    __table_args__ = (UniqueConstraint("unit_id", "task", "doc"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    unit_id: Mapped[int] = mapped_column(ForeignKey("units.id", ondelete="CASCADE"))
+    task: Mapped[str]
+    doc: Mapped[int]
+    scores: Mapped[str]
+    target: Mapped[str]
+    response: Mapped[str]
 
 
 class LayerStat(Table):

@@ -13,8 +13,9 @@ from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
-from wina_core.specs import RotationSpec, StudySpec
+from wina_core.specs import RotationSpec
 from wina_core.study import expand, save_study_file
+from wina_core.study_specs import StudySpec
 
 NO_MODEL = "Open a model first"
 _SETTLE_MS = 150

@@ -21,9 +21,9 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
-    StudySpec,
     TextSpec,
 )
+from wina_core.study_specs import StudySpec
 
 STOCK_TASKS = (
     "arc_challenge", "arc_easy", "boolq", "crows_pairs_english_gender", "crows_pairs_english_race_color",

@@ -1,7 +1,8 @@
 """A stored run as a study of its own, to be computed again anywhere."""
 
 from wina_core.plan import SparsityPlan
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm, RunSpec, StudySpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm, RunSpec
+from wina_core.study_specs import StudySpec
 
 
 def study_of(spec: RunSpec) -> StudySpec:
