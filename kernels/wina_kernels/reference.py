@@ -58,7 +58,7 @@ def threshold_masks(
     x: Tensor, scale: Tensor | None, threshold: float | Sequence[float], splits: Sequence[int] | None = None
 ) -> Tensor:
     """True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
-    thresholds, parts = _each(threshold, splits), len(splits or (0,))
+    thresholds, parts = per_part(threshold, splits), len(splits or (0,))
     masks = [threshold_mask(scores(x, _of(scale, part)), float(thresholds[part])) for part in range(parts)]
     return masks[0] if splits is None else torch.stack(masks)
 
@@ -67,14 +67,15 @@ def top_k_masks(
     x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """True at exactly the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`."""
-    keeps, parts = _each(keep, splits), len(splits or (0,))
+    keeps, parts = per_part(keep, splits), len(splits or (0,))
     masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
     return masks[0] if splits is None else torch.stack(masks)
 
 
+def per_part(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
+    """A threshold, or a number to keep, for each part of the outputs; one alone is every part's."""
+    return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
+
+
 def _of(scale: Tensor | None, part: int) -> Tensor | None:
     return scale if scale is None or scale.dim() == 1 else scale[part]
-
-
-def _each(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
-    return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))

@@ -10,7 +10,7 @@ from torch import Tensor
 from wina_kernels.cpu.launch import product
 from wina_kernels.cpu.listing import rows_above
 from wina_kernels.dense import MOST_ROWS, masked_dense
-from wina_kernels.reference import threshold_masks
+from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
 
 _ONES = np.empty((1, 0), np.float32)
@@ -27,6 +27,5 @@ def sparse_linear(
     if x.numel() > MOST_ROWS * x.shape[-1]:
         return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     scales = _ONES if scale is None else scale.reshape(-1, x.shape[-1]).numpy()
-    given = threshold if isinstance(threshold, Sequence) else (threshold,) * len(splits or (0,))
-    thresholds = np.array(given, np.float32)
+    thresholds = np.array(per_part(threshold, splits), np.float32)
     return product(x, weight_t, splits, lambda flat, *lists: rows_above(flat, scales, thresholds, *lists))

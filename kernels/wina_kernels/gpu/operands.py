@@ -34,11 +34,6 @@ def ends_of(splits: Sequence[int] | None, outputs: int) -> tuple[int, ...]:
     return tuple(accumulate(splits or (outputs,)))
 
 
-def each(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
-    """One for each part."""
-    return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
-
-
 def column_scale_of(scale: Tensor | None) -> tuple[Tensor | None, int]:
     """The scale with contiguous rows, and the distance from one part's to the next one's: 0 where they share it."""
     if scale is None:

@@ -20,7 +20,7 @@ from wina_kernels.gpu import operands
 from wina_kernels.gpu.configs import MOST_SHARES, Config, default
 from wina_kernels.gpu.shares import OPTIONS, product
 from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
-from wina_kernels.reference import threshold_masks
+from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
 
 
@@ -94,7 +94,7 @@ def sparse_linear(
     if len(rows) > MOST_ROWS:
         return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     ends = operands.ends_of(splits, m)
-    thresholds = tuple(map(float, operands.each(threshold, splits)))
+    thresholds = tuple(map(float, per_part(threshold, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
     if not column_scale_stride and len(set(thresholds)) == 1:  # one mask for all
         ends, thresholds = ends[-1:], thresholds[:1]

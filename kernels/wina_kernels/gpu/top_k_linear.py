@@ -19,6 +19,7 @@ from wina_kernels.gpu.configs import Config
 from wina_kernels.gpu.masked_linear import masked_linear
 from wina_kernels.gpu.shares import OPTIONS
 from wina_kernels.gpu.tiles import one_of
+from wina_kernels.reference import per_part
 from wina_kernels.weights import WeightT
 
 BLOCK = 2048
@@ -75,7 +76,7 @@ def top_k_masks(
 ) -> Tensor:
     """True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a GPU."""
     rows, n = operands.rows_of(x), x.shape[-1]
-    keeps = tuple(map(int, operands.each(keep, splits)))
+    keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
     mask = torch.empty(len(keeps), *x.shape, dtype=torch.bool, device=x.device)
     if mask.numel():
