@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels import rows
+from wina_kernels.cpu.formats import array_of
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.threads import TURN, use_threads
 
@@ -23,8 +24,7 @@ def gate_above(x: Tensor, scale: Tensor | None, threshold: float, dense: Tensor 
     """
     if not _compiles(x, scale):
         return _by_mask(x, threshold_mask(scores(x, scale), threshold), dense)
-    cut = np.int32(-1) if threshold < 0 else np.float32(threshold).view(np.int32)
-    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, cut, dense)
+    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, rows.cut_of(threshold), dense)
 
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -59,14 +59,10 @@ def _by_rows(
     out, kept = torch.empty_like(given), torch.empty(len(given), dtype=torch.int32)
     c = np.ones(inputs, np.float32) if scale is None else scale.detach().contiguous().numpy()
     copied = np.zeros(len(given), np.bool_) if dense is None else dense.reshape(-1).numpy()
-    arrays = _array(given), c, cut, copied, _array(out), kept.numpy()
+    arrays = array_of(given), c, cut, copied, array_of(out), kept.numpy()
     if given.numel() < 2 * _WORTH_A_THREAD:
         alone(*arrays)
     else:
         with TURN:
             shared(*arrays, use_threads(given.numel() // _WORTH_A_THREAD))
     return out.view(x.shape), kept.view(x.shape[:-1])
-
-
-def _array(x: Tensor) -> Any:
-    return x.view(torch.uint16).numpy() if x.element_size() == 2 else x.numpy()

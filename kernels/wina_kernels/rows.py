@@ -26,6 +26,11 @@ def _parallel(function: _Function) -> _Function:
     return cast(_Function, njit(parallel=True)(function))
 
 
+def cut_of(threshold: float) -> Any:
+    """The key of the score that equals a threshold, int32; a negative one's is below every key."""
+    return np.float32(threshold).view(np.int32)
+
+
 @_compiled
 def above_rows(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any) -> None:
     """out = m * x for x [rows, n], m true where key > cut; rows marked in `dense` are copied. kept [rows] counts m."""

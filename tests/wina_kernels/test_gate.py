@@ -82,9 +82,10 @@ def test_an_infinity_in_a_column_of_zeros_is_kept(dtype, sign):
         assert kept.tolist() == [2]
 
 
-def test_a_negative_threshold_keeps_everything():
+@pytest.mark.parametrize("threshold", [-1.0, -1e-30, -torch.inf])
+def test_a_negative_threshold_keeps_everything(threshold):
     x = torch.tensor([[0.0, -1.0]])
-    assert gate_above(x, None, -1.0)[1].tolist() == [2]
+    assert gate_above(x, None, threshold)[1].tolist() == [2]
 
 
 def test_inputs_are_not_changed_and_may_be_strided():

@@ -17,6 +17,7 @@ from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.launch import memory, use_threads_for
 from wina_kernels.cpu.listing import rows_gated
 from wina_kernels.cpu.product import multiply
+from wina_kernels.rows import cut_of
 from wina_kernels.threads import TURN
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -38,7 +39,7 @@ class Prepared:
 
     def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
         """(y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and how many they are."""
-        return self._gate(x, int(np.float32(threshold).view(np.int32)), 0)
+        return self._gate(x, int(cut_of(threshold)), 0)
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
         """The same of each row's `keep` highest scores, the lower index first among equals."""
