@@ -13,6 +13,7 @@ from wina_kernels import compiled, cpu, reference
 from wina_kernels.cpu.decoding import DTYPES, Prepared
 from wina_kernels.cpu.product import BLOCK, CHUNK
 from wina_kernels.selection import scores
+from wina_kernels.weights import QuantizedWeight
 
 from tests.wina_kernels.backend_checks import (
     Case,
@@ -62,6 +63,17 @@ def test_wide_products_go_by_chunks_and_blocks(case: Case) -> None:
 @pytest.mark.parametrize("check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number])
 def test_what_is_not_finite_shows_where_it_is_kept(check) -> None:
     check(cpu, "cpu")
+
+
+@pytest.mark.parametrize(("bits", "dtype", "columns"), [(8, torch.int8, 40), (4, torch.uint8, 20)])
+def test_codes_are_read_where_they_lie_among_others(bits, dtype, columns) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, scale = torch.randn(3, 24, generator=generator), torch.rand(3, 40, generator=generator)
+    codes = torch.randint(0, 128, (24, 64), generator=generator).to(dtype)[:, 5 : 5 + columns]
+    alone, among = (QuantizedWeight(own, scale, None, 8, bits) for own in (codes.contiguous(), codes))
+    found = cpu.sparse_linear(x, among, None, 0.5)
+    assert torch.equal(found, cpu.sparse_linear(x, alone, None, 0.5))
+    assert_product(found, Case(x, among, None, None, (), True), reference.threshold_masks(x, None, 0.5))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -17,6 +17,7 @@ from wina_kernels.cpu.product import add_rows, total
 @njit(parallel=True)
 def multiply_grouped(
     codes: Array,
+    stride: int,
     halves: bool,
     group: int,
     scale: Array,
@@ -30,12 +31,11 @@ def multiply_grouped(
 ) -> None:  # pragma: no cover - compiled
     """y [batch, m] = the product with the listed rows (see `product.multiply`).
 
-    codes: the memory of int8 [n, m], or, where `halves`, of uint8 [n, ceil(m / 2)]; scale: float32 [groups, m]; zero:
-    alike, or with no rows for 0.
+    codes: the memory of int8 [n, m], or, where `halves`, of uint8 [n, ceil(m / 2)], with rows `stride` apart; scale:
+    float32 [groups, m]; zero: alike, or with no rows for 0.
     """
     parts, batch, _ = rows.shape
     groups, m = scale.shape
-    stride = (m + 1) // 2 if halves else m
     sums = np.zeros((threads, batch, m), np.float32)
     for thread in prange(threads):
         coded = np.empty(m + 2, np.float32)

@@ -61,4 +61,5 @@ def _multiply_quantized(weight_t: QuantizedWeight, listed: tuple[Any, ...], y: T
         return
     zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
     halves = weight_t.bits == 4
-    multiply_grouped(memory(codes.contiguous()), halves, weight_t.group, scale.numpy(), zero, *listed, array_of(y))
+    stored = memory(codes), codes.stride(0), halves, weight_t.group, scale.numpy(), zero
+    multiply_grouped(*stored, *listed, array_of(y))
