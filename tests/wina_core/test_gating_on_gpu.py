@@ -1,12 +1,5 @@
-"""Gated decoding through the Triton backend: on a GPU where there is one, under Triton's interpreter otherwise.
+"""Gated decoding through the Triton backend."""
 
-Triton decides when it is imported whether it interprets, and other tests may import it first: without a GPU, a process
-of its own runs this file once more.
-"""
-
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from wina_kernels import dispatch
 
+from tests.interpreter import DEVICE, run_interpreted, runs, runs_the_others
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.calibration import Calibration, calibrate
 from wina_core.gating import Gates, attach
@@ -25,25 +19,14 @@ from wina_core.reporting import Silent
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-runs = pytest.mark.skipif(not INTERPRETED and DEVICE == "cpu", reason="no GPU: test_under_the_interpreter runs this")
 HALF = UniformSparsity(sparsity=0.5)
 PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
 NEW = 6
 
 
-@pytest.mark.skipif(INTERPRETED or DEVICE == "cuda", reason="this is it, or a GPU does it")
+@runs_the_others
 def test_under_the_interpreter() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-8000:]
+    run_interpreted(__file__)
 
 
 @pytest.fixture(autouse=True)

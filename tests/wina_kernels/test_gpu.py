@@ -1,8 +1,4 @@
-"""The Triton backend: on a GPU where there is one, under Triton's interpreter otherwise.
-
-Triton decides when it is imported whether it interprets, and other tests may import it first: without a GPU, a process
-of its own runs this file once more.
-"""
+"""The Triton backend."""
 
 import importlib
 import os
@@ -17,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
 from wina_kernels.weights import QuantizedWeight
 
+from tests.interpreter import DEVICE, INTERPRETED, run_interpreted, runs, runs_the_others
 from tests.wina_kernels.backend_checks import (
     Case,
     assert_product,
@@ -35,11 +32,6 @@ pytest.importorskip("triton", reason="Triton ships for Linux alone")
 gpu = importlib.import_module("wina_kernels.gpu")
 from wina_kernels.gpu import configs, operands  # noqa: E402
 
-INTERPRETED = operands.INTERPRETED
-DEVICE = "cpu" if INTERPRETED else "cuda"
-runs = pytest.mark.skipif(
-    not INTERPRETED and not torch.cuda.is_available(), reason="no GPU: test_under_the_interpreter runs this"
-)
 few = settings(
     max_examples=20 if INTERPRETED else 200,
     deadline=None,
@@ -48,17 +40,9 @@ few = settings(
 )
 
 
-@pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="this is it, or a GPU does it")
+@runs_the_others
 def test_under_the_interpreter() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-8000:]
+    run_interpreted(__file__)
 
 
 @runs

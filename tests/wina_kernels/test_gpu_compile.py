@@ -5,13 +5,14 @@ The targets take turns; `kernels/benchmarks/registers.py` compiles all for each.
 
 import importlib
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.interpreter import INTERPRETED
+
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
-if os.environ.get("TRITON_INTERPRET") == "1":
+if INTERPRETED:
     pytest.skip("what is interpreted is not compiled", allow_module_level=True)
 
 from wina_kernels.gpu.compiling import TARGETS, Build, builds
