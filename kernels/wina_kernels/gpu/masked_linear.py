@@ -11,8 +11,8 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import Config, default
-from wina_kernels.gpu.shares import OPTIONS, product
+from wina_kernels.gpu.configs import Config
+from wina_kernels.gpu.shares import product
 from wina_kernels.gpu.tiles import add_products, output_tile, store, weight_tile, zeros
 from wina_kernels.weights import WeightT
 
@@ -56,24 +56,9 @@ def masked_linear(
 
     Rows, `config` and errors as in `sparse_linear`.
     """
-    rows, (n, m) = operands.rows_of(x), weight_t.shape
+    rows, m = operands.rows_of(x), weight_t.shape[1]
     if len(rows) > MOST_ROWS:
         return masked_dense(x, weight_t, mask, splits)
-    ends = operands.ends_of(splits, m)
-    masks = mask.contiguous().view(torch.uint8)
-    out = rows.new_empty(len(rows), m)
-    bits = operands.bits_of(weight_t)
-    if out.numel():
-        chosen = config or default(n, m, len(rows), bits)
-        tile = chosen.tile
-
-        def launch(grid: tuple[int, int], sums: Tensor) -> None:
-            masked_linear_kernel[grid](
-                rows, rows.stride(0), masks, sums, n, m, ends,
-                *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
-                len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
-            )  # fmt: skip
-
-        with operands.current(x.device):
-            product(out, ends, bits, chosen, launch)
-    return out.view(*x.shape[:-1], m)
+    own = (mask.contiguous().view(torch.uint8),)
+    y = product(masked_linear_kernel, rows, own, weight_t, operands.ends_of(splits, m), config)
+    return y.view(*x.shape[:-1], m)

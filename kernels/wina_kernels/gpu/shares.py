@@ -1,8 +1,7 @@
-"""Sums over shares of the inputs: who computes them, and how they are added."""
+"""Launching a product: shares of the inputs that programs sum, and how those sums are added."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from wina_kernels.gpu.configs import Config
+from wina_kernels.gpu import operands
+from wina_kernels.gpu.configs import Config, default
+from wina_kernels.weights import WeightT
 
 OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """For the compiler, whose default depends on its version."""
@@ -34,19 +35,37 @@ def add(sums: Tensor, out: Tensor) -> None:
 
 
 def product(
-    out: Tensor, ends: tuple[int, ...], bits: int, config: Config, launch: Callable[[tuple[int, int], Tensor], None]
-) -> None:
-    """out [rows, m], by way of a launch on a grid of tiles and shares that fills [shares, rows, m] with sums."""
+    kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, ends: tuple[int, ...], config: Config | None
+) -> Tensor:
+    """y [rows, m] of x [rows, n], by a kernel that fills [shares, rows, m] with sums on a grid of tiles and shares.
+
+    `own` are the kernel's arguments between x and out, `ends` where the parts of the outputs end. `config` None takes
+    the default for the shape.
+    """
+    n, m = weight_t.shape
+    out = rows.new_empty(len(rows), m)
+    if not out.numel():
+        return out
+    bits = operands.bits_of(weight_t)
+    division = config or default(n, m, len(rows), bits)
+    tile, shares = division.tile, division.shares
+    sums = out if shares == 1 else torch.empty(shares, *out.shape, dtype=torch.float32, device=out.device)
+    with operands.current(rows.device):
+        kernel[(_tiles(ends, tile.outputs, bits), shares)](
+            rows, rows.stride(0), *own, sums, n, m, ends,
+            *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
+            len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
+        )  # fmt: skip
+        if shares > 1:
+            add(sums, out)
+    return out
+
+
+def _tiles(ends: tuple[int, ...], outputs: int, bits: int) -> int:
+    """How many of that many outputs there are, as `tiles.output_tile` counts them."""
     starts = (0, *ends[:-1])
-    # As `tiles.output_tile` counts them.
-    tiles = sum(
-        triton.cdiv(end - (start // 2 * 2 if bits == 4 else start), config.tile.outputs)
+    return sum(
+        triton.cdiv(end - (start // 2 * 2 if bits == 4 else start), outputs)
         for start, end in zip(starts, ends, strict=True)
         if start < end
     )
-    if config.shares == 1:
-        launch((tiles, 1), out)
-        return
-    sums = torch.empty(config.shares, *out.shape, dtype=torch.float32, device=out.device)
-    launch((tiles, config.shares), sums)
-    add(sums, out)

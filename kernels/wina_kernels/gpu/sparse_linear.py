@@ -17,8 +17,8 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import MOST_SHARES, Config, default
-from wina_kernels.gpu.shares import OPTIONS, product
+from wina_kernels.gpu.configs import MOST_SHARES, Config
+from wina_kernels.gpu.shares import product
 from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
 from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
@@ -85,7 +85,7 @@ def sparse_linear(
     and how many it saw, in any of its lines: for MOST_ROWS rows at most, and one mask for all outputs. ValueError where
     Triton cannot work.
     """
-    rows, (n, m) = operands.rows_of(x), weight_t.shape
+    rows, m = operands.rows_of(x), weight_t.shape[1]
     if counts is not None and (len(rows) > MOST_ROWS or splits is not None or counts.shape != (MOST_SHARES, 2)):
         raise ValueError(
             f"counts {list(counts.shape)} cannot be kept for {len(rows)} rows and splits {splits}; they are "
@@ -98,19 +98,5 @@ def sparse_linear(
     column_scale, column_scale_stride = operands.column_scale_of(scale)
     if not column_scale_stride and len(set(thresholds)) == 1:  # one mask for all
         ends, thresholds = ends[-1:], thresholds[:1]
-    out = rows.new_empty(len(rows), m)
-    bits = operands.bits_of(weight_t)
-    if out.numel():
-        chosen = config or default(n, m, len(rows), bits)
-        tile = chosen.tile
-
-        def launch(grid: tuple[int, int], sums: Tensor) -> None:
-            sparse_linear_kernel[grid](
-                rows, rows.stride(0), column_scale, column_scale_stride, thresholds, counts, sums, n, m, ends,
-                *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
-                len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
-            )  # fmt: skip
-
-        with operands.current(x.device):
-            product(out, ends, bits, chosen, launch)
-    return out.view(*x.shape[:-1], m)
+    own = column_scale, column_scale_stride, thresholds, counts
+    return product(sparse_linear_kernel, rows, own, weight_t, ends, config).view(*x.shape[:-1], m)
