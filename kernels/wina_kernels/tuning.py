@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +18,9 @@ from pathlib import Path
 import platformdirs
 import torch
 
+from wina_kernels.machine import processor, versions
+
+_PACKAGES = ("torch", "numba", "triton")
 _REPETITIONS = 5
 _CLEARLY = 0.95
 _CACHE = 1 << 26
@@ -57,26 +58,11 @@ def folder() -> Path:
 
 @functools.cache
 def _file(device: torch.device, threads: int) -> Path:
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-    versions = [f"{package} {_version(package)}" for package in ("torch", "numba", "triton")]
-    facts = [device.type, name, *versions, f"{threads} threads"]
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    installed = versions(_PACKAGES)
+    packages = [f"{package} {installed.get(package, 'none')}" for package in _PACKAGES]
+    facts = [device.type, name, *packages, f"{threads} threads"]
     return folder() / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.json"
-
-
-def _processor() -> str:
-    """Its model's name, where the system tells."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
 
 
 def _seconds(way: Callable[[], object], device: torch.device) -> float:

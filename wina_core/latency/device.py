@@ -1,15 +1,15 @@
 """The device that a sweep runs on: which it is, what it is made of, and how much it holds."""
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import torch
 import wina_kernels
 from wina_kernels import backends
+from wina_kernels.machine import processor, versions
 
-from wina_core.engine.environment import environment, processor
+from wina_core.engine.environment import environment
 from wina_core.errors import WinaError
 from wina_core.latency_specs import DISPATCHED, BackendName, LatencyDType
 from wina_core.models.loading import torch_device
@@ -32,18 +32,13 @@ def device_of(name: str) -> torch.device:
 
 def environment_on(device: torch.device) -> Environment:
     """What timings on the device depend on: the hardware, the threads in use, and the versions of what computes."""
-    versions = dict(environment().versions)
-    for package in _KERNEL_PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # then its backend does not work either
-            continue
+    found = {**environment().versions, **versions(_KERNEL_PACKAGES)}
     if device.type == "cuda":
         hardware = torch.cuda.get_device_name(device)
-        versions["cuda"] = str(torch.version.cuda)
+        found["cuda"] = str(torch.version.cuda)
     else:
         hardware = f"{processor()}, {torch.get_num_threads()} of {os.cpu_count()} threads"
-    return Environment(device=device.type, hardware=hardware, versions=versions)
+    return Environment(device=device.type, hardware=hardware, versions=found)
 
 
 def cache_bytes(device: torch.device) -> int:

@@ -1,0 +1,27 @@
+"""What is measured here depends on: the processor, and the versions of what computes."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def processor() -> str:
+    """Its model's name where the system tells, else its architecture."""
+    with contextlib.suppress(OSError):  # not Linux
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Of those packages that are installed, in the order given."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

@@ -1,0 +1,34 @@
+"""What the machine and its packages are called."""
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from wina_kernels import machine
+
+
+def test_the_processor_is_called_what_the_system_calls_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "processor\t: 0\nmodel name\t: A chip: the fast one\n\nmodel name\t: Another\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: listed)
+    assert machine.processor() == "A chip: the fast one"
+
+
+@pytest.mark.parametrize(("told", "name"), [("i386", "i386"), ("", "arm64")])
+def test_a_processor_of_no_model_name_is_called_by_its_architecture(
+    told: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    monkeypatch.setattr(platform, "processor", lambda: told)
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert machine.processor() == name
+
+
+def test_packages_that_are_not_installed_have_no_version() -> None:
+    assert machine.versions(("torch", "no-such-package", "numpy")) == {
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+    }
