@@ -2,8 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,10 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from wina_core.calibration import Calibration
 from wina_core.engine.protocol import DecodeJob, Emit, Measured
 from wina_core.engine.session import Session
 from wina_core.errors import WinaError
-from wina_core.gating import Gates, attach
+from wina_core.gating import attach
 from wina_core.latency.device import device_of, environment_on, free_bytes
 from wina_core.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second
 from wina_core.latency_specs import DecodePoint, DecodeSpec
@@ -70,7 +68,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         for index, point in enumerate(wanted):
             stage = _Stage(reporter, point, index, len(wanted))
             speeds = _speeds(dense, prompt, point, stage)
-            with _gated(gated, point, calibration) as gates:
+            plan = UniformSparsity(sparsity=point.sparsity)
+            with attach(gated, point.method, plan, calibration, kernels=True) as gates:
                 own = _speeds(gated, prompt, point, stage)
                 sparsity = gates.counted_sparsity
             p10, median, p90 = np.percentile(own, (10, 50, 90))
@@ -108,13 +107,6 @@ def _reachable(points: Sequence[DecodePoint], layout: PlanLayout) -> tuple[list[
         else:
             reached.append(point)
     return reached, refused
-
-
-@contextmanager
-def _gated(loaded: LoadedModel, point: DecodePoint, calibration: Calibration | None) -> Iterator[Gates]:
-    """The model gated as the point says, decoding through the sparse kernels."""
-    with attach(loaded, point.method, UniformSparsity(sparsity=point.sparsity), calibration, kernels=True) as gates:
-        yield gates
 
 
 def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Reporter) -> LoadedModel:
