@@ -1,5 +1,6 @@
 """The tables of timed products and of timed decoding, and what of their rows the plots can be asked to show."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -110,7 +111,7 @@ def shape_text(outputs: int, inputs: int) -> str:
     return f"{outputs}x{inputs}"
 
 
-class TimedEntry(TableEntry):
+class TimedEntry(TableEntry, ABC):
     """A timed row. What is compared in one plot has the same `subject` and the same `load`."""
 
     @property
@@ -119,14 +120,14 @@ class TimedEntry(TableEntry):
         return self.row.device, self.row.hardware
 
     @property
+    @abstractmethod
     def subject(self) -> tuple[Any, str]:
         """What was timed, and how the page calls it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def load(self) -> tuple[Any, str]:
         """How much of it at once, and how the page calls that."""
-        raise NotImplementedError
 
 
 class ProductEntry(TimedEntry):
