@@ -25,7 +25,7 @@ from wina_core.specs import (
     Spec,
     TextSpec,
 )
-from wina_core.store import FrontierLine, MetricFilter, Store, reader
+from wina_core.store import FrontierLine, MetricFilter, Store, metrics
 from wina_core.store.columns import run_columns
 from wina_core.store.frontier import lines
 from wina_core.store.reader import EVERYTHING
@@ -104,6 +104,26 @@ def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int)
     assert len(store.metric_rows(wanted)) == count
 
 
+def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
+    before = store.metric_rows()
+    spec = RUNS[2]
+    store.record_unit(unit(spec, value=math.nan))
+    store.save_study(study("another"), [run(0.75)])
+    store.record_unit(unit(run(0.75), value=0.1))
+    after = store.metric_rows()
+    with Store(store.url.database) as another:
+        assert repr(another.metric_rows()) == repr(after), "as whoever lists for the first time"
+    kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
+    assert [row for row in after if row in before] == kept
+    assert [(row.run, row.target_sparsity, row.status) for row in after if row not in before] == [
+        (spec.content_hash(), 0.25, "done"),
+        (run(0.75).content_hash(), 0.75, "queued"),
+    ]
+    assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
+    store.finish_run(run(0.75).content_hash(), "failed", "why")
+    assert store.metric_rows(MetricFilter(statuses=("failed",)))[0].status == "failed"
+
+
 def test_every_spec_is_parsed_once_and_that_of_a_new_run_when_it_comes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,8 +133,8 @@ def test_every_spec_is_parsed_once_and_that_of_a_new_run_when_it_comes(
         parsed.append(spec.content_hash())
         return f"of {spec.content_hash()}"
 
-    monkeypatch.setattr(reader, "chosen_on_evaluation", named)
-    monkeypatch.setattr(reader, "_AT_ONCE", 2)  # several queries for the unknown ones, the last of them not full
+    monkeypatch.setattr(metrics, "chosen_on_evaluation", named)
+    monkeypatch.setattr(metrics, "_AT_ONCE", 2)  # several queries for the unknown ones, the last of them not full
     some = {spec.content_hash() for spec in RUNS[:3]}
     store.metric_rows(MetricFilter(runs=tuple(some)))
     assert set(parsed) == some

@@ -6,16 +6,15 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, desc, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, exists, func, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
 from wina_core.specs import COST, DEVIATION, SYNTHETIC, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.store.columns import chosen_on_evaluation
 from wina_core.store.connection import explained
+from wina_core.store.metrics import MetricRows, Query
 from wina_core.store.rows import (
     Curve,
     DecodeRow,
@@ -35,7 +34,6 @@ from wina_core.store.tables import (
     Environment,
     Latency,
     LayerStat,
-    Metric,
     Model,
     Plan,
     Rotation,
@@ -47,12 +45,9 @@ from wina_core.store.tables import (
 )
 from wina_core.study_specs import StudySpec
 
-Query = Select[*tuple[Any, ...]]
 EVERYTHING = MetricFilter()
 OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
 """Units that have no samples: they are measurements of the workbench's own, not tasks."""
-_AT_ONCE = 500
-"""Runs looked up in one query; databases bound how many values one takes, old SQLite to 999."""
 
 
 class Reader:
@@ -60,8 +55,7 @@ class Reader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._chosen: dict[str, str] = {}
-        """`_chosen_on_evaluation` by the run's hash; a run's spec never changes, so neither does this."""
+        self._metrics = MetricRows()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -72,24 +66,8 @@ class Reader:
 
     def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
         """One row per stored metric, in the order in which they arrived."""
-        columns = (
-            Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
-            Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Metric.task, Metric.metric, Metric.value,
-            Metric.stderr, Metric.n, Metric.higher_is_better, Metric.version, Metric.num_fewshot, Metric.prompt_hash,
-            Metric.truncated, Run.settings, Run.status, Unit.finished, Model.hash,
-            Unit.unit,
-        )  # fmt: skip
         with self._reading() as connection:
-            rows = connection.execute(_of_metrics(wanted, *columns).order_by(Metric.id)).all()
-            self._look_up({row[0] for row in rows}, connection)
-        return [MetricRow._make((*row, self._chosen[row[0]])) for row in rows]
-
-    def _look_up(self, runs: Collection[str], connection: Connection) -> None:
-        """Add to `_chosen` those of the runs that it lacks: parsing a spec takes longer than reading its metrics."""
-        unknown = [run for run in runs if run not in self._chosen]
-        for start in range(0, len(unknown), _AT_ONCE):
-            specs = select(Run.hash, Run.spec).where(Run.hash.in_(unknown[start : start + _AT_ONCE]))
-            self._chosen.update((run, _chosen_on_evaluation(spec)) for run, spec in connection.execute(specs))
+            return self._metrics.list(wanted, connection)
 
     def runs(self, study: str = "") -> list[RunRow]:
         """All runs, or those of the study with this hash in its order."""
@@ -332,41 +310,6 @@ class Reader:
         with self._reading() as connection:
             found: str | None = connection.execute(query).scalar()
         return found
-
-
-def _chosen_on_evaluation(spec: str) -> str:
-    """`columns.chosen_on_evaluation` of a stored spec; empty for one of an older version that is refused by now."""
-    try:
-        return chosen_on_evaluation(RunSpec.model_validate_json(spec))
-    except ValidationError:
-        return ""
-
-
-def _of_metrics(wanted: MetricFilter, *columns: Any) -> Query:
-    """These columns of the wanted metrics, their units, runs and models."""
-    query: Query = (
-        select(*columns)
-        .select_from(Metric)
-        .join(Unit, Unit.id == Metric.unit_id)
-        .join(Run, Run.id == Unit.run_id)
-        .join(Model, Model.id == Run.model_id)
-    )
-    if wanted.study:
-        query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
-        query = query.where(Study.hash == wanted.study)
-    for column, values in (
-        (Run.hash, wanted.runs),
-        (Model.hash, wanted.models),
-        (Run.rotation_label, wanted.rotations),
-        (Run.method_label, wanted.methods),
-        (Run.selection, wanted.selections),
-        (Metric.task, wanted.tasks),
-        (Metric.metric, wanted.metrics),
-        (Run.status, wanted.statuses),
-    ):
-        if values:
-            query = query.where(column.in_(values))
-    return query
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
