@@ -122,6 +122,8 @@ class EstimateJob(Message):
 
     kind: Literal["estimate"] = "estimate"
     runs: tuple[PendingRun, ...]
+    stored: dict[str, float] = {}
+    """`measurement_key`: seconds that like units took (`Reader.unit_seconds`), and which are not timed again."""
     run_model_code: bool = False
     """As EvaluateJob's."""
 

@@ -2,14 +2,18 @@
 
 import json
 import math
+import statistics
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, cast
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, exists, func, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.measurements import measurement_key
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
 from wina_core.specs import COST, DEVIATION, SYNTHETIC, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
@@ -141,6 +145,30 @@ class Reader:
             for name, run in wanted.items()
         )
         return [PendingRun(spec=run, units=units) for run, units in missing if units]
+
+    def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
+        """`measurement_key` of the runs' units: median seconds of the stored units that are alike, on all hardware or
+        that of this name; those with none are left out."""
+        runs = tuple(runs)
+        wanted = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
+        models = {run.model.content_hash() for run in runs}
+        units = {unit for run in runs for unit in run.evaluation.units}
+        query = (
+            select(Run.spec, Unit.unit, Unit.seconds)
+            .join(Unit, Unit.run_id == Run.id)
+            .join(Model, Model.id == Run.model_id)
+            .outerjoin(Environment, Environment.id == Unit.environment_id)
+            .where(Model.hash.in_(models), Unit.unit.in_(units))
+        )
+        if hardware:
+            query = query.where(Environment.hardware == hardware)
+        found: dict[str, list[float]] = {}
+        parsed = cache(_readable_spec)
+        with self._reading() as connection:
+            for text, unit, seconds in connection.execute(query):
+                if (spec := parsed(text)) is not None:
+                    found.setdefault(measurement_key(spec, unit), []).append(seconds)
+        return {key: statistics.median(seconds) for key, seconds in found.items() if key in wanted}
 
     def samples(self, run: str, unit: str) -> list[SampleRecord]:
         """Every document of one unit of the run with this hash, in the order of task and number; empty where they were
@@ -310,6 +338,14 @@ class Reader:
         with self._reading() as connection:
             found: str | None = connection.execute(query).scalar()
         return found
+
+
+def _readable_spec(text: str) -> RunSpec | None:
+    """A stored spec; None for one of an older version that is refused by now."""
+    try:
+        return RunSpec.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
