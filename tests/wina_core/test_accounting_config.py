@@ -24,6 +24,7 @@ from wina_core.models.architectures import view
 from wina_core.models.loading import LoadedModel
 from wina_core.models.shape import empty_model, model_shape
 from wina_core.models.shortcuts import shortcut_parameters
+from wina_core.paths import resources_folder
 from wina_core.plan import PlanLayout, UniformSparsity
 from wina_core.records import CostRecord, ModelShape
 from wina_core.reporting import Silent
@@ -31,7 +32,7 @@ from wina_core.rotation import rotate
 from wina_core.sources import demo_folder
 from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, ModelSource, RotationMode, RotationSpec
 
-CONFIGS = Path(__file__).with_name("configs")
+CONFIGS = resources_folder() / "paper" / "configs"
 WINA = MethodSpec(name="wina")
 AT_65 = UniformSparsity(sparsity=0.65)
 AT_30 = UniformSparsity(sparsity=0.3)
@@ -44,10 +45,10 @@ def shape_at(folder: Path) -> ModelShape:
 @pytest.mark.parametrize(
     ("name", "paper", "weights"),
     [
-        ("llama-2-7b", 63.7, 6_738_415_616),
-        ("mistral-7b", 63.7, 7_241_732_096),
-        ("llama-3-8b", 60.4, 8_030_261_248),
-        ("phi-4", 62.7, 14_659_507_200),
+        ("Llama-2-7B", 63.7, 6_738_415_616),
+        ("Mistral-7B", 63.7, 7_241_732_096),
+        ("Llama-3-8B", 60.4, 8_030_261_248),
+        ("Phi-4-14B", 62.7, 14_659_507_200),
     ],
 )
 def test_the_papers_savings_come_out(name, paper, weights):
@@ -64,7 +65,7 @@ def test_the_papers_savings_come_out(name, paper, weights):
 
 
 def test_the_sizes_of_a_published_model():
-    shape = shape_at(CONFIGS / "mistral-7b")
+    shape = shape_at(CONFIGS / "Mistral-7B")
     assert shape.layout.projections == ("q", "k", "v", "o", "gate", "up", "down")
     assert shape.inputs[31] == (4096, 4096, 4096, 4096, 4096, 4096, 14336)
     assert shape.windows == (4096,) * 32
@@ -72,7 +73,7 @@ def test_the_sizes_of_a_published_model():
     assert (shape.head_weights, shape.embedding_row, shape.further_weights) == (32_000 * 4096, 4096, 0)
     assert shape.rms_norm_inputs == shape.norm_weights == 65 * 4096
     assert (shape.biases, shape.layer_norm_inputs, shape.fused, shape.dtype) == (0, 0, False, "bfloat16")
-    assert shape_at(CONFIGS / "phi-4").fused
+    assert shape_at(CONFIGS / "Phi-4-14B").fused
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "phi3"])
@@ -220,7 +221,7 @@ def test_the_dtype_may_be_chosen(tmp_path):
 
 
 def changed(folder: Path, **settings: object) -> ModelSource:
-    content = json.loads((CONFIGS / "llama-2-7b" / "config.json").read_text())
+    content = json.loads((CONFIGS / "Llama-2-7B" / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | settings))
     return ModelSource(location=str(folder))
 
@@ -290,7 +291,7 @@ def wina(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
 
 
 def test_the_command_needs_a_config_alone(monkeypatch, capsys, tmp_path):
-    folder = shutil.copytree(CONFIGS / "llama-3-8b", tmp_path / "model")
+    folder = shutil.copytree(CONFIGS / "Llama-3-8B", tmp_path / "model")
     assert (
         wina(monkeypatch, str(folder), "--masks", "shared", "--context", "512", "--quantization", "int4", "--json") == 0
     )
@@ -308,7 +309,7 @@ def test_the_command_imports_no_job_that_computes():
         "needless = 'numba', 'hqq', 'wina_core.engine.jobs', 'wina_core.calibration', 'wina_core.allocation'\n"
         "print([name for name in needless if name in sys.modules])\n"
     )
-    command = [sys.executable, "-c", code, "cost", str(CONFIGS / "llama-3-8b")]
+    command = [sys.executable, "-c", code, "cost", str(CONFIGS / "Llama-3-8B")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert any(line.startswith("per generated token") for line in printed)
     assert printed[-1] == "[]"

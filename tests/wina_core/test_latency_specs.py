@@ -1,7 +1,6 @@
 """What a latency sweep asks for: its grid, its points' identities, its presets, and what is refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -19,9 +18,10 @@ from wina_core.latency_specs import (
     parse_shape,
     preset,
 )
+from wina_core.paths import resources_folder
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource
 
-CONFIGS = Path(__file__).parent / "configs"
+CONFIGS = resources_folder() / "paper" / "configs"
 SHAPE = Shape(outputs=64, inputs=48)
 
 
@@ -76,7 +76,7 @@ def test_a_shape_that_two_operations_share_is_measured_once_under_both_names() -
 
 @pytest.mark.parametrize(
     ("name", "config"),
-    [("llama-2-7b", "llama-2-7b"), ("llama-3-8b", "llama-3-8b"), ("mistral-7b", "mistral-7b"), ("phi-4-14b", "phi-4")],
+    [(name.lower(), name) for name in ("Llama-2-7B", "Llama-3-8B", "Mistral-7B", "Phi-4-14B")],
 )
 def test_presets_have_every_projection_of_the_model(name: str, config: str) -> None:
     sizes = json.loads((CONFIGS / config / "config.json").read_text())
