@@ -59,10 +59,8 @@ def published(study: str = "") -> tuple[PublishedNumber, ...]:
     if study:
         return tuple(number for number in published() if number.study == study)
     with (resources_folder() / "paper" / "results.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            PublishedNumber(**row | {"sparsity": float(row["sparsity"]), "value": float(row["value"])})
-            for row in csv.DictReader(file)
-        )
+        _, *rows = csv.reader(file)  # the header names the fields
+    return tuple(PublishedNumber(*row[:5], float(row[5]), *row[6:9], float(row[9])) for row in rows)
 
 
 def published_value(

@@ -5,11 +5,15 @@ import errno
 import json
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically, write_table
@@ -65,11 +69,64 @@ def test_markdown_aligns_numbers_and_escapes_bars(tmp_path: Path) -> None:
 def test_latex_is_escaped(tmp_path: Path) -> None:
     write_table(COLUMNS, ROWS, tmp_path / "table.tex")
     text = (tmp_path / "table.tex").read_text(encoding="utf-8")
-    assert "\\begin{tabular}{lrrr}" in text
+    assert text.startswith("\\begin{tabular}{lrrr}\n\\toprule\nmethod & sparsity & acc & n \\\\\n\\midrule\n")
+    assert text.endswith("\\bottomrule\n\\end{tabular}\n")
     assert 'say "teal" | a\\_b \\& 50 \\% üñ😀 &  & nan & 0 \\\\' in text
 
 
+def test_a_spreadsheet_keeps_numbers_and_takes_no_text_for_a_formula(tmp_path: Path) -> None:
+    texts = ["=1+1", "+1", "#N/A", "wina, global", "bell\a"]
+    rows = [(text, 2 / 3, 400, None, math.nan) for text in texts]
+    write_table(("=SUM(A1)", "x", "n", "none", "nan"), rows, tmp_path / "table.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "table.xlsx").active
+    header, *lines = sheet.iter_rows()
+    assert [(cell.value, cell.data_type, cell.font.bold) for cell in header[:2]] == [
+        ("=SUM(A1)", "s", True),
+        ("x", "s", True),
+    ]
+    assert [line[0].value for line in lines] == ["=1+1", "+1", "#N/A", "wina, global", "bell"]
+    assert {line[0].data_type for line in lines} == {"s"}
+    assert {tuple(cell.value for cell in line[1:]) for line in lines} == {(2 / 3, 400, None, "nan")}
+    assert {line[2].data_type for line in lines} == {"n"}
+
+
+def test_a_spreadsheet_that_would_overflow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.export._MOST_ROWS", 1)
+    with pytest.raises(WinaError, match=r"no room for 2 rows, at most 1; write \.parquet\."):
+        write_table(COLUMNS, ROWS, tmp_path / "table.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_parquet_keeps_types_and_every_digit(tmp_path: Path) -> None:
+    rows = [("a", 0.1 + 0.2, 3, 1, "x", None, True), ("=b", math.inf, None, 2.5, 4, None, False)]
+    names = ("text", "float", "int", "number", "mixed", "none", "bool")
+    write_table(names, rows, tmp_path / "table.parquet")
+    table = parquet.read_table(tmp_path / "table.parquet")
+    assert table.to_pydict() == {
+        "text": ["a", "=b"],
+        "float": [0.1 + 0.2, math.inf],
+        "int": [3, None],
+        "number": [1.0, 2.5],
+        "mixed": ["x", "4"],
+        "none": [None, None],
+        "bool": [True, False],
+    }
+    assert [str(kind) for kind in table.schema.types] == [
+        *("string", "double", "int64", "double", "string", "null", "bool")
+    ]
+    write_table(names[:2], [("a", math.nan)], tmp_path / "nan.parquet")
+    assert math.isnan(parquet.read_table(tmp_path / "nan.parquet")["float"][0].as_py())
+
+
+def test_writing_spreadsheets_is_loaded_only_for_them() -> None:
+    code = "import sys, wina_core.export; print(sorted({'openpyxl', 'pyarrow', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:
+    write_table(("a", "b"), [], tmp_path / "empty.parquet")
+    assert parquet.read_table(tmp_path / "empty.parquet").column_names == ["a", "b"]
     for suffix in (".csv", ".md", ".tex"):
         write_table(("a", "b"), [], tmp_path / f"empty{suffix}")
         assert "a" in (tmp_path / f"empty{suffix}").read_text()
@@ -80,7 +137,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(WinaError) as caught:
         write_table(COLUMNS, ROWS, tmp_path / name)
     assert str(caught.value) == (
-        f"Cannot tell the format of '{name}'; end its name in one of .csv, .tsv, .json, .md, .tex."
+        f"Cannot tell the format of '{name}'; end its name in one of .csv, .tsv, .json, .md, .tex, .xlsx, .parquet."
     )
 
 

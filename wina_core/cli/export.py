@@ -7,12 +7,12 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.results import Methods, Metrics, Rotations, Study, Tasks, wanted
-from wina_core.export import write_table
+from wina_core.export import FORMATS, write_table
 from wina_core.store import MetricRow, Store
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="Its suffix names the format: .csv, .tsv, .json, .md or .tex.")],
+    file: Annotated[Path, typer.Argument(help=f"Its suffix names the format: {', '.join(FORMATS)}.")],
     study: Study = None,
     method: Methods = None,
     rotation: Rotations = None,

@@ -9,7 +9,9 @@ from PySide6.QtWidgets import QAbstractItemView, QFileDialog, QMenu, QTableView,
 from wina_app.models.row_table import RowTable
 from wina_app.theme import GRID, font, notifier
 
-_FORMATS = "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex)"
+_FORMATS = (
+    "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex);;Excel (*.xlsx);;Parquet (*.parquet)"
+)
 
 
 class RowTableView(QTableView):
