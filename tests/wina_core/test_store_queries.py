@@ -25,7 +25,7 @@ from wina_core.specs import (
     Spec,
     TextSpec,
 )
-from wina_core.store import FrontierLine, MetricFilter, Store, metrics
+from wina_core.store import FrontierLine, MetricFilter, Store
 from wina_core.store.columns import run_columns
 from wina_core.store.frontier import lines
 from wina_core.store.reader import EVERYTHING
@@ -122,27 +122,6 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
     assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
     store.finish_run(run(0.75).content_hash(), "failed", "why")
     assert store.metric_rows(MetricFilter(statuses=("failed",)))[0].status == "failed"
-
-
-def test_every_spec_is_parsed_once_and_that_of_a_new_run_when_it_comes(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parsed: list[str] = []
-
-    def named(spec: RunSpec) -> str:
-        parsed.append(spec.content_hash())
-        return f"of {spec.content_hash()}"
-
-    monkeypatch.setattr(metrics, "chosen_on_evaluation", named)
-    monkeypatch.setattr(metrics, "_AT_ONCE", 2)  # several queries for the unknown ones, the last of them not full
-    some = {spec.content_hash() for spec in RUNS[:3]}
-    store.metric_rows(MetricFilter(runs=tuple(some)))
-    assert set(parsed) == some
-    store.save_study(study("another"), [run(0.75)])
-    store.record_unit(unit(run(0.75)))
-    for _ in range(2):
-        assert all(row.chosen_on_evaluation == f"of {row.run}" for row in store.metric_rows())
-    assert sorted(parsed) == sorted(spec.content_hash() for spec in (*RUNS, run(0.75)))
 
 
 def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:

@@ -43,6 +43,7 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
         "plan_origin": origin,
         "target_sparsity": target,
         "settings": settings_label(run),
+        "chosen_on_evaluation": chosen_on_evaluation(run),
         "seed": run.evaluation.seed,
         "unit_count": len(run.evaluation.units),
     }

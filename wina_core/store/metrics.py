@@ -4,11 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, Select, select
 
-from wina_core.specs import RunSpec
-from wina_core.store.columns import chosen_on_evaluation
 from wina_core.store.rows import MetricFilter, MetricRow
 from wina_core.store.tables import Metric, Model, Run, Study, StudyRun, Unit
 
@@ -34,21 +31,18 @@ class MetricRows:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Head, list[MetricRow]]] = {}
-        self._chosen: dict[str, str] = {}
-        """`chosen_on_evaluation` by the run's hash; a run's spec never changes, so neither does this."""
 
     def list(self, wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
         """The wanted rows in the order in which they arrived."""
-        found = connection.execute(_heads(wanted)).all()
-        self._look_up({row[1] for row in found}, connection)
-        heads: dict[int, Head] = {row[0]: (*row[1:], self._chosen[row[1]]) for row in found}
+        heads: dict[int, Head] = {unit: tuple(head) for unit, *head in connection.execute(_heads(wanted))}
         known = self._known
         unknown = [unit for unit, head in heads.items() if known.get(unit, (None,))[0] != head]
         fresh: dict[int, tuple[Head, list[MetricRow]]] = {unit: (heads[unit], []) for unit in unknown}
-        for unit, *metric in _read(unknown, len(heads), connection):
-            if unit in fresh:
-                head, rows = fresh[unit]
-                rows.append(MetricRow._make((*head[:_BEFORE], *metric, *head[_BEFORE:])))
+        parts = {unit: (head[:_BEFORE], head[_BEFORE:], rows) for unit, (head, rows) in fresh.items()}
+        for metric in _read(unknown, len(heads), connection):
+            if metric[0] in parts:
+                before, after, rows = parts[metric[0]]
+                rows.append(MetricRow._make(before + metric[1:] + after))
         known.update(fresh)  # at once: others may be listing
         tasks, metrics = frozenset(wanted.tasks), frozenset(wanted.metrics)
         return [
@@ -58,21 +52,14 @@ class MetricRows:
             if (not tasks or row.task in tasks) and (not metrics or row.metric in metrics)
         ]
 
-    def _look_up(self, runs: set[str], connection: Connection) -> None:
-        """Add to `_chosen` those of the runs that it lacks: parsing a spec takes longer than reading its metrics."""
-        unknown = [run for run in runs if run not in self._chosen]
-        for some in _portions(unknown):
-            specs = select(Run.hash, Run.spec).where(Run.hash.in_(some))
-            self._chosen.update((run, _chosen_on_evaluation(spec)) for run, spec in connection.execute(specs))
-
 
 def _heads(wanted: MetricFilter) -> Query:
-    """Id and shared fields, all but the last, of the units that may have wanted metrics."""
+    """Id and shared fields of the units that may have wanted metrics."""
     query: Query = (
         select(
             Unit.id, Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
             Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Run.settings, Run.status, Unit.finished,
-            Model.hash, Unit.unit,
+            Model.hash, Unit.unit, Run.chosen_on_evaluation,
         )
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)
@@ -113,11 +100,3 @@ def _read(units: Sequence[int], of: int, connection: Connection) -> Iterator[tup
 
 def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
-
-
-def _chosen_on_evaluation(spec: str) -> str:
-    """`columns.chosen_on_evaluation` of a stored spec; empty for one of an older version that is refused by now."""
-    try:
-        return chosen_on_evaluation(RunSpec.model_validate_json(spec))
-    except ValidationError:
-        return ""

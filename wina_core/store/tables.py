@@ -162,6 +162,8 @@ class Run(Table):
     """The uniform target, or the plan's budget."""
     settings: Mapped[str]
     """What of its EvaluationSpec differs from the default, in words; empty when nothing does."""
+    chosen_on_evaluation: Mapped[str] = mapped_column(server_default="")
+    """What of it saw the text whose deviation from dense it measures (`columns.chosen_on_evaluation`)."""
     seed: Mapped[int]
     unit_count: Mapped[int]
     status: Mapped[str] = mapped_column(index=True)

@@ -2,6 +2,10 @@
 
 import sqlalchemy as sa
 from alembic import op
+from pydantic import ValidationError
+
+from wina_core.specs import RunSpec
+from wina_core.store.columns import chosen_on_evaluation
 
 revision = "0003"
 down_revision = "0002"
@@ -15,6 +19,13 @@ def upgrade() -> None:
     op.add_column("metrics", sa.Column("num_fewshot", INTEGER, nullable=True))
     op.add_column("metrics", sa.Column("prompt_hash", sa.Text(), nullable=True))
     op.add_column("metrics", sa.Column("truncated", INTEGER, nullable=True))
+    op.add_column("runs", sa.Column("chosen_on_evaluation", sa.Text(), server_default="", nullable=False))
+    runs = sa.table("runs", sa.column("id"), sa.column("spec"), sa.column("chosen_on_evaluation"))
+    connection = op.get_bind()
+    for run in connection.execute(sa.select(runs.c.id, runs.c.spec)).all():
+        if chosen := _chosen_on_evaluation(run.spec):
+            update = sa.update(runs).where(runs.c.id == run.id).values(chosen_on_evaluation=chosen)
+            connection.execute(update)
     op.create_table(
         "samples",
         sa.Column("id", INTEGER, nullable=False),
@@ -28,3 +39,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_samples")),
         sa.UniqueConstraint("unit_id", "task", "doc", name=op.f("uq_samples_unit_id_task_doc")),
     )
+
+
+def _chosen_on_evaluation(spec: str) -> str:
+    """Empty for a spec of an older version that is refused by now."""
+    try:
+        return chosen_on_evaluation(RunSpec.model_validate_json(spec))
+    except ValidationError:
+        return ""
