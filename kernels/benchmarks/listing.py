@@ -3,7 +3,7 @@
 A window lists all metrics whenever one more is stored, so what counts is the list made again: of 10,000 units the heads
 are compared in Python, and nothing else is read. Expected before it was measured: under 200 ms again and filtered; the
 first list some 400 ms, since the driver alone takes 200 ms to make its tuples. Seen: some 80 ms again and filtered, and
-half a second the first time, half of which is Python's garbage collector. The bars here are ratios to the plain query.
+0.6 to 1.0 s the first time, a good part of it Python's garbage collector. The bars here are ratios to the plain query.
 """
 
 from collections.abc import Callable, Iterator
