@@ -1,5 +1,8 @@
 """The one exception type whose message is meant for the user's eyes, and what turns others' into it."""
 
+import re
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -16,22 +19,76 @@ class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an 
     """Raised inside a job, between two batches, once its cancellation was asked for."""
 
 
+Place = tuple[str | int, ...]
+"""The names and numbers that lead to a field."""
+
+
 def explain(error: ValidationError) -> str:
     """What is wrong with a spec, as one sentence that names the field, for a WinaError or a field's tooltip.
 
     For example: "sparsities[2]: it should be less than 1, not 1.5."
     """
+    (place, reason), *others = problems(error)
+    rest = f" (and {len(others)} more)" if others else ""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    return f"{field}: {reason}{rest}." if field else f"{reason[0].upper()}{reason[1:]}{rest}."
+
+
+def problems(error: ValidationError) -> list[tuple[Place, str]]:
+    """What is wrong at each place, in their order, each a part of a sentence.
+
+    Where a field may be one of several kinds, pydantic reports what is wrong with it as each of them: those kinds
+    count that the field comes nearest to.
+    """
     found = error.errors(include_url=False)
     # A list with a bad item is also reported as too short: the item is the news.
-    problems = [problem for problem in found if problem["type"] != "too_short"] or found
-    first = problems[0]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    reason = _reason(first)
-    rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{place}: {reason}{rest}." if place else f"{reason[0].upper()}{reason[1:]}{rest}."
+    found = [problem for problem in found if problem["type"] != "too_short"] or found
+    depths: dict[Place, int] = {}
+    for problem in found:
+        kind = _kind(problem["loc"])
+        depths[kind] = max(depths.get(kind, 0), len(_place(problem["loc"])))
+    nearest: dict[Place, int] = {}
+    for kind, depth in depths.items():
+        nearest[_place(kind)] = max(nearest.get(_place(kind), 0), depth)
+    alternatives: dict[Place, list[ErrorDetails]] = {}
+    for problem in found:
+        kind = _kind(problem["loc"])
+        if depths[kind] == nearest[_place(kind)]:
+            alternatives.setdefault(_place(problem["loc"]), []).append(problem)
+    return [(place, _reason(reported)) for place, reported in alternatives.items()]
 
 
-def _reason(problem: ErrorDetails) -> str:
+def _kind(location: Place) -> Place:
+    """A location as far as the first kind that the field there is taken for; all of it where that is of one kind."""
+    return next((location[: end + 1] for end, part in enumerate(location) if _names_kind(part)), location)
+
+
+def _place(location: Place) -> Place:
+    return tuple(part for part in location if not _names_kind(part))
+
+
+def _names_kind(part: str | int) -> bool:
+    """Whether a part of a location is pydantic's name for a kind, as "str", "TaskSpec" or "literal['auto']"."""
+    return isinstance(part, str) and (part in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(part))
+
+
+_FIELD = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _reason(alternatives: Sequence[ErrorDetails]) -> str:
+    """What is wrong at one place: for fields of several kinds, "it should be this or that, not what it is"."""
+    told = list(dict.fromkeys(_one_reason(problem) for problem in alternatives))
+    ending = f", not {_shown(alternatives[0]['input'])}"
+    if len(told) > 1 and all(reason.startswith(_SHOULD) and reason.endswith(ending) for reason in told):
+        kinds = [reason.removeprefix(_SHOULD).removesuffix(ending) for reason in told]
+        return f"{_SHOULD}{' or '.join(kinds)}{ending}"
+    return told[0]
+
+
+_SHOULD = "it should be "
+
+
+def _one_reason(problem: ErrorDetails) -> str:
     context = problem.get("ctx", {})
     match problem["type"]:
         case "extra_forbidden":

@@ -459,6 +459,8 @@ class Arm(Spec):
     """What the study calls it, in the paper's words where it repeats the paper: "WINA", "TEAL-transform"."""
     rotation: RotationSpec = NO_ROTATION
     method: MethodSpec = DENSE
+    sparsities: tuple[Fraction, ...] = ()
+    """Its own in place of the study's, for a method that does not reach all of those; empty for the study's."""
 
     @property
     def label(self) -> str:

@@ -4,10 +4,12 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import tomli_w
 from pydantic import ValidationError
 
-from wina_core.errors import WinaError, explain
+from wina_core.errors import WinaError, explain, problems
 from wina_core.export import write_atomically
 from wina_core.plan import UniformSparsity
 from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
@@ -22,10 +24,13 @@ from wina_core.specs import (
     RunSpec,
     TaskSpec,
 )
-from wina_core.study_specs import StudySpec
+from wina_core.study_specs import Role, StudySpec
+from wina_core.toml_lines import line_of
 
 MAX_RUNS = 20_000
 MAX_FILE_BYTES = 32 * 2**20
+SCHEMA_VERSION = 1
+"""Of studies' files, and of all that is in them."""
 
 
 def expand(study: StudySpec) -> tuple[RunSpec, ...]:
@@ -35,16 +40,28 @@ def expand(study: StudySpec) -> tuple[RunSpec, ...]:
     their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
     MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
     """
-    points = len(study.sparsities) * len(study.allocators) + len(study.plans)
-    per_model = sum(1 if _is_dense(arm) else points for arm in study.arms)
-    count = len(study.models) * per_model
+    count = len(study.models) * sum(1 if _is_dense(arm) else _points(study, arm) for arm in study.arms)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
-    study = _resolved(study)
-    distinct = {
-        run.content_hash(): run for model in study.models for arm in study.arms for run in _runs(study, model, arm)
-    }
-    return tuple(distinct.values())
+    return _distinct(_resolved(study))
+
+
+def count_runs(study: StudySpec) -> int:
+    """How many runs a study has, files and roles left as they are named: no weights are read."""
+    named = {ROLE + role.name: role.location for role in study.roles if role.location}
+    models = (
+        model.model_copy(update={"location": named.get(model.location, model.location)}) for model in study.models
+    )
+    return len(_distinct(study.model_copy(update={"models": tuple(models)})))
+
+
+def _distinct(study: StudySpec) -> tuple[RunSpec, ...]:
+    runs = (run for model in study.models for arm in study.arms for run in _runs(study, model, arm))
+    return tuple({run.content_hash(): run for run in runs}.values())
+
+
+def _points(study: StudySpec, arm: Arm) -> int:
+    return len(arm.sparsities or study.sparsities) * len(study.allocators) + len(study.plans)
 
 
 def _resolved(study: StudySpec) -> StudySpec:
@@ -69,7 +86,25 @@ def _resolved(study: StudySpec) -> StudySpec:
 
 
 def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
-    """The study with its roles mapped to folders or hub ids, those of other names left aside."""
+    """The study with its roles mapped to folders or hub ids, those of other names left aside.
+
+    A role that has a model already keeps it: a file names models of its own where they come with the workbench, which
+    what other studies' roles are mapped to must not replace.
+    """
+    return _located(study, {**locations, **{role.name: role.location for role in study.roles if role.location}})
+
+
+def rebind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
+    """The study with these of its roles mapped, whatever they were mapped to; WinaError for a role it does not have."""
+    names = [role.name for role in study.roles]
+    for name in locations:
+        if name not in names:
+            has = f"its roles are {', '.join(names)}" if names else "it has none"
+            raise WinaError(f'The study "{study.name}" has no role "{name}"; {has}.')
+    return _located(study, locations)
+
+
+def _located(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
     roles = tuple(role.model_copy(update={"location": locations.get(role.name, role.location)}) for role in study.roles)
     return study.model_copy(update={"roles": roles})
 
@@ -77,6 +112,12 @@ def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
 def roles_of(study: StudySpec) -> dict[str, str]:
     """Content hash of a resolved model: the role it plays, or its own location where it plays none."""
     return {resolve(_mapped(study, model)).content_hash(): model.location.removeprefix(ROLE) for model in study.models}
+
+
+def unmapped(study: StudySpec) -> tuple[Role, ...]:
+    """The roles that the study's models play and that no model stands for yet."""
+    played = {model.location.removeprefix(ROLE) for model in study.models if model.location.startswith(ROLE)}
+    return tuple(role for role in study.roles if role.name in played and not role.location)
 
 
 def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
@@ -112,7 +153,8 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
     calibration = study.calibration if arm.method.needs_calibration else None
-    spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in study.sparsities]
+    sparsities = arm.sparsities or study.sparsities
+    spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
     for plan in [*spread, *study.plans]:
         yield RunSpec(
             model=model,
@@ -131,28 +173,66 @@ def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | Allo
 
 
 def load_study(path: Path) -> StudySpec:
-    """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why."""
+    """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why.
+
+    A role's location that begins with "." is taken from the file's own folder.
+    """
+    text = _text(path)
+    toml = path.suffix.lower() == ".toml"
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
-    try:
-        content = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
-        return StudySpec.model_validate(content)
+        content = tomllib.loads(text) if toml else json.loads(text)
+        _check_version(content, path)
+        study = StudySpec.model_validate(content)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
-        kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
+        kind = "TOML" if toml else "JSON"
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     except ValidationError as error:
-        raise WinaError(f"The study {path} is not right: {explain(error)}") from error
+        line = line_of(text, problems(error)[0][0]) if toml else None
+        where = f" in line {line}" if line else ""
+        raise WinaError(f"The study {path} is not right{where}: {explain(error)}") from error
     except ValueError as error:  # a number of thousands of digits, which Python does not read
         raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
+    beside = {
+        role.name: str((path.parent / role.location).resolve()) for role in study.roles if role.location[:1] == "."
+    }
+    return _located(study, beside)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
+
+
+def _check_version(content: object, path: Path) -> None:
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise WinaError(
+            f"The study {path} was written by a newer version of WINA Workbench (its schema_version is {version}, this "
+            f"program reads {SCHEMA_VERSION}); update the program."
+        )
 
 
 def save_study_file(study: StudySpec, path: Path) -> None:
-    """Write a study as JSON that `load_study` reads back; fields at their default are left out."""
+    """Write a study that `load_study` reads back, as TOML where the file's name ends in .toml and else as JSON; fields
+    at their default are left out."""
     content = study.model_dump(mode="json", exclude_defaults=True)
-    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    if path.suffix.lower() == ".toml":
+        text = tomli_w.dumps({"schema_version": SCHEMA_VERSION, **_without_none(content)})
+    else:
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode())
+
+
+def _without_none(value: Any) -> Any:
+    """TOML has no None, and only a deviation is ever set to it: there it is written as false."""
+    if isinstance(value, dict):
+        return {name: _without_none(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_none(each) for each in value]
+    return False if value is None else value

@@ -63,7 +63,8 @@ class StudySpec(Spec):
         for model in self.models:
             if model.location.startswith(ROLE) and model.location.removeprefix(ROLE) not in known:
                 raise ValueError(f'a model is "{model.location}", but `roles` has none of that name')
-        if not self.sparsities and not self.plans and any(arm.method.name != "dense" for arm in self.arms):
+        without = [arm for arm in self.arms if arm.method.name != "dense" and not arm.sparsities]
+        if without and not self.sparsities and not self.plans:
             raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
         check_synthetic(self.models, self.evaluation)
         return self
