@@ -42,7 +42,7 @@ def measure(toy: bool) -> list[Comparison]:
                 Contender("again", lambda: _ready(lambda: _expect(rows, store.metric_rows())), 0.25),
                 Contender("one task", lambda: _ready(lambda: _expect(rows // 10, store.metric_rows(SOME))), 0.25),
             ]
-            setting: dict[str, float | int | str] = {"metrics": rows, "runs": runs}
+            setting: dict[str, float | int | str] = {"metrics": rows, "runs": runs, "threads": 1}
             found = compare(plain, ways, repetitions, setting)
             engine.dispose()
     return [found]
