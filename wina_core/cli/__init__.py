@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from wina_core.cli import (
     allocate,
     calibrate,
+    compare,
     cost,
     engine,
     evaluate,
@@ -45,6 +46,7 @@ app.add_typer(study.app, name="study")
 app.command("synthetic")(synthetic.synthetic)
 app.command("latency")(latency.latency)
 app.command("results")(results.results)
+app.command("compare")(compare.compare)
 app.command("export")(export.export)
 app.command("engine")(engine.engine)
 

@@ -41,7 +41,7 @@ def wanted(
 ) -> MetricFilter:
     """The filter that the flags stand for."""
     return MetricFilter(
-        study=_study_hash(store, study) if study else "",
+        study=study_hash(store, study) if study else "",
         methods=tuple(methods or ()),
         rotations=tuple(rotations or ()),
         tasks=tuple(tasks or ()),
@@ -49,7 +49,8 @@ def wanted(
     )
 
 
-def _study_hash(store: Store, name: str) -> str:
+def study_hash(store: Store, name: str) -> str:
+    """The stored study of this hash, or the last launched of this name; WinaError where there is none."""
     studies = store.studies()
     for row in studies:  # the last launched first
         if name in (row.study, row.name):

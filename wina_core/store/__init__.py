@@ -15,6 +15,7 @@ from wina_core.store.rows import (
     RotationRow,
     RunRow,
     StudyRow,
+    UnitRow,
 )
 from wina_core.store.store import Store
 
@@ -34,4 +35,5 @@ __all__ = [
     "RunRow",
     "Store",
     "StudyRow",
+    "UnitRow",
 ]

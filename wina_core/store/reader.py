@@ -31,6 +31,7 @@ from wina_core.store.rows import (
     RotationRow,
     RunRow,
     StudyRow,
+    UnitRow,
 )
 from wina_core.store.tables import (
     Calibration,
@@ -93,6 +94,23 @@ class Reader:
             query = query.order_by(Run.id)
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
+
+    def units(self, study: str) -> list[UnitRow]:
+        """The finished units of the runs of the study with this hash, in the order in which they were finished."""
+        query = (
+            select(
+                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.counted_sparsity, Unit.full_sparsity,
+                Environment.device, Environment.hardware, Environment.versions,
+            )
+            .join(Run, Run.id == Unit.run_id)
+            .join(StudyRun, StudyRun.run_id == Run.id)
+            .join(Study, Study.id == StudyRun.study_id)
+            .outerjoin(Environment, Environment.id == Unit.environment_id)
+            .where(Study.hash == study)
+            .order_by(Unit.finished, Unit.id)
+        )  # fmt: skip
+        with self._reading() as connection:
+            return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
 
     def run_spec(self, run: str) -> RunSpec | None:
         """The spec of the run with this hash: all it takes to compute it again."""

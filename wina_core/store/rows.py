@@ -85,6 +85,22 @@ class RunRow(NamedTuple):
     hardware: str | None
 
 
+class UnitRow(NamedTuple):
+    """One finished unit of a run and what it was computed on."""
+
+    run: str
+    unit: str
+    seconds: float
+    finished: float
+    """Seconds since the epoch."""
+    counted_sparsity: float | None
+    full_sparsity: float | None
+    device: str | None
+    hardware: str | None
+    versions: dict[str, str]
+    """Of the libraries."""
+
+
 class StudyRow(NamedTuple):
     """One launched study; its runs may be shared with others."""
 
