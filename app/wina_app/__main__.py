@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "results")
+PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "results", "studies")
 _MIDDLE_PER_FULL = 1000
 """Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
 all threads, the window's too, for a quarter of a second where 100,000 results are held, and each reading of them from
@@ -20,13 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from PySide6.QtWidgets import QApplication
 
     from wina_app.application import Application
+    from wina_app.settings import Settings
 
     gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
     app = QApplication(sys.argv[:1])
     app.setApplicationName("WINA Workbench")
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
     sys.excepthook = _log_defect
-    application = Application(app, options.database)
+    settings = Settings()
+    if options.engines is not None:
+        settings.engines = options.engines
+    application = Application(app, options.database, settings)
     application.start("demo" if options.demo else options.model, options.page)
     return app.exec()
 
@@ -39,7 +43,19 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
     options.add_argument("--page", choices=PAGES, help="show this page first")
     options.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
+    options.add_argument(
+        "--engines",
+        type=_engines,
+        metavar="N",
+        help="compute with so many engine processes, now and from now on; 0, the default: one for each GPU",
+    )
     return options
+
+
+def _engines(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of engines, such as 0 or 2")
+    return int(text)
 
 
 def _log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,6 +1,7 @@
 """Puts the window together: pages, their controllers, and what connects them."""
 
 import logging
+from functools import partial
 from logging.handlers import RotatingFileHandler
 from typing import Any
 
@@ -13,6 +14,7 @@ from wina_app.controllers.evaluate_controller import EvaluateController
 from wina_app.controllers.latency_controller import LatencyController
 from wina_app.controllers.model_controller import ModelController
 from wina_app.controllers.rotation_controller import RotationController
+from wina_app.controllers.studies_controller import StudiesController
 from wina_app.engine_thread import EngineThread
 from wina_app.main_window import MainWindow
 from wina_app.settings import Settings
@@ -25,11 +27,14 @@ from wina_app.views.model_page import ModelPage
 from wina_app.views.results_page import ResultsPage
 from wina_app.views.rotation_page import RotationPage
 from wina_app.views.sparsity_page import SparsityPage
+from wina_app.views.studies_page import StudiesPage
 from wina_app.workbench import Workbench
 from wina_core import paths
+from wina_core.engine.pool import open_engines
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
 from wina_core.specs import Arm
+from wina_core.study_specs import StudySpec
 
 _LOG_BYTES = 2 * 2**20
 
@@ -55,7 +60,7 @@ class Application(QObject):
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
-        self.workbench = Workbench(engine or EngineThread(), StoreThread(database), settings)
+        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(database), settings)
         self.window = MainWindow(self.workbench, self.log)
         self._add_model_page()
         self._add_rotation_page()
@@ -64,7 +69,9 @@ class Application(QObject):
         workspace = self.workbench.workspace
         sparsity.primary_triggered.connect(lambda: evaluate.choose_plan(workspace.method, workspace.rotation))
         self._add_latency_page()
-        self.window.add_page(ResultsPage(self.workbench.store))
+        self._results = ResultsPage(self.workbench.store)
+        self.window.add_page(self._results)
+        self._add_studies_page()
         self.window.restore()
         self.workbench.store.opened.connect(self._on_store_opened)
         self.workbench.store.failed.connect(self.window.show_failure)
@@ -129,6 +136,7 @@ class Application(QObject):
         view.visible_changed.connect(self.evaluate.set_visible)
         view.evaluate_requested.connect(self.evaluate.evaluate)
         view.save_requested.connect(self.evaluate.save_study)
+        view.search_requested.connect(self.evaluate.search)
         self.window.add_page(view)
         return view
 
@@ -146,6 +154,29 @@ class Application(QObject):
         view.row_chosen.connect(self.latency.select)
         view.export_requested.connect(self.latency.export)
         self.window.add_page(view)
+
+    def _add_studies_page(self) -> None:
+        view = StudiesPage()
+        self.studies = StudiesController(self.workbench, view)
+        view.visible_changed.connect(self.studies.set_visible)
+        view.changed.connect(self.studies.change)
+        view.study_chosen.connect(self.studies.select)
+        view.file_opened.connect(self.studies.open_file)
+        view.forget_requested.connect(self.studies.forget)
+        view.role_mapped.connect(self.studies.map_role)
+        view.estimate_requested.connect(self.studies.estimate)
+        view.run_requested.connect(self.studies.run)
+        view.pause_requested.connect(self.studies.pause)
+        view.resume_requested.connect(self.studies.resume)
+        view.cancel_requested.connect(self.studies.cancel)
+        view.results_requested.connect(self.studies.show_results)
+        view.report_requested.connect(self.studies.report)
+        self.studies.results_requested.connect(self._show_study)
+        self.window.add_page(view)
+
+    def _show_study(self, study: StudySpec) -> None:
+        self._results.controller.show_study(study)
+        self.window.show_page("results")
 
     def _fill_recent(self) -> None:
         menu = self.window.recent_menu
@@ -167,6 +198,10 @@ class Application(QObject):
             logging.getLogger().removeHandler(handler)
             handler.close()
         QApplication.quit()
+
+
+def _engine_thread(settings: Settings) -> EngineThread:
+    return EngineThread(partial(open_engines, engines=settings.engines))
 
 
 def _file_handler() -> logging.Handler:

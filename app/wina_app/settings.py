@@ -86,6 +86,15 @@ class Settings:
         """Locations of models opened before, the last one first."""
         return self._get("recent", list[str], [])
 
+    @property
+    def engines(self) -> int:
+        """Engine processes that compute at once; 0 for one for each GPU."""
+        return max(0, self._get("engines", int, 0))
+
+    @engines.setter
+    def engines(self, value: int) -> None:
+        self._set(engines=value)
+
     def add_recent(self, location: str) -> None:
         """A model was opened."""
         others = [one for one in self.recent if one != location]
@@ -94,6 +103,15 @@ class Settings:
     def forget_recent(self, location: str) -> None:
         """A model is not there any more."""
         self._set(recent=[one for one in self.recent if one != location])
+
+    @property
+    def studies(self) -> list[str]:
+        """Study files of the user's own, in the order in which they were opened."""
+        return self._get("studies", list[str], [])
+
+    @studies.setter
+    def studies(self, value: list[str]) -> None:
+        self._set(studies=value)
 
     @property
     def geometry(self) -> QByteArray:

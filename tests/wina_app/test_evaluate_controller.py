@@ -22,6 +22,7 @@ CHOICE = Choice(
     name="Evaluation",
     tasks=("demo_choice",),
     task_folders=(),
+    data_folder="",
     limit=None,
     num_fewshot=None,
     batch_size=16,

@@ -1,6 +1,6 @@
 """Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.models.evaluation_grid import Choice, Grid, build_study, make_grid, rotation_choices
 from wina_app.models.rotation_choices import ROTATION_PRESETS
 from wina_app.quantities import counted
+from wina_app.task_indexing import TaskIndexing
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
@@ -16,9 +17,12 @@ from wina_core.records import ModelSummary
 from wina_core.specs import RotationSpec
 from wina_core.study import expand, save_study_file
 from wina_core.study_specs import StudySpec
+from wina_core.task_index import TaskEntry
 
 NO_MODEL = "Open a model first"
 _SETTLE_MS = 150
+_FOUND = 50
+"""Tasks that are listed under what is typed."""
 
 
 class EvaluateView(Protocol):
@@ -41,6 +45,15 @@ class EvaluateView(Protocol):
     def show_grid(self, grid: Grid) -> None:
         """Show which runs there are and what of them is stored."""
 
+    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+        """Show the tasks that match what is typed."""
+
+    def show_index_remark(self, text: str) -> None:
+        """Say why not every task is found yet; empty when all are."""
+
+    def withdraw_consent(self) -> None:
+        """Consent to run what the model writes holds for one launch."""
+
     def show_counting(self) -> None:
         """The numbers shown are those of an earlier choice."""
 
@@ -60,8 +73,12 @@ class EvaluateView(Protocol):
 class EvaluateController(QObject):
     """What is counted on the page is what `evaluate` queues."""
 
-    def __init__(self, workbench: Workbench, view: EvaluateView) -> None:
+    def __init__(self, workbench: Workbench, view: EvaluateView, tasks: TaskIndexing | None = None) -> None:
+        """`tasks` is for tests."""
         super().__init__()
+        self._tasks = tasks or TaskIndexing(workbench.store)
+        self._query = ""
+        self._tasks.changed.connect(self._on_index)
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._study: StudySpec | None = None
@@ -79,12 +96,26 @@ class EvaluateController(QObject):
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.stopped.connect(self._settle.stop)
+        workbench.stopped.connect(self._tasks.stop)
         self._on_context()
 
     def change(self) -> None:
         """Something was ticked or typed; it is counted once the hands rest."""
         self._view.show_counting()
         self._settle.start()
+
+    def search(self, query: str) -> None:
+        """Find tasks; the first time, their names are read, or made to be read, before."""
+        self._query = query
+        if self._tasks.index is None:
+            self._tasks.ask()
+        else:
+            self._view.show_found(self._tasks.index.search(query, _FOUND) if query else ())
+
+    def _on_index(self) -> None:
+        self._view.show_index_remark(self._tasks.remark)
+        if self._tasks.index is not None:
+            self.search(self._query)
 
     def set_visible(self, visible: bool) -> None:
         """Whether the page is shown: nothing is counted for a hidden one, and all of it on showing."""
@@ -103,11 +134,11 @@ class EvaluateController(QObject):
         self._asked += 1
         if study is None:
             return
-        asked, queued = self._asked, self._queued_runs()
+        asked, queued, samples = self._asked, self._queued_runs(), self._view.choice().samples
 
         def question(store: Any) -> Grid:
             runs = expand(study)
-            missing = {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs)}
+            missing = {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs, samples)}
             return make_grid(runs, missing, _hashes(queued))
 
         def answer(grid: Grid) -> None:
@@ -122,14 +153,17 @@ class EvaluateController(QObject):
         if study is None:
             return
         self._view.clear_message()
-        queued = self._queued_runs()
+        queued, choice = self._queued_runs(), self._view.choice()
+        self._view.withdraw_consent()
 
         def question(store: Any) -> list[PendingRun]:
             runs, taken = expand(study), _hashes(queued)
             store.save_study(study, runs)
-            return [pending for pending in store.pending(runs) if pending.spec.content_hash() not in taken]
+            return [
+                pending for pending in store.pending(runs, choice.samples) if pending.spec.content_hash() not in taken
+            ]
 
-        self._workbench.store.ask(question, lambda pending: self._submit(study, pending), self._view.show_error)
+        self._workbench.store.ask(question, lambda pending: self._submit(study, choice, pending), self._view.show_error)
 
     def save_study(self, path: Path) -> None:
         """Write the study as a file for the command line."""
@@ -162,12 +196,13 @@ class EvaluateController(QObject):
         jobs = [entry.job for entry in self._workbench.jobs.active]
         return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
 
-    def _submit(self, study: StudySpec, pending: list[PendingRun]) -> None:
+    def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
         if not pending:
             self._view.show_notice("Every run of this study is stored or queued already.")
             return
         title = f"Evaluate {counted(len(pending), 'run')}: {study.name}"
-        self._own.add(self._workbench.submit(EvaluateJob(runs=tuple(pending)), title))
+        job = EvaluateJob(runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code)
+        self._own.add(self._workbench.submit(job, title))
 
     def _on_context(self) -> None:
         workspace = self._workspace

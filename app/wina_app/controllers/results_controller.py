@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.models.results_filter import parse_filter
+from wina_app.models.results_comparison import RunPair, compare
+from wina_app.models.results_filter import Term, parse_filter
 from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
-from wina_app.models.results_rows import BY_KEY, Entry
+from wina_app.models.results_rows import COLUMNS, Entry
+from wina_app.models.results_scope import Scope, scope_of
 from wina_app.models.results_table import ResultsTable, make_entries
+from wina_app.models.row_table import Column
 from wina_app.quantities import counted
 from wina_app.store_thread import StoreThread
 from wina_core.errors import WinaError
 from wina_core.specs import RunSpec
+from wina_core.study_specs import StudySpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, MetricRow
@@ -27,6 +31,9 @@ class ResultsView(Protocol):
 
     def show_count(self, shown: int, stored: int) -> None:
         """Say how many rows there are; none stored is the empty state."""
+
+    def show_scope(self, title: str) -> None:
+        """Say to which study the page is narrowed; empty for none."""
 
     def show_filter_error(self, text: str) -> None:
         """Say what is wrong with the filter; empty when nothing is."""
@@ -44,6 +51,12 @@ class ResultsView(Protocol):
 
     def show_spec(self, spec: RunSpec) -> None:
         """Show how a number was computed."""
+
+    def show_comparable(self, comparable: bool) -> None:
+        """Say whether the selected rows are of two runs."""
+
+    def show_comparison(self, pair: RunPair) -> None:
+        """Show two runs side by side."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -63,6 +76,11 @@ class ResultsController(QObject):
         self._measure: Measure | None = None
         self._model = ""
         self._selected: Entry | None = None
+        self._scope: Scope | None = None
+        self._shown_scope: Scope | None = None
+        """Of the rows in the table."""
+        self._filter = ""
+        self._pair: tuple[MetricRow, ...] = ()
         self._asking = self._outdated = self._visible = False
         self._undrawn = True
         self._pause = QTimer(self)
@@ -82,8 +100,13 @@ class ResultsController(QObject):
         if self._asking:
             self._outdated = True
             return
-        self._asking, known = True, self.table.entries
-        self._store.ask(lambda store: make_entries(store.metric_rows(), known), self._answered, self._refused)
+        self._asking, known, scope = True, self.table.entries, self._scope
+        columns = scope.columns if scope else COLUMNS
+        self._store.ask(
+            lambda store: make_entries(store.metric_rows(), known, columns),
+            lambda entries: self._answered(scope, columns, entries),
+            self._refused,
+        )
 
     def _store_changed(self) -> None:
         if self._pause.isActive():
@@ -92,9 +115,20 @@ class ResultsController(QObject):
             self._pause.start()
             self.refresh()
 
-    def _answered(self, entries: list[Entry]) -> None:
+    def _answered(self, scope: Scope | None, columns: tuple[Column, ...], entries: list[Entry]) -> None:
         self._asking = False
-        self.table.set_entries(entries)
+        if scope is not self._scope:  # chosen meanwhile
+            self._outdated = False
+            self.refresh()
+            return
+        if scope is not self._shown_scope:
+            self._shown_scope = scope
+            terms = self._terms(self._filter, columns)  # those of columns that are no more are passed over
+            self.table.set_scope(columns, scope.arms if scope else None, terms or (), entries)
+            self.select(-1)
+            self.select_rows(())
+        else:
+            self.table.set_entries(entries)
         if not self._pause.isActive():
             self._catch_up()
 
@@ -117,13 +151,31 @@ class ResultsController(QObject):
 
     def set_filter(self, text: str) -> None:
         """Show only rows that match the line; a line that cannot be read leaves the table as it is."""
+        self._filter = text
+        terms = self._terms(text, self.table.columns)
+        if terms is not None:
+            self.table.set_filter(terms)
+
+    def _terms(self, text: str, columns: Sequence[Column]) -> tuple[Term, ...] | None:
         try:
-            terms = parse_filter(text, BY_KEY)
+            terms = parse_filter(text, {column.key: index for index, column in enumerate(columns)})
         except WinaError as error:
             self._view.show_filter_error(str(error))
-            return
+            return None
         self._view.show_filter_error("")
-        self.table.set_filter(terms)
+        return terms
+
+    def show_study(self, study: StudySpec | None) -> None:
+        """Show the runs of a study alone, whose roles are mapped, beside what the paper published; None for all."""
+        if study is None:
+            self._narrow(None)
+        else:
+            self._store.ask(lambda _store: scope_of(study), self._narrow, self._view.show_error)
+
+    def _narrow(self, scope: Scope | None) -> None:
+        self._scope = scope
+        self._view.show_scope(scope.title if scope else "")
+        self.refresh()
 
     def choose_measure(self, measure: Measure) -> None:
         """Plot another metric."""
@@ -155,6 +207,21 @@ class ResultsController(QObject):
             self._view.show_error,
         )
 
+    def select_rows(self, rows: Sequence[int]) -> None:
+        """These rows of the table are selected; those of two runs can be compared."""
+        shown = self.table.shown
+        runs = {shown[row].row.run: shown[row].row for row in rows if row < len(shown)}
+        self._pair = tuple(runs.values()) if len(runs) == 2 else ()
+        self._view.show_comparable(bool(self._pair))
+
+    def compare(self) -> None:
+        """Compare the two selected runs, the upper one of the table first, on every task that they share."""
+        if self._pair:
+            first, second = self._pair
+            self._store.ask(
+                lambda store: compare(store, first, second), self._view.show_comparison, self._view.show_error
+            )
+
     def _forget_hidden(self) -> None:
         """A run that does not pass the filter any more is not selected either."""
         if self._selected is not None and all(entry.row.run != self._selected.row.run for entry in self.table.passing):
@@ -183,17 +250,21 @@ class ResultsController(QObject):
         if self._undrawn:
             return
         offered, named = measures(shown), models(shown)
-        measure = self._measure if self._measure in offered else _first_choice(offered)
+        measure = self._measure if self._measure in offered else _first_choice(offered, self._shown_scope)
         model = self._model if self._model in named else next(iter(named), "")
         self._view.show_choices(offered, measure, named, model)
-        self._view.show_frontier(frontier(shown, measure, model) if measure else None, self._abscissa)
+        self._view.show_frontier(
+            frontier(shown, measure, model, self._shown_scope) if measure else None, self._abscissa
+        )
 
     def _show_layers(self, entry: Entry, layers: "LayerMap | None") -> None:
         if entry is self._selected:
             self._view.show_layers(entry.row, layers)
 
 
-def _first_choice(offered: Sequence[Measure]) -> Measure | None:
-    """Accuracy when there is any, else the divergence from dense, else the first."""
+def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
+    """What the paper published, else accuracy, else the divergence from dense, else the first."""
+    published = scope.published_measures if scope else frozenset()
+    offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
     preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
     return next(preferred, None)

@@ -1,8 +1,9 @@
 """From what is ticked on the Evaluate page to a study, and from the study's runs to a table of what is stored."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -25,13 +26,6 @@ from wina_core.specs import (
 )
 from wina_core.study_specs import StudySpec
 
-STOCK_TASKS = (
-    "arc_challenge", "arc_easy", "boolq", "crows_pairs_english_gender", "crows_pairs_english_race_color",
-    "crows_pairs_english_religion", "gsm8k", "hellaswag", "humaneval", "lambada_openai", "longbench_code",
-    "longbench_few", "longbench_multi", "longbench_single", "longbench_summarization", "longbench_synthetic", "mmlu",
-    "openbookqa", "piqa", "sciq", "wikitext", "winogrande",
-)  # fmt: skip
-"""Offered while typing; any other task that lm-eval finds can be typed too."""
 DEMO_TASKS = ("demo_choice", "demo_ppl")
 DENSE_COLUMN = "dense"
 PLAN_COLUMN = "plan"
@@ -44,9 +38,11 @@ class Choice:
     name: str
     tasks: tuple[str, ...]
     task_folders: tuple[str, ...]
+    data_folder: str
+    """Local data in place of the hub's; empty for none."""
     limit: int | None
     num_fewshot: int | None
-    batch_size: int
+    batch_size: int | Literal["auto"]
     dense_prefix: float
     deviation: str | None
     """Source of the text on which runs are compared with dense; None for no comparison."""
@@ -59,6 +55,10 @@ class Choice:
     """Percentages as typed."""
     allocators: tuple[AllocatorSpec, ...]
     with_plan: bool
+    samples: bool = False
+    """Whether every document's answers are kept; no number depends on it, and neither on the next."""
+    run_model_code: bool = False
+    """Consent to run what the model writes, for this launch alone."""
 
 
 def parse_sparsities(text: str) -> tuple[float, ...]:
@@ -107,6 +107,7 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
             evaluation=EvaluationSpec(
                 tasks=choice.tasks,
                 task_folders=choice.task_folders,
+                data_folder=choice.data_folder.strip() or None,
                 limit=choice.limit,
                 num_fewshot=choice.num_fewshot,
                 batch_size=choice.batch_size,
@@ -161,14 +162,21 @@ class Grid:
         return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
 
 
-def make_grid(runs: Sequence[RunSpec], missing: dict[str, int], queued: frozenset[str]) -> Grid:
-    """Lay the runs out in their order; `missing` has how many units each lacks, by the run's hash, absent for none."""
+def make_grid(
+    runs: Sequence[RunSpec],
+    missing: Mapping[str, int],
+    queued: frozenset[str] = frozenset(),
+    rows: Mapping[str, str] | None = None,
+) -> Grid:
+    """Lay the runs out in their order; `missing` has how many units each lacks, by the run's hash, absent for none, and
+    `rows` what each run's row is called, where it is not by method and rotation."""
     cells = {}
     for run in runs:
-        key, hash_ = (_row(run), _column(run)), run.content_hash()
+        hash_ = run.content_hash()
+        key = (rows[hash_] if rows else _row(run), _column(run))
         cells[key] = Cell(hash_, len(run.evaluation.units), missing.get(hash_, 0), hash_ in queued)
-    rows, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
-    return Grid(rows, columns, cells)
+    names, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
+    return Grid(names, columns, cells)
 
 
 def _row(run: RunSpec) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wina_app.models.gate_choices import WORDS
 from wina_app.models.results_rows import Entry, count_text, error_text, number
+from wina_app.models.results_scope import PublishedLine, Scope
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import FrontierLine, FrontierPoint, MetricRow
@@ -39,6 +40,8 @@ class FrontierData:
     measure: Measure
     lines: "tuple[FrontierLine, ...]"
     dense: "tuple[FrontierLine, ...]"
+    published: tuple[PublishedLine, ...] = ()
+    """The paper's, of the same metric and model."""
 
 
 def measures(entries: Iterable[Entry]) -> list[Measure]:
@@ -56,8 +59,8 @@ def models(entries: Iterable[Entry]) -> dict[str, str]:
     return {entry.row.model_hash: entry.row.model for entry in entries}
 
 
-def frontier(entries: Iterable[Entry], measure: Measure, model: str) -> FrontierData:
-    """The lines of one metric of one model, from exactly the given rows."""
+def frontier(entries: Iterable[Entry], measure: Measure, model: str, scope: Scope | None = None) -> FrontierData:
+    """The lines of one metric of one model, from exactly the given rows, and what the paper has of the same."""
     from wina_core.store.frontier import lines
 
     rows: list[MetricRow] = [
@@ -67,7 +70,8 @@ def frontier(entries: Iterable[Entry], measure: Measure, model: str) -> Frontier
     ]
     sparse = [row for row in rows if row.method != "dense"]
     dense = [row for row in rows if row.method == "dense"]
-    return FrontierData(measure, lines(sparse), lines(dense))
+    published = scope.published_lines(model, measure.task, measure.metric) if scope else ()
+    return FrontierData(measure, lines(sparse), lines(dense), published)
 
 
 def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:
@@ -89,6 +93,12 @@ def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
         parts.append(f"fully counted {100 * point.full_sparsity:.1f} %")
     if point.n is not None:
         parts.append(f"n {count_text(point.n)}")
+    return "  \N{MIDDLE DOT}  ".join(parts)
+
+
+def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
+    """What the paper says of one point, in one line."""
+    parts = [f"{line.method}, paper", f"{measure.title} {number(line.y[index])}", f"target {100 * line.x[index]:.1f} %"]
     return "  \N{MIDDLE DOT}  ".join(parts)
 
 

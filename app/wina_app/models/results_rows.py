@@ -114,7 +114,9 @@ class Entry(TableEntry):
 
     columns = COLUMNS
 
-    def __init__(self, row: "MetricRow") -> None:
+    def __init__(self, row: "MetricRow", columns: tuple[Column, ...] = COLUMNS) -> None:
+        """`columns` are those of a study, where its table has others."""
+        self.columns = columns
         super().__init__((row.run, row.unit, row.task, row.metric), row)
 
     @cached_property

@@ -33,6 +33,8 @@ class Trace:
     symbol: str = ""
     """pyqtgraph's name of the marker; empty for none."""
     style: Qt.PenStyle = Qt.PenStyle.SolidLine
+    hollow: bool = False
+    """Whether the markers are outlines: of published points."""
     spans: Sequence[tuple[float, float]] = ()
     """Lower and upper ends of the bars, where they are not errors."""
 
@@ -236,8 +238,8 @@ def _fill(trace: Trace, curve: pg.PlotDataItem, bars: pg.ErrorBarItem, scale: fl
         pen=pg.mkPen(trace.colour, width=2 * scale, style=trace.style),
         symbol=marker,
         symbolSize=GRID,
-        symbolBrush=pg.mkBrush(trace.colour),
-        symbolPen=pg.mkPen(tokens().surface, width=scale),
+        symbolBrush=pg.mkBrush(tokens().surface if trace.hollow else trace.colour),
+        symbolPen=pg.mkPen(trace.colour if trace.hollow else tokens().surface, width=scale),
         antialias=len(x) < _MANY,
     )
     if len(trace.spans) or len(trace.errors):

@@ -1,36 +1,33 @@
 """The Evaluate page: what is measured, on which grid of methods, rotations and sparsities, and what is stored of it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor, QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
-    QHeaderView,
     QLineEdit,
     QPushButton,
-    QTableWidget,
-    QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
-from wina_app.icons import icon
-from wina_app.models.evaluation_grid import Cell, Choice, Grid
+from wina_app.models.evaluation_grid import Choice, Grid
 from wina_app.quantities import counted
-from wina_app.theme import GRID, notifier, state_colour
+from wina_app.theme import GRID
 from wina_app.views.controls import labelled, rule, text_label
 from wina_app.views.evaluate_arms import ArmPanel
 from wina_app.views.evaluate_tasks import TaskPanel
 from wina_app.views.page import Page
+from wina_app.views.run_grid import RunGrid
 from wina_core.methods.presets import PRESETS
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.task_index import TaskEntry
 
-_ARM_WIDTH = GRID * 32
-"""At most, so that the runs beside the arms' names stay in sight."""
-_STATES = {"stored": "done", "queued": "queued", "to do": ""}
+_FORMATS = "Study (*.toml);;Study as JSON (*.json)"
 
 
 class EvaluatePage(Page):
@@ -40,17 +37,18 @@ class EvaluatePage(Page):
     visible_changed = Signal(bool)
     evaluate_requested = Signal()
     save_requested = Signal(Path)
+    search_requested = Signal(str)
 
     def __init__(self) -> None:
         super().__init__("evaluate", "Evaluate")
         self._problem = ""
-        self._grid: Grid | None = None
         self.save = QPushButton("Save study…")
         self.save.setAccessibleName("Save study")
         self.save.clicked.connect(self._choose_file)
         self.header_actions.addWidget(self.save)
         self.tasks = TaskPanel()
         self.tasks.changed.connect(self.changed)
+        self.tasks.search.search_requested.connect(self.search_requested)
         self.arms = ArmPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
         self.arms.changed.connect(self.changed)
         content = QWidget()
@@ -64,7 +62,6 @@ class EvaluatePage(Page):
         self.set_primary("Evaluate")
         self.primary_triggered.connect(self.evaluate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
-        notifier().changed.connect(self._restyle)
 
     def _build_runs(self) -> QWidget:
         self.name = QLineEdit("Evaluation")
@@ -72,18 +69,7 @@ class EvaluatePage(Page):
         self._summary = text_label("", wrap=True)
         self._summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._trouble = text_label("", "failed", wrap=True)
-        self.table = QTableWidget()
-        self.table.setAccessibleName("Runs: arms by sparsities, and what is stored of them")
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.table.setTabKeyNavigation(False)
-        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.table.horizontalHeader().setMinimumSectionSize(GRID * 8)
-        self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.table.verticalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.table.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.table.verticalHeader().setMaximumWidth(_ARM_WIDTH)
-        self.table.setShowGrid(False)
+        self.table = RunGrid()
         runs = QWidget()
         column = QVBoxLayout(runs)
         column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
@@ -117,9 +103,11 @@ class EvaluatePage(Page):
         self.arms.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
-        file, _ = QFileDialog.getSaveFileName(self, "Save study", f"{self.name.text()}.json", "Study (*.json)")
+        file, kind = QFileDialog.getSaveFileName(self, "Save study", f"{self.name.text()}.toml", _FORMATS)
         if file:
-            self.save_requested.emit(Path(file).with_suffix(".json"))
+            path = Path(file)
+            known = path.suffix.lower() in (".toml", ".json")
+            self.save_requested.emit(path if known else Path(file + (".json" if "json" in kind else ".toml")))
 
     # ---- what is shown ----------------------------------------------------------------------------------------------
 
@@ -155,11 +143,21 @@ class EvaluatePage(Page):
         self.save.setEnabled(not text)
         self.save.setToolTip(text)
         if text:
-            self._grid = None
-            self.table.setRowCount(0)
-            self.table.setColumnCount(0)
+            self.table.show_grid(None)
             self._summary.setText("")
             self.set_primary("Evaluate", enabled=False, reason=text)
+
+    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+        """Show the tasks that match what is typed."""
+        self.tasks.search.show_found(entries)
+
+    def show_index_remark(self, text: str) -> None:
+        """Say why not every task is found yet; empty when all are."""
+        self.tasks.show_remark(text)
+
+    def withdraw_consent(self) -> None:
+        """Consent to run what the model writes holds for one launch."""
+        self.tasks.consent.setChecked(False)
 
     def show_counting(self) -> None:
         """The numbers shown are those of an earlier choice."""
@@ -170,7 +168,6 @@ class EvaluatePage(Page):
         """Show which runs there are and what of them is stored."""
         if self._problem:
             return
-        self._grid = grid
         reason = "Every run is stored or queued already"
         self.set_primary(f"Evaluate {counted(grid.to_do, 'run')}", enabled=grid.to_do > 0, reason=reason)
         parts = [
@@ -181,30 +178,4 @@ class EvaluatePage(Page):
         if grid.queued:
             parts.append(f"{grid.queued:,} queued")
         self._summary.setText("  ·  ".join(parts))
-        self.table.setRowCount(len(grid.rows))
-        self.table.setColumnCount(len(grid.columns))
-        for i, row in enumerate(grid.rows):
-            arm = QTableWidgetItem(row)
-            arm.setToolTip(row)
-            self.table.setVerticalHeaderItem(i, arm)
-        self.table.setHorizontalHeaderLabels(list(grid.columns))
-        for i, row in enumerate(grid.rows):
-            for j, name in enumerate(grid.columns):
-                self.table.setItem(i, j, _item(grid.cells.get((row, name))))
-
-    def _restyle(self) -> None:
-        if self._grid is not None:
-            self.show_grid(self._grid)
-
-
-def _item(cell: Cell | None) -> QTableWidgetItem:
-    """A cell in words, with the icon and colour of its state."""
-    item = QTableWidgetItem("" if cell is None else cell.text)
-    item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
-    if cell is not None:
-        state = _STATES.get(cell.text, "running")
-        if state:
-            item.setIcon(icon(state, state_colour(state).name()))
-            item.setForeground(QColor(state_colour(state)))
-        item.setToolTip(f"Run {cell.run}: {cell.units - cell.missing} of {cell.units} measurements stored")
-    return item
+        self.table.show_grid(grid)

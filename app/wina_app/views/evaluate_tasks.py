@@ -1,4 +1,4 @@
-"""The part of the Evaluate page that says what is measured: tasks, few-shot, limit, batch, deviation."""
+"""The part of the Evaluate page that says what is measured: tasks and their data, few-shot, limit, batch, deviation."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QCompleter,
     QFileDialog,
     QLineEdit,
     QListWidget,
@@ -16,9 +15,11 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from wina_app.models.evaluation_grid import DEMO_TASKS, STOCK_TASKS
+from wina_app.models.evaluation_grid import DEMO_TASKS
 from wina_app.theme import GRID
-from wina_app.views.controls import SidePanel, beside, labelled, pad_text, text_label
+from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label
+from wina_app.views.study_launch import CONSENT, RISK, SAMPLES, SAMPLES_TIP
+from wina_app.views.task_search import TaskSearch
 from wina_core.specs import PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
@@ -32,7 +33,9 @@ class TaskPanel(SidePanel):
     def __init__(self) -> None:
         super().__init__(GRID * 38)
         self._build_tasks(self.column)
+        self._build_data(self.column)
         self._build_settings(self.column)
+        self._build_advanced(self.column)
         self.column.addStretch(1)
 
     def _build_tasks(self, column: QVBoxLayout) -> None:
@@ -45,19 +48,15 @@ class TaskPanel(SidePanel):
             self._append(name, name)
         self.list.itemChanged.connect(lambda _: self.changed.emit())
         column.addWidget(self.list)
-        self.search = QLineEdit()
-        self.search.setPlaceholderText("Add a task, such as piqa")
-        self.search.setAccessibleName("Task name")
-        self.search.setToolTip("Any task of lm-eval; several may be separated by commas")
-        completer = QCompleter(list(STOCK_TASKS), self)
-        completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        self.search.setCompleter(completer)
-        self.search.returnPressed.connect(self._add_typed)
+        self.search = TaskSearch()
+        self.search.chosen.connect(self.add_tasks)
         add = QPushButton("Add")
         add.setAccessibleName("Add task")
-        add.clicked.connect(self._add_typed)
+        add.clicked.connect(self.search.take)
         column.addLayout(beside(self.search, add, stretch=self.search))
+        self.remark = text_label("", "muted", wrap=True)
+        self.remark.hide()
+        column.addWidget(self.remark)
         folder = QPushButton("Add task folder…")
         folder.setAccessibleName("Add task folder")
         folder.setToolTip("A folder of lm-eval task files (YAML), searched beside the stock ones")
@@ -68,6 +67,38 @@ class TaskPanel(SidePanel):
         self._folders.hide()
         column.addWidget(self._folders)
         column.addSpacing(GRID)
+
+    def _build_data(self, column: QVBoxLayout) -> None:
+        self.data = QLineEdit()
+        self.data.setPlaceholderText("The hub's")
+        self.data.setClearButtonEnabled(True)
+        self.data.setToolTip(
+            "A folder with a folder for each task, named as the task or its beginning, and in that a file for each "
+            "split, as validation.jsonl or test.parquet; these then stand in for the hub's data"
+        )
+        self.data.textChanged.connect(self.changed)
+        choose = QPushButton("Folder\N{HORIZONTAL ELLIPSIS}")
+        choose.setAccessibleName("Choose the data folder")
+        choose.clicked.connect(self._choose_data)
+        label = text_label("Data of the tasks")
+        label.setBuddy(self.data)
+        self.data.setAccessibleName("Data of the tasks")
+        column.addWidget(label)
+        column.addLayout(beside(self.data, choose, stretch=self.data))
+        column.addSpacing(GRID)
+
+    def _build_advanced(self, column: QVBoxLayout) -> None:
+        self.advanced = Fold("Advanced")
+        self.samples = QCheckBox(SAMPLES)
+        self.samples.setToolTip(SAMPLES_TIP)
+        self.consent = QCheckBox(CONSENT)
+        self.consent.setAccessibleDescription(RISK)
+        for box in (self.samples, self.consent):
+            box.setAccessibleName(box.text())
+            box.toggled.connect(self.changed)
+            self.advanced.column.addWidget(box)
+        self.advanced.column.addWidget(text_label(RISK, "muted", wrap=True))
+        column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
         column.addWidget(text_label("Deviation from dense", "section"))
@@ -85,7 +116,8 @@ class TaskPanel(SidePanel):
         column.addWidget(text_label("Settings", "section"))
         self.limit = self._spin(0, 10_000_000, 0, "all", " documents")
         self.fewshot = self._spin(-1, 100, -1, "as the task says", " examples")
-        self.batch = self._spin(1, 4_096, 16, "", " sequences")
+        self.batch = self._spin(0, 4_096, 16, "automatic", " sequences")
+        self.batch.setToolTip("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
         self.prefix = QComboBox()
         for name, fraction in PREFILL_POLICIES.items():
             self.prefix.addItem(f"{name} ({100 * fraction:.0f} % dense)" if fraction else name, fraction)
@@ -113,11 +145,14 @@ class TaskPanel(SidePanel):
         return {
             "tasks": tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
             "task_folders": tuple(self.folders),
+            "data_folder": self.data.text(),
             "limit": self.limit.value() or None,
             "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
-            "batch_size": self.batch.value(),
+            "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
             "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
+            "samples": self.samples.isChecked(),
+            "run_model_code": self.consent.isChecked(),
         }
 
     def add_tasks(self, names: list[str]) -> None:
@@ -137,11 +172,15 @@ class TaskPanel(SidePanel):
         item.setCheckState(Qt.CheckState.Checked)
         self.list.addItem(item)
 
-    def _add_typed(self) -> None:
-        names = [name for name in self.search.text().replace(",", " ").split() if name]
-        if names:
-            self.add_tasks(names)
-            self.search.clear()
+    def show_remark(self, text: str) -> None:
+        """Say why not every task is found yet; empty when all are."""
+        self.remark.setText(text)
+        self.remark.setVisible(bool(text))
+
+    def _choose_data(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Folder with the tasks' data")
+        if folder:
+            self.data.setText(folder)
 
     def _choose_folder(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, "Add task folder")

@@ -13,8 +13,10 @@ from wina_app.models.results_frontier import (
     distinct_references,
     kinds,
     names,
+    published_readout,
     readout,
 )
+from wina_app.models.results_scope import PublishedLine, is_dense
 from wina_app.theme import method_colour
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 from wina_core.records import METRIC_UNITS
@@ -30,7 +32,7 @@ _STYLES = (
     Qt.PenStyle.DotLine,
     Qt.PenStyle.DashDotDotLine,
 )
-"""Lines by what else sets them apart; dashes are the dense reference's."""
+"""Lines by what else sets them apart; dashes are the dense reference's and the paper's."""
 
 _LEAST_SPAN = 20.0
 """Points of sparsity that are shown to begin with; a single run is not spread over tenths of one."""
@@ -84,8 +86,11 @@ class FrontierPlot(DataPlot):
             self._trace(line, name, rotations.index(line.rotation), kind)
             for line, name, kind in zip(data.lines, names(data.lines), kinds(data.lines), strict=True)
         ]
+        if self._abscissa != "full":  # the paper counts as its methods do
+            traces += [self._published(line) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
+        references += [Reference("dense, paper", dense, line.y[0]) for line in data.published if is_dense(line)]
         self._bound([*(y for trace in traces for y in trace.y), *(each.y for each in references)])
         self.show_traces([trace for trace in traces if trace.x], references)
 
@@ -93,6 +98,18 @@ class FrontierPlot(DataPlot):
         """Where nothing is negative, as errors and divergences are not, the axis begins at 0, with room for markers."""
         floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -_UNBOUNDED
         self.getPlotItem().vb.setLimits(yMin=floor)
+
+    def _published(self, line: PublishedLine) -> Trace:
+        return Trace(
+            name=f"{line.method}, paper",
+            colour=method_colour(_method_of(line.method)),
+            x=[100.0 * x for x in line.x],
+            y=line.y,
+            readout=lambda index, measure=self._data.measure: published_readout(measure, line, index),
+            symbol="o",
+            style=Qt.PenStyle.DashLine,
+            hollow=True,
+        )
 
     def _trace(self, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
         placed = [(abscissa_of(point, self._abscissa), point) for point in line.points]
@@ -108,3 +125,8 @@ class FrontierPlot(DataPlot):
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
             style=_STYLES[kind % len(_STYLES)],
         )
+
+
+def _method_of(printed: str) -> str:
+    """The registry's name of a method as the paper prints it: "rsparse" of "R-Sparse", "teal" of "TEAL-transform"."""
+    return printed.lower().replace("r-sparse", "rsparse").partition("-")[0].partition("/")[0]

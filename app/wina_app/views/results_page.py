@@ -9,19 +9,23 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
+    QPushButton,
     QSplitter,
     QVBoxLayout,
     QWidget,
 )
 
 from wina_app.controllers.results_controller import ResultsController
+from wina_app.models.results_comparison import RunPair
 from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, Measure
 from wina_app.store_thread import StoreThread
 from wina_app.theme import GRID
 from wina_app.views.choice_box import ChoiceBox
+from wina_app.views.controls import ElidedLabel, explain_disabled
 from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.page import Page
 from wina_app.views.plot_export import offer_export
+from wina_app.views.results_comparison import ResultsComparison
 from wina_app.views.results_layers import ResultsLayers
 from wina_app.views.results_spec import ResultsSpec
 from wina_app.views.row_table_view import RowTableView, ask_table_file
@@ -30,6 +34,8 @@ from wina_core.specs import RunSpec
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, MetricRow
 
+_COMPARED = 1000
+"""Selected rows among which two runs are looked for."""
 _REST_MS = 150
 """The filter is applied once the typing hand rests this long."""
 
@@ -51,6 +57,9 @@ class ResultsPage(Page):
         self.filter_error.setProperty("role", "failed")
         self.filter_error.hide()
         self.table = self._make_table()
+        self.compare = QPushButton("Compare")
+        self.compare.setAccessibleName("Compare the two selected runs")
+        self.compare.clicked.connect(lambda: self.controller.compare())
         self.measure, self.model, self.abscissa = ChoiceBox("Metric"), ChoiceBox("Model"), ChoiceBox("Sparsity axis")
         for key, text in ABSCISSAE.items():
             self.abscissa.addItem(text, key)
@@ -66,11 +75,13 @@ class ResultsPage(Page):
         self.set_content(self._arrange())
         self.controller = ResultsController(store, self)
         self.table.show_table(self.controller.table)
+        self.show_comparable(False)
         self._connect()
 
     def _make_table(self) -> RowTableView:
         table = RowTableView("Stored metrics")
         table.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
+        table.addAction("Compare the two selected runs", lambda: self.controller.compare())
         table.addAction("How was this computed", lambda: self.controller.explain(table.currentIndex().row()))
         return table
 
@@ -78,10 +89,12 @@ class ResultsPage(Page):
         self.filter.setMinimumWidth(50 * GRID)
         self.header_actions.addWidget(self._count)
         self.header_actions.addWidget(self.filter)
+        self.header_actions.addWidget(self.compare)
         upper = QWidget()
         above = QVBoxLayout(upper)
         above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         above.setSpacing(GRID)
+        above.addWidget(self._build_scope())
         above.addWidget(self.filter_error)
         above.addWidget(self.table, 1)
         choices = QHBoxLayout()
@@ -121,6 +134,20 @@ class ResultsPage(Page):
         whole.setChildrenCollapsible(False)
         return whole
 
+    def _build_scope(self) -> QWidget:
+        self.scope = ElidedLabel("section")
+        self.everything = QPushButton("Show all results")
+        self.everything.setAccessibleName("Show all results")
+        self.everything.clicked.connect(lambda: self.controller.show_study(None))
+        self._scope = QWidget()
+        row = QHBoxLayout(self._scope)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.scope, 1)
+        row.addWidget(self.everything)
+        self._scope.hide()
+        return self._scope
+
     def _connect(self) -> None:
         offer_export(self, self.frontier, "frontier")
         offer_export(self, self.layers, "layers")
@@ -128,6 +155,7 @@ class ResultsPage(Page):
         self.filter.textChanged.connect(self._rest.start)
         self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
+        self.table.selectionModel().selectionChanged.connect(self._selection_changed)
         self.measure.activated.connect(lambda: control.choose_measure(self.measure.currentData()))
         self.model.activated.connect(lambda: control.choose_model(self.model.currentData()))
         self.abscissa.activated.connect(lambda: control.choose_abscissa(self.abscissa.currentData()))
@@ -148,10 +176,15 @@ class ResultsPage(Page):
             )
         elif stored and self.is_empty:
             self.show_content()
-        for widget in (self.filter, self._count):
+        for widget in (self.filter, self._count, self.compare):
             widget.setVisible(stored > 0)
         self.set_primary("Export table", enabled=shown > 0, reason="There are no rows to export")
         self._count.setText(f"{shown:,} rows" if shown == stored else f"{shown:,} of {stored:,} rows")
+
+    def show_scope(self, title: str) -> None:
+        """Say to which study the page is narrowed; empty for none."""
+        self.scope.setText(f"Study: {title}")
+        self._scope.setVisible(bool(title))
 
     def show_filter_error(self, text: str) -> None:
         """What is wrong with the filter; empty when nothing is."""
@@ -189,6 +222,19 @@ class ResultsPage(Page):
         """Draw the measured sparsity of a run."""
         self.layers.show_layers(row, layers)
 
+    def show_comparable(self, comparable: bool) -> None:
+        """Say whether the selected rows are of two runs."""
+        explain_disabled(
+            self.compare,
+            enabled=comparable,
+            reason="Select rows of two runs, the second with Ctrl held",
+            explanation="The difference on every task that both have, with its interval and p",
+        )
+
+    def show_comparison(self, pair: RunPair) -> None:
+        """Show two runs side by side."""
+        ResultsComparison(pair, self).open()
+
     def show_spec(self, spec: RunSpec) -> None:
         """Show how a number was computed."""
         ResultsSpec(spec, self).open()
@@ -197,6 +243,12 @@ class ResultsPage(Page):
 
     def _row_changed(self, current: QModelIndex) -> None:
         self.controller.select(current.row())
+
+    def _selection_changed(self) -> None:
+        ranges = self.table.selectionModel().selection()
+        few = sum(part.height() for part in ranges) <= _COMPARED  # all rows of a large table are not of two runs
+        rows = sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)}) if few else []
+        self.controller.select_rows(rows)
 
     def _export(self) -> None:
         path = ask_table_file(self, "results")

@@ -46,6 +46,7 @@ class RowTableView(QTableView):
         before = self.selectionModel()
         self.setSortingEnabled(False)
         self.setModel(table)
+        table.modelReset.connect(self._size_columns)  # with other columns
         if before is not None:  # Qt leaves it to its maker
             before.deleteLater()
         self.setSortingEnabled(True)

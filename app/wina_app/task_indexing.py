@@ -1,0 +1,86 @@
+"""The names of lm-eval's tasks for the window: read from the kept index, or built first by a process of its own."""
+
+import sys
+
+from PySide6.QtCore import QObject, QProcess, Signal
+
+from wina_app.store_thread import StoreThread
+from wina_core.task_index import TaskIndex, load_index
+
+BUILDING = "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
+_MODULE = "wina_core.evaluation.index"
+
+
+class TaskIndexing(QObject):
+    """`index` is None until `changed`; `remark` says why."""
+
+    changed = Signal()
+
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = (sys.executable, "-m", _MODULE)) -> None:
+        """`store` is the thread on which the file is read, `command` what builds it."""
+        super().__init__()
+        self.index: TaskIndex | None = None
+        self.remark = ""
+        self._store, self._command = store, command
+        self._process: QProcess | None = None
+        self._asked = False
+
+    def ask(self) -> None:
+        """The names are wanted; asking again changes nothing."""
+        if not self._asked:
+            self._asked = True
+            self._store.ask(lambda _store: load_index(), self._on_loaded)
+
+    def stop(self) -> None:
+        """End the process, if it runs."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.blockSignals(True)
+            process.kill()
+            process.waitForFinished(2_000)
+
+    def _on_loaded(self, index: TaskIndex | None) -> None:
+        if index is None:
+            self._build()
+        else:
+            self.index = index
+            self._say("")
+
+    def _build(self) -> None:
+        self._process = QProcess(self)
+        self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
+        self._process.finished.connect(self._on_built)
+        self._process.errorOccurred.connect(self._on_error)
+        self._process.start(self._command[0], list(self._command[1:]))
+        self._say(BUILDING)
+
+    def _on_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart and self._process is not None:
+            self._fail(self._process.errorString())
+
+    def _on_built(self, code: int) -> None:
+        if self._process is None:
+            return
+        lines = bytes(self._process.readAll().data()).decode(errors="replace").strip().splitlines()
+        if code != 0:
+            self._fail(lines[-1] if lines else f"exit code {code}")
+            return
+        self._process = None
+
+        def loaded(index: TaskIndex | None) -> None:
+            if index is None:
+                self._fail("the index could not be kept; the log has the reason")
+            else:
+                self._on_loaded(index)
+
+        self._store.ask(lambda _store: load_index(), loaded)
+
+    def _fail(self, cause: str) -> None:
+        self._process, self._asked = None, False
+        self._say(
+            f"The names of the tasks could not be read ({cause.rstrip('.')}); any name can be typed all the same."
+        )
+
+    def _say(self, text: str) -> None:
+        self.remark = text
+        self.changed.emit()

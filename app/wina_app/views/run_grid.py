@@ -1,0 +1,66 @@
+"""The runs of a study as a table: arms by sparsities, and in every cell what is stored of it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
+
+from wina_app.icons import icon
+from wina_app.models.evaluation_grid import Cell, Grid
+from wina_app.theme import GRID, notifier, state_colour
+
+_ARM_WIDTH = GRID * 32
+"""At most, so that the runs beside the arms' names stay in sight."""
+_STATES = {"stored": "done", "queued": "queued", "to do": ""}
+
+
+class RunGrid(QTableWidget):
+    """Is only looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grid: Grid | None = None
+        self.setAccessibleName("Runs: arms by sparsities, and what is stored of them")
+        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setMinimumSectionSize(GRID * 8)
+        self.horizontalHeader().setDefaultAlignment(left)
+        self.verticalHeader().setDefaultAlignment(left)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.verticalHeader().setMaximumWidth(_ARM_WIDTH)
+        notifier().changed.connect(self._restyle)
+
+    def show_grid(self, grid: Grid | None) -> None:
+        """Show which runs there are and what of them is stored; None clears the table."""
+        self._grid = grid
+        self.setRowCount(len(grid.rows) if grid else 0)
+        self.setColumnCount(len(grid.columns) if grid else 0)
+        if grid is None:
+            return
+        for i, row in enumerate(grid.rows):
+            arm = QTableWidgetItem(row)
+            arm.setToolTip(row)
+            self.setVerticalHeaderItem(i, arm)
+        self.setHorizontalHeaderLabels(list(grid.columns))
+        for i, row in enumerate(grid.rows):
+            for j, name in enumerate(grid.columns):
+                self.setItem(i, j, _item(grid.cells.get((row, name))))
+
+    def _restyle(self) -> None:
+        self.show_grid(self._grid)
+
+
+def _item(cell: Cell | None) -> QTableWidgetItem:
+    """A cell in words, with the icon and colour of its state."""
+    item = QTableWidgetItem("" if cell is None else cell.text)
+    item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
+    if cell is not None:
+        state = _STATES.get(cell.text, "running")
+        if state:
+            item.setIcon(icon(state, state_colour(state).name()))
+            item.setForeground(QColor(state_colour(state)))
+        item.setToolTip(f"Run {cell.run}: {cell.units - cell.missing} of {cell.units} measurements stored")
+    return item

@@ -1,0 +1,83 @@
+"""What a study is: its title and description, what it consists of, and its runs with what is stored of them."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from wina_app.models.studies import StudyState, facts
+from wina_app.theme import GRID, HALF
+from wina_app.views.controls import ElidedLabel, rule, text_label
+from wina_app.views.run_grid import RunGrid
+from wina_core.gallery import GalleryEntry
+
+_NO_RUNS = "This study is a sweep of products alone; its points show on the Latency page."
+
+
+class StudyDetail(QWidget):
+    """Is only read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = text_label("", "title", wrap=True)
+        self.description = text_label("", wrap=True)
+        self.file = ElidedLabel("muted")
+        self.error = text_label("", "failed", wrap=True)
+        self._facts = QGridLayout()
+        self._facts.setHorizontalSpacing(2 * GRID)
+        self._facts.setVerticalSpacing(HALF)
+        self._facts.setColumnStretch(1, 1)
+        self._runs = text_label("Runs: arms × sparsities", "section")
+        self.remark = text_label("", "muted", wrap=True)
+        self.grid = RunGrid()
+        for label in (self.title, self.description, self.error, self.remark):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        for widget in (self.title, self.description, self.file, self.error):
+            column.addWidget(widget)
+        column.addLayout(self._facts)
+        column.addWidget(rule())
+        column.addWidget(self._runs)
+        column.addWidget(self.remark)
+        column.addWidget(self.grid, 1)
+        self._rest = column.count()
+        column.addStretch(0)
+
+    def show_study(self, entry: GalleryEntry | None) -> None:
+        """Show a study, or the line and the reason for which its file cannot be read."""
+        study = entry.study if entry else None
+        self.title.setText(entry.title if entry else "")
+        self.description.setText(study.description if study else "")
+        self.description.setVisible(bool(study and study.description))
+        self.file.setText(str(entry.file) if entry else "")
+        self.error.setText(entry.error if entry else "")
+        self.error.setVisible(bool(entry and entry.error))
+        while (item := self._facts.takeAt(0)) is not None:
+            item.widget().deleteLater()
+        for row, (caption, text) in enumerate(facts(study) if study else ()):
+            self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._facts.addWidget(_selectable(text), row, 1)
+        self.show_state(None)
+
+    def show_state(self, state: StudyState | None) -> None:
+        """Show the runs and what of them is stored; None while it is read."""
+        grid = state.grid if state else None
+        self.grid.show_grid(grid)
+        self.grid.setVisible(grid is not None)
+        self._runs.setVisible(grid is not None)
+        remark = "" if state is None or grid is not None else state.trouble or _without_grid(state)
+        self.remark.setText(remark)
+        self.remark.setVisible(bool(remark))
+        self.layout().setStretch(self._rest, 0 if grid else 1)
+
+
+def _without_grid(state: StudyState) -> str:
+    if state.needs:
+        return f"Its runs show here once it is said which model stands for {' and '.join(state.needs)}."
+    return _NO_RUNS
+
+
+def _selectable(text: str) -> QLabel:
+    label = text_label(text, wrap=True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -1,0 +1,209 @@
+"""What a study needs to run here, what holds for its next launch, and how far it is."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from wina_app.controllers.studies_controller import LaunchChoice
+from wina_app.models.studies import StudyProgress, StudyState, writes_programs
+from wina_app.theme import GRID, HALF, font
+from wina_app.views.controls import SidePanel, beside, explain_disabled, labelled, text_label
+from wina_core.study_specs import Role, StudySpec
+
+_WIDTH = GRID * 36
+SAMPLES = "Keep every document's answers"
+SAMPLES_TIP = (
+    "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
+    "without them is measured again"
+)
+CONSENT = "Run programs that the model writes"
+RISK = (
+    "Tasks such as humaneval score a model by running what it writes. That is untrusted code: it runs in a process of "
+    "its own, without network and with limits on time, memory and files, but no sandbox is perfect. Holds for the next "
+    "launch alone."
+)
+
+
+class StudyLaunch(SidePanel):
+    """Emits what was typed and pressed; `choice()` has what is ticked."""
+
+    role_mapped = Signal(str, str)
+    changed = Signal()
+    estimate_requested = Signal()
+    pause_requested = Signal()
+    resume_requested = Signal()
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(_WIDTH)
+        self.column.setSpacing(GRID)
+        self._roles_title = text_label("Models", "section")
+        self._roles_hint = text_label(
+            "Say once which model stands for each role; it is remembered for every study.", "muted", wrap=True
+        )
+        self._roles = QVBoxLayout()
+        self._roles.setSpacing(GRID)
+        self.roles: dict[str, QLineEdit] = {}
+        self._shown_roles: tuple[Role, ...] = ()
+        self.samples = QCheckBox(SAMPLES)
+        self.samples.setToolTip(SAMPLES_TIP)
+        self.samples.toggled.connect(self.changed)
+        self.consent = QCheckBox(CONSENT)
+        self.risk = text_label(RISK, "muted", wrap=True)
+        for box in (self.samples, self.consent):
+            box.setAccessibleName(box.text())
+        self.consent.setAccessibleDescription(RISK)
+        self.estimate = QPushButton("Estimate time")
+        self.estimate.setAccessibleName("Estimate time")
+        self.estimate.clicked.connect(self.estimate_requested)
+        self.estimated = text_label("", wrap=True)
+        self._build_progress()
+        for part in (self._roles_title, self._roles_hint, self._roles, text_label("Next launch", "section")):
+            self.column.addLayout(part) if part is self._roles else self.column.addWidget(part)
+        for widget in (self.samples, self.consent, self.risk):
+            self.column.addWidget(widget)
+        self.column.addLayout(beside(self.estimate))
+        self.column.addWidget(self.estimated)
+        self.column.addWidget(self._progress)
+        self.column.addStretch(1)
+        self.show_estimate("")
+        self.show_progress(None)
+
+    def _build_progress(self) -> None:
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setAccessibleName("Progress of the study")
+        self.amount = text_label("", wrap=True)
+        self.amount.setFont(font(tabular=True))
+        self.pause = QPushButton("Pause")
+        self.pause.clicked.connect(lambda: (self.resume_requested if self._paused else self.pause_requested).emit())
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName("Cancel the study")
+        self.cancel.clicked.connect(self.cancel_requested)
+        self._paused = False
+        self._progress = QWidget()
+        column = QVBoxLayout(self._progress)
+        column.setContentsMargins(0, GRID, 0, 0)
+        column.setSpacing(HALF)
+        column.addWidget(text_label("Progress", "section"))
+        column.addWidget(self.bar)
+        column.addWidget(self.amount)
+        column.addLayout(beside(self.pause, self.cancel))
+
+    def choice(self) -> LaunchChoice:
+        """What is ticked for the next launch."""
+        consent = self.consent.isChecked() and not self.consent.isHidden()
+        return LaunchChoice(samples=self.samples.isChecked(), run_model_code=consent)
+
+    def withdraw_consent(self) -> None:
+        """Consent holds for one launch."""
+        self.consent.setChecked(False)
+
+    def show_study(self, study: StudySpec | None) -> None:
+        """Ask for what this study needs; consent only where it has tasks that run what the model writes."""
+        self.withdraw_consent()
+        runs_programs = study is not None and writes_programs(study)
+        for widget in (self.consent, self.risk):
+            widget.setVisible(runs_programs)
+        explain_disabled(
+            self.samples,
+            enabled=study is not None and bool(study.evaluation.tasks),
+            reason="This study has no tasks with documents",
+            explanation=SAMPLES_TIP,
+        )
+        if study is None:
+            self.show_roles(())
+
+    def show_roles(self, roles: Sequence[Role]) -> None:
+        """Show a row for each role: its model's folder or hub id."""
+        for widget in (self._roles_title, self._roles_hint):
+            widget.setVisible(bool(roles))
+        if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
+            self._fill_roles(roles)
+        self._shown_roles = tuple(roles)
+        for role in roles:
+            if not self.roles[role.name].hasFocus() or not self.roles[role.name].isModified():
+                self.roles[role.name].setText(role.location)
+
+    def _fill_roles(self, roles: Sequence[Role]) -> None:
+        while (item := self._roles.takeAt(0)) is not None:
+            item.widget().hide()  # until it is deleted
+            item.widget().deleteLater()
+        self.roles = {}
+        for role in roles:
+            self._roles.addWidget(self._role_row(role))
+
+    def _role_row(self, role: Role) -> QWidget:
+        edit = QLineEdit()
+        edit.setPlaceholderText("Folder or hub id")
+        edit.setAccessibleName(f"Model for {role.name}")
+        edit.setClearButtonEnabled(True)
+        edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
+        self.roles[role.name] = edit
+        folder = QPushButton("Folder\N{HORIZONTAL ELLIPSIS}")
+        folder.setAccessibleName(f"Choose the folder of {role.name}")
+        folder.clicked.connect(lambda: self._choose_folder(role.name))
+        row = QWidget()
+        column = QVBoxLayout(row)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(HALF)
+        column.addLayout(labelled(role.name, edit))
+        buttons = [folder]
+        if role.hub:
+            hub = QPushButton("Hub")
+            hub.setAccessibleName(f"Take the published weights of {role.name}")
+            hub.setToolTip(f"Downloads {role.hub} when the study is run")
+            hub.clicked.connect(lambda: self._map(role.name, role.hub))
+            buttons.append(hub)
+        column.addLayout(beside(*buttons))
+        return row
+
+    def _choose_folder(self, name: str) -> None:
+        folder = QFileDialog.getExistingDirectory(self, f"Model folder for {name}")
+        if folder:
+            self._map(name, folder)
+
+    def _map(self, name: str, location: str) -> None:
+        self.roles[name].setText(location)
+        self.role_mapped.emit(name, location)
+
+    def show_state(self, state: StudyState | None) -> None:
+        """Offer an estimate where something can be estimated."""
+        self._can_estimate = state is not None and bool(state.missing)
+        self._enable_estimate()
+
+    def show_estimate(self, text: str, *, running: bool = False) -> None:
+        """Say how long it should take; empty for nothing known."""
+        self._estimating = running
+        self.estimate.setText("Estimating\N{HORIZONTAL ELLIPSIS}" if running else "Estimate time")
+        self.estimated.setText(text)
+        self.estimated.setVisible(bool(text))
+        self._enable_estimate()
+
+    _can_estimate = _estimating = False
+
+    def _enable_estimate(self) -> None:
+        reason = "The estimate is queued or running" if self._estimating else "No run is left to compute here"
+        explain_disabled(
+            self.estimate,
+            enabled=self._can_estimate and not self._estimating,
+            reason=reason,
+            explanation="Times a few documents of every kind of measurement that is missing",
+        )
+
+    def show_progress(self, progress: StudyProgress | None) -> None:
+        """Show how far the study's jobs are; None when there are none."""
+        self._progress.setVisible(progress is not None)
+        if progress is None:
+            return
+        self._paused = progress.paused
+        self.amount.setText(progress.text)
+        self.bar.setRange(0, 1000 if progress.fraction is not None else 0)
+        self.bar.setValue(round(1000 * (progress.fraction or 0.0)))
+        word = "Resume" if progress.paused else "Pause"
+        self.pause.setText(word)
+        self.pause.setAccessibleName(f"{word} the study")
+        explain_disabled(self.pause, enabled=not progress.cancelling, reason="The study is being cancelled")
+        explain_disabled(self.cancel, enabled=not progress.cancelling, reason="The study is being cancelled")
