@@ -62,6 +62,8 @@ class MainWindow(QMainWindow):
         row.addLayout(column, 1)
         self.setCentralWidget(central)
         self.jobs = JobsView(workbench.jobs)
+        self.jobs.pause_requested.connect(workbench.pause)
+        self.jobs.resume_requested.connect(workbench.resume)
         self.jobs.cancel_requested.connect(workbench.cancel)
         self.log = log
         self.jobs_dock = self._add_dock("jobs", "Jobs", self.jobs)
@@ -199,7 +201,7 @@ class MainWindow(QMainWindow):
 
     def _sample(self) -> None:
         pid = self._workbench.engine_pid
-        running = any(entry.state in ("running", "cancelling") for entry in self._workbench.jobs.active)
+        running = any(entry.state in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
         if self._stopping:
             state = "stopping"
         elif self._workbench.environment is None:

@@ -20,8 +20,10 @@ from wina_core.engine.protocol import (
     Log,
     Measured,
     Partial,
+    Pause,
     Ready,
     Result,
+    Resume,
     RunFailed,
     RunStarted,
     Submit,
@@ -89,6 +91,15 @@ class Workbench(QObject):
         self.jobs.cancelling(job_id)
         self._engine.cancel(job_id)
 
+    def pause(self, job_id: str) -> None:
+        """Ask a job to stop after its batch and wait, with all it has in memory; one that waits is kept waiting."""
+        self.jobs.pausing(job_id)
+        self._engine.send(Pause(job_id=job_id))
+
+    def resume(self, job_id: str) -> None:
+        """Let a paused job go on."""
+        self._engine.send(Resume(job_id=job_id))
+
     def stop(self) -> None:
         """Cancel all jobs, stop the engine, write what is left; `stopped` follows."""
         for entry in self.jobs.active:
@@ -110,7 +121,7 @@ class Workbench(QObject):
 
     def _log_end(self, job_id: str) -> None:
         entry = self.jobs[job_id]
-        took = f" after {duration(entry.ended - entry.started)}" if entry.started and entry.ended else ""
+        took = f" after {duration(entry.seconds)}" if entry.started else ""
         _log.info("%s%s: %s", entry.state, took, entry.title)
 
     def _record(self, event: RunStarted | Partial | Measured | RunFailed | Result | Failed | Done) -> None:

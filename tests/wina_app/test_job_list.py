@@ -11,6 +11,7 @@ from wina_core.engine.protocol import (
     Accepted,
     Done,
     Failed,
+    Held,
     InspectJob,
     Partial,
     Progress,
@@ -94,6 +95,94 @@ def test_cancel_is_asked_for_once_and_then_shown(qtbot):
     assert asked.args == ["1"]
     assert not view.rows["1"].cancel.isEnabled()
     assert "Cancelling" in {label.text() for label in view.rows["1"].findChildren(QLabel)}
+
+
+def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.models.job_list.time.time", lambda: now)
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6))
+    jobs.pausing("1")
+    assert entry.state == "pausing"
+    now = 1010.0
+    jobs.apply(Held(job_id="1", held=True))
+    assert (entry.state, entry.eta_seconds, progress_text(entry)) == ("paused", None, "3 of 4 layers")
+    now = 4610.0
+    assert entry.seconds == 10.0
+    jobs.apply(Held(job_id="1", held=False))
+    assert entry.state == "running"
+    now = 4615.0
+    jobs.apply(Done(job_id="1"))
+    assert entry.seconds == 15.0
+    assert progress_text(entry).startswith("took 15 s")
+
+
+def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.models.job_list.time.time", lambda: now)
+    jobs = JobList()
+    jobs.add("1", "Load demo", JOB)
+    jobs.pausing("1")
+    jobs.apply(Held(job_id="1", held=True))
+    assert jobs["1"].state == "paused"
+    now = 2000.0
+    jobs.apply(Held(job_id="1", held=False))
+    assert jobs["1"].state == "queued"
+    jobs.apply(Accepted(job_id="1", started=True))
+    now = 2003.0
+    assert jobs["1"].seconds == 3.0
+
+
+def test_a_pause_taken_back_before_it_came_to_it_leaves_the_job_running():
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.pausing("1")
+    jobs.apply(Held(job_id="1", held=False))
+    assert entry.state == "running"
+
+
+def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.models.job_list.time.time", lambda: now)
+    jobs = JobList()
+    for job_id, end, state in (
+        ("1", Done(job_id="1", cancelled=True), "cancelled"),
+        ("2", Failed(job_id="2", error="The engine was killed."), "failed"),
+    ):
+        entry = started(jobs, job_id)
+        jobs.apply(Held(job_id=job_id, held=True))
+        now += 60.0
+        if state == "cancelled":
+            jobs.cancelling(job_id)
+            assert entry.state == "cancelling"
+        jobs.apply(end)
+        assert (entry.state, entry.seconds) == (state, 0.0)
+
+
+def test_the_button_beside_cancel_pauses_and_resumes(qtbot):
+    jobs = JobList()
+    view = JobsView(jobs)
+    qtbot.addWidget(view)
+    view.show()
+    started(jobs)
+    row = view.rows["1"]
+    view.pause_requested.connect(jobs.pausing)
+    assert (row.pause.text(), row.pause.accessibleName()) == ("Pause", "Pause Job 1")
+    with qtbot.waitSignal(view.pause_requested):
+        qtbot.mouseClick(row.pause, Qt.MouseButton.LeftButton)
+    assert "Pausing" in {label.text() for label in row.findChildren(QLabel)}
+    jobs.apply(Held(job_id="1", held=True))
+    assert (row.pause.text(), row.pause.accessibleName()) == ("Resume", "Resume Job 1")
+    assert row.pause.toolTip()
+    assert "Paused" in {label.text() for label in row.findChildren(QLabel)}
+    with qtbot.waitSignal(view.resume_requested) as asked:
+        qtbot.mouseClick(row.pause, Qt.MouseButton.LeftButton)
+    assert asked.args == ["1"]
+    jobs.cancelling("1")
+    assert not row.pause.isEnabled()
+    jobs.apply(Done(job_id="1", cancelled=True))
+    assert not row.pause.isVisible()
 
 
 def test_ended_jobs_can_be_cleared_and_running_ones_stay(qtbot):

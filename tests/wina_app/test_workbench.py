@@ -4,7 +4,7 @@ import pytest
 
 from tests.wina_app.fakes import done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import Cancel, InspectJob
+from wina_core.engine.protocol import Cancel, InspectJob, Pause, Resume
 
 
 @pytest.fixture
@@ -38,6 +38,16 @@ def test_a_result_that_cannot_be_stored_is_said_and_its_job_cancelled(bench):
     assert told[0] == "The disk is full."
     assert engine.sent[-1] == Cancel(job_id=job_id)
     assert workbench.jobs[job_id].state == "cancelling"
+
+
+def test_pausing_and_resuming_are_asked_of_the_engine(bench):
+    workbench, engine, _ = bench
+    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
+    engine.answer()
+    workbench.pause(job_id)
+    assert workbench.jobs[job_id].state == "pausing"
+    workbench.resume(job_id)
+    assert engine.sent[-2:] == [Pause(job_id=job_id), Resume(job_id=job_id)]
 
 
 def test_stopping_closes_the_store_once_the_engine_is_gone(bench):

@@ -1,6 +1,7 @@
 """An engine that misbehaves as told: `fake_engine.py BEHAVIOUR`. Jobs are named after what becomes of them.
 
-A job whose id begins with "die" ends the process with code 3, "hang" never ends, anything else is done at once.
+A job whose id begins with "die" ends the process with code 3, "hang" never ends, "hold" waits to be paused and then
+holds until it is resumed, cancelled, or told to shut down; anything else is done at once.
 """
 
 import json
@@ -14,6 +15,19 @@ READY = {"type": "ready", "pid": 0, "environment": {"device": "fake", "hardware"
 def say(**event: object) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
+
+
+def held(job_id: str) -> bool:
+    """Hold as asked; False when the engine is to shut down."""
+    for line in sys.stdin:
+        request = json.loads(line)["type"]
+        if request == "shutdown":
+            return False
+        if request in ("pause", "resume"):
+            say(type="held", job_id=job_id, held=request == "pause")
+        if request in ("resume", "cancel"):
+            break
+    return True
 
 
 def main(behaviour: str) -> None:
@@ -40,6 +54,8 @@ def main(behaviour: str) -> None:
                 sys.exit(3)
             if job_id.startswith("hang"):
                 time.sleep(600)
+            if job_id.startswith("hold") and not held(job_id):
+                return
             say(type="run_finished", job_id=job_id, run="0123")
             say(type="done", job_id=job_id)
         elif request["type"] == "shutdown" and behaviour != "stubborn":

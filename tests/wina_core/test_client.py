@@ -11,7 +11,20 @@ import pytest
 from tests.wina_core.engine_events import Events
 from wina_core.engine import client as client_module
 from wina_core.engine.client import EngineClient
-from wina_core.engine.protocol import Cancel, Done, Event, Failed, InspectJob, Log, Ready, RunStarted, Submit
+from wina_core.engine.protocol import (
+    Cancel,
+    Done,
+    Event,
+    Failed,
+    Held,
+    InspectJob,
+    Log,
+    Pause,
+    Ready,
+    Resume,
+    RunStarted,
+    Submit,
+)
 from wina_core.specs import ModelSource
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -146,6 +159,39 @@ def test_a_job_that_does_not_notice_its_cancellation_is_ended_with_its_engine(st
     assert events.end("hang") == Done(job_id="hang", cancelled=True)
     assert events.end("behind") == Done(job_id="behind")
     assert len(ends(events)["hang"]) == 1
+
+
+def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
+    client, events = start()
+    submit(client, "hold")
+    client.send(Pause(job_id="hold"))
+    client.send(Pause(job_id="never"))
+    events.wait(Held, lambda event: event.held)
+    client.send(Resume(job_id="hold"))
+    assert events.end("hold") == Done(job_id="hold")
+    assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
+
+
+def test_an_engine_that_dies_while_it_holds_a_job_fails_it(start: Start) -> None:
+    client, events = start()
+    submit(client, "hold", "behind")
+    client.send(Pause(job_id="hold"))
+    events.wait(Held)
+    assert client.pid is not None
+    os.kill(client.pid, 9)
+    failed = events.end("hold")
+    assert isinstance(failed, Failed)
+    assert "was killed from outside" in failed.error
+    assert events.end("behind") == Done(job_id="behind")
+
+
+def test_a_waiting_job_that_is_paused_stays_so_with_the_engine_that_takes_over(start: Start) -> None:
+    client, events = start()
+    submit(client, "die", "hold")
+    client.send(Pause(job_id="hold"))
+    events.wait(Held, lambda event: event.job_id == "hold")
+    client.send(Resume(job_id="hold"))
+    assert events.end("hold") == Done(job_id="hold")
 
 
 def test_cancelling_what_is_unknown_does_nothing(start: Start) -> None:

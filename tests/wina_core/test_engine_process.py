@@ -14,13 +14,16 @@ from wina_core.engine.protocol import (
     Done,
     EvaluateJob,
     Failed,
+    Held,
     InspectJob,
     Log,
     Partial,
+    Pause,
     PendingRun,
     Progress,
     Ready,
     Result,
+    Resume,
     RotateJob,
     RunFailed,
     RunFinished,
@@ -211,6 +214,27 @@ def test_cancelling_stops_at_the_next_batch_and_keeps_what_was_finished(shared: 
     assert of_long[-1] == Done(job_id="long", cancelled=True)
     assert 1 <= sum(isinstance(event, Partial) for event in of_long) < len(LONG_JOB.runs)
     assert len([event for event in of_long if isinstance(event, Done)]) == 1
+
+
+def test_a_job_is_held_within_a_measurement_goes_on_and_is_cancelled_while_held_again(
+    shared: tuple[EngineClient, Events],
+) -> None:
+    client, events = shared
+    submit(client, "paused", LONG_JOB)
+    submit(client, "behind it", InspectJob(model=DEMO))
+    events.wait(Progress, lambda event: event.job_id == "paused" and event.done % 1 > 0)
+    client.send(Pause(job_id="paused"))
+    events.wait(Held, lambda event: event.job_id == "paused" and event.held)
+    assert events.of("paused")[-1] == Held(job_id="paused", held=True)
+    reached = max(event.done for event in events.of("paused") if isinstance(event, Progress))
+    client.send(Resume(job_id="paused"))
+    events.wait(Progress, lambda event: event.job_id == "paused" and event.done > reached)
+    client.send(Pause(job_id="paused"))
+    events.wait(Held, lambda event: event.job_id == "paused" and event.held and event is events.of("paused")[-1])
+    assert not any(isinstance(event, Accepted) and event.started for event in events.of("behind it"))
+    client.send(Cancel(job_id="paused"))
+    assert events.end("paused") == Done(job_id="paused", cancelled=True)
+    assert events.end("behind it") == Done(job_id="behind it")
 
 
 def test_a_waiting_job_is_cancelled_while_another_runs(shared: tuple[EngineClient, Events]) -> None:

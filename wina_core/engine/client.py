@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +30,10 @@ from wina_core.engine.protocol import (
     Event,
     Failed,
     Log,
+    Pause,
     Ready,
     Request,
+    Resume,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -60,8 +62,11 @@ class _Job:
     """A job that has not ended."""
 
     submit: Submit
+    engine: "_Engine | None" = None
+    """The one that it was sent to last."""
     started: bool = False
     cancelled: bool = False
+    paused: bool = False
     run: str | None = None
     """The run that is being computed."""
 
@@ -97,11 +102,14 @@ class EngineClient:
         command: Sequence[str] | None = None,
         log_file: Path | None = None,
         cancel_grace: float = CANCEL_GRACE_SECONDS,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`environment` is what the engine's environment variables have beside, or in place of, this process's."""
         self._on_event = on_event
         self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
         self._log_file = log_file or _default_log_file()
         self._cancel_grace = cancel_grace
+        self._environment = dict(environment or {})
         self._lock = threading.RLock()
         self._dispatching = threading.RLock()
         self._jobs: dict[str, _Job] = {}
@@ -118,18 +126,20 @@ class EngineClient:
         """Start the engine now rather than with the first job, so that it has imported torch by then."""
         with self._lock:
             self._stopped = False
-        self._deliver([])
+        self._deliver()
 
     def send(self, request: Request) -> None:
-        """Submit or cancel a job, starting the engine if need be; Shutdown is `stop`."""
+        """Submit, cancel, pause or resume a job, starting the engine if need be; Shutdown is `stop`."""
         match request:
             case Submit():
                 with self._lock:
                     self._stopped = False
                     self._jobs[request.job_id] = _Job(request)
-                self._deliver([request])
+                self._deliver()
             case Cancel():
                 self._cancel(request)
+            case Pause() | Resume():
+                self._pause(request)
             case Shutdown():
                 self.stop()
 
@@ -139,11 +149,17 @@ class EngineClient:
         with self._lock:
             self._stopped = True
             engine = self._engine
-            if engine is None:
-                return
-            engine.stopping = True
+            between = list(self._jobs) if engine is None else []  # waiting for an engine that is not to come
+            for job_id in between:
+                del self._jobs[job_id]
+            if engine is not None:
+                engine.stopping = True
             for job in self._jobs.values():
                 job.cancelled = True
+        for job_id in between:
+            self._dispatch(Done(job_id=job_id, cancelled=True))
+        if engine is None:
+            return
         engine.outbox.put(encode(Shutdown()))
         engine.outbox.put(None)
         try:
@@ -155,14 +171,18 @@ class EngineClient:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _deliver(self, submits: list[Submit]) -> None:
-        """Put jobs on the engine's desk; one that cannot be started fails them."""
+    def _deliver(self) -> None:
+        """Put on the engine's desk the jobs that are not there yet; one that cannot be started fails them all."""
         try:
             with self._lock:
                 if self._engine is None:
                     self._engine = self._spawn()
-                for submit in submits:
-                    self._engine.outbox.put(encode(submit))
+                for job_id, job in self._jobs.items():
+                    if job.engine is not self._engine:
+                        job.engine = self._engine
+                        self._engine.outbox.put(encode(job.submit))
+                        if job.paused:
+                            self._engine.outbox.put(encode(Pause(job_id=job_id)))
         except OSError as error:
             message = f"The engine could not be started ({error}); check the installation and the engine's command."
             self._dispatch(Log(level="error", text=message))
@@ -188,6 +208,16 @@ class EngineClient:
             del self._jobs[cancel.job_id]  # between two engines
         self._dispatch(Done(job_id=cancel.job_id, cancelled=True))
 
+    def _pause(self, request: Pause | Resume) -> None:
+        """Remembered too, for an engine that takes the job over."""
+        with self._lock:
+            job = self._jobs.get(request.job_id)
+            if job is None:
+                return
+            job.paused = isinstance(request, Pause)
+            if job.engine is not None and job.engine is self._engine:
+                self._engine.outbox.put(encode(request))
+
     def _climb(self, engine: _Engine, job: _Job) -> None:
         """The job that is being done did not notice its cancellation in time: end its engine."""
         with self._lock:
@@ -203,6 +233,7 @@ class EngineClient:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=os.environ | self._environment,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
         )
         engine = _Engine(process)
@@ -263,9 +294,9 @@ class EngineClient:
         for event in ends:
             self._dispatch(event)
         with self._lock:
-            behind = [] if self._stopped or self._engine else [job.submit for job in self._jobs.values()]
+            behind = bool(self._jobs) and not self._stopped
         if behind:
-            self._deliver(behind)
+            self._deliver()
 
     def _dispatch(self, event: Event) -> None:
         try:

@@ -10,12 +10,12 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
+from wina_core import working_clock
 from wina_core.engine.progress import Eta, Throttle
 from wina_core.engine.protocol import (
     REQUESTS,
@@ -24,9 +24,12 @@ from wina_core.engine.protocol import (
     Done,
     Event,
     Failed,
+    Held,
     Log,
+    Pause,
     Progress,
     Ready,
+    Resume,
     Shutdown,
     Submit,
     encode,
@@ -70,7 +73,11 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 class Server:
-    """The jobs of one engine process. `emit` and `read` may be called from any thread, `work` from the main one."""
+    """The jobs of one engine process. `emit` and `read` may be called from any thread, `work` from the main one.
+
+    A paused job that runs stops at its next batch and keeps all it has in memory, so no other begins before it has
+    ended: one job at a time. One that waits is passed over by those behind it.
+    """
 
     def __init__(self, wire: BinaryIO) -> None:
         self._wire = wire
@@ -78,6 +85,8 @@ class Server:
         self._changed = threading.Condition()
         self._waiting: dict[str, Submit] = {}
         self._running: str | None = None
+        self._paused: set[str] = set()
+        self._holding = False
         self._cancel = threading.Event()
         self._closing = False
 
@@ -120,6 +129,10 @@ class Server:
                 self._submit(request)
             case Cancel():
                 self._cancel_job(request.job_id)
+            case Pause():
+                self._pause(request.job_id)
+            case Resume():
+                self._resume(request.job_id)
             case Shutdown():
                 self.close()
 
@@ -153,10 +166,41 @@ class Server:
         """Waiting jobs are dropped, the running one is told; an unknown one has ended meanwhile."""
         with self._changed:
             dropped = self._waiting.pop(job_id, None)
+            if dropped:
+                self._paused.discard(job_id)
             if job_id == self._running:
                 self._cancel.set()
+                self._changed.notify()
         if dropped:
             self.emit(Done(job_id=job_id, cancelled=True))
+
+    def _pause(self, job_id: str) -> None:
+        """Keep a job from beginning, or from going on after its batch; one that is unknown has ended meanwhile."""
+        with self._changed:
+            known = job_id in self._waiting or job_id == self._running
+            if known and job_id not in self._paused:
+                self._paused.add(job_id)
+                if job_id != self._running or self._holding:  # else `hold` tells once it does
+                    self.emit(Held(job_id=job_id, held=True))
+
+    def _resume(self, job_id: str) -> None:
+        with self._changed:
+            if job_id in self._paused:
+                self._paused.remove(job_id)
+                self.emit(Held(job_id=job_id, held=False))
+                self._changed.notify()
+
+    def hold(self, job_id: str) -> None:
+        """Return at once unless the running job is paused: then once it goes on, is cancelled, or the engine closes."""
+        if job_id not in self._paused:  # without the lock: this is asked before every matrix product
+            return
+        with self._changed:
+            if job_id in self._paused and not self._cancel.is_set():
+                self.emit(Held(job_id=job_id, held=True))
+                self._holding = True
+                with working_clock.standing():
+                    self._changed.wait_for(lambda: job_id not in self._paused or self._cancel.is_set())
+                self._holding = False
 
     def close(self) -> None:
         """Cancel everything, and see to it that the process ends soon even if a job does not notice."""
@@ -204,22 +248,28 @@ class Server:
                 usable = not isinstance(error, AcceleratorError)
             with self._changed:
                 self._running = None
+                self._paused.discard(job_id)
             self.emit(ended)
             if not usable:
                 return
 
     def _next(self) -> Submit | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: self._closing or self._first() is not None)
             if self._closing:
                 return None
-            self._running = next(iter(self._waiting))
+            self._running = self._first()
+            assert self._running is not None  # it was waited for
             self._cancel.clear()
             return self._waiting.pop(self._running)
 
+    def _first(self) -> str | None:
+        """The job that is to be done next, if any."""
+        return next((job_id for job_id in self._waiting if job_id not in self._paused), None)
+
 
 class WireReporter:
-    """A job's reporter in the engine: throttled progress with its ETA on the wire, cancellation from there."""
+    """A job's reporter in the engine: throttled progress with its ETA on the wire, cancelling and pausing."""
 
     def __init__(self, server: Server, job_id: str, cancel: threading.Event) -> None:
         self._server = server
@@ -229,7 +279,7 @@ class WireReporter:
         self._throttle = Throttle()
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        now = time.monotonic()
+        now = working_clock.now()
         eta = self._eta.update(now, done, total)
         if self._throttle.passes(now, done, total):
             self._server.emit(
@@ -240,6 +290,7 @@ class WireReporter:
         self._server.emit(Log(level=level, text=text, job_id=self._job_id))
 
     def check(self) -> None:
+        self._server.hold(self._job_id)
         if self._cancel.is_set():
             raise Cancelled
 

@@ -12,6 +12,7 @@ from wina_core.engine.protocol import (
     Done,
     Event,
     Failed,
+    Held,
     Job,
     Measured,
     Partial,
@@ -22,7 +23,7 @@ from wina_core.engine.protocol import (
     RunFinished,
 )
 
-JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
+JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled")
 
 
@@ -42,6 +43,10 @@ class JobEntry:
     submitted: float = field(default_factory=time.time)
     started: float | None = None
     ended: float | None = None
+    held_since: float | None = None
+    """Since when it is held; None while it is not."""
+    held_before: float = 0.0
+    """Seconds that it was held since it started, before `held_since`."""
     runs_finished: int = 0
     runs_failed: int = 0
     units_stored: int = 0
@@ -53,6 +58,14 @@ class JobEntry:
     def active(self) -> bool:
         """Not ended yet."""
         return self.state not in ENDED
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been worked on, the time that it was held left out."""
+        if self.started is None:
+            return 0.0
+        until = self.held_since or self.ended or time.time()
+        return max(0.0, until - self.started - self.held_before)
 
     @property
     def fraction(self) -> float | None:
@@ -91,6 +104,13 @@ class JobList(QObject):
         self._entries[job_id] = JobEntry(job_id, title, job)
         self.added.emit(job_id)
 
+    def pausing(self, job_id: str) -> None:
+        """Its pause was asked for; Held tells when it has come to it."""
+        entry = self._entries[job_id]
+        if entry.state in ("queued", "running"):
+            entry.state = "pausing"
+            self.changed.emit(job_id)
+
     def cancelling(self, job_id: str) -> None:
         """Its cancellation was asked for."""
         entry = self._entries[job_id]
@@ -115,6 +135,8 @@ class JobList(QObject):
                 entry.started = time.time()
                 if entry.state == "queued":
                     entry.state = "running"
+            case Held():
+                self._hold(entry, event.held)
             case Progress():
                 entry.done, entry.total, entry.unit = event.done, event.total, event.unit
                 entry.eta_seconds, entry.metric = event.eta_seconds, event.metric
@@ -136,7 +158,19 @@ class JobList(QObject):
                 return
         self.changed.emit(entry.id)
 
+    def _hold(self, entry: JobEntry, held: bool) -> None:
+        now = time.time()
+        if held:
+            entry.held_since, entry.eta_seconds = now, None
+        elif entry.held_since is not None:
+            entry.held_before += now - max(entry.held_since, entry.started or now)
+            entry.held_since = None
+        if entry.state != "cancelling":
+            entry.state = "paused" if held else "running" if entry.started else "queued"
+
     def _end(self, entry: JobEntry, state: JobState) -> None:
+        if entry.held_since is not None:
+            self._hold(entry, held=False)
         entry.state, entry.ended, entry.eta_seconds = state, time.time(), None
         self.changed.emit(entry.id)
         self.ended.emit(entry.id)

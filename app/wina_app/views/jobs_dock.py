@@ -1,4 +1,4 @@
-"""The Jobs dock: every job with its state, progress, remaining time and a button that cancels it."""
+"""The Jobs dock: every job with its state, progress and remaining time, and buttons that pause and cancel it."""
 
 import time
 
@@ -13,26 +13,34 @@ from wina_app.views.controls import ElidedLabel, beside, close_together, text_la
 
 EMPTY = "No jobs yet. Loading, rotating, calibrating and evaluating show here, with progress and remaining time."
 CANCELLING = "The job stops after its batch; if it does not within 10 s, the engine is restarted"
+PAUSE = "Holds the job after its batch, its model kept in memory; the jobs behind it wait"
+PAUSE_QUEUED = "Keeps the job from beginning; the jobs behind it go first"
+PAUSING = "The job is held once its batch is done; Resume lets it go on at once"
+RESUME = "Lets the job go on where it was held"
 _WORDS = {
     "queued": "Queued",
     "running": "Running",
+    "pausing": "Pausing",
+    "paused": "Paused",
     "cancelling": "Cancelling",
     "done": "Done",
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
 _STATE_WIDTH = GRID * 14
+_BUSY = ("running", "pausing", "cancelling")
+_DRAWN = {"cancelling": "running", "pausing": "running"}
 
 
 def progress_text(entry: JobEntry) -> str:
     """How far a job is, in words and units."""
     parts = []
-    if entry.state in ("running", "cancelling") and entry.unit:
+    if entry.active and entry.unit:
         parts.append(_amount(entry))
     if entry.eta_seconds is not None and entry.state == "running":
         parts.append(f"{duration(entry.eta_seconds)} left")
     if entry.ended is not None:
-        parts.append(f"took {duration(entry.ended - (entry.started or entry.ended))}")
+        parts.append(f"took {duration(entry.seconds)}")
         parts.append(f"ended {time.strftime('%H:%M:%S', time.localtime(entry.ended))}")
     if entry.units_stored and entry.ended is not None:
         parts.append(f"{counted(entry.units_stored, 'result')} stored")
@@ -51,6 +59,8 @@ def _amount(entry: JobEntry) -> str:
 class JobRow(QWidget):
     """One job."""
 
+    pause_requested = Signal(str)
+    resume_requested = Signal(str)
     cancel_requested = Signal(str)
 
     def __init__(self, entry: JobEntry) -> None:
@@ -68,6 +78,8 @@ class JobRow(QWidget):
         self.bar.setRange(0, 1000)
         self._amount.setMinimumWidth(GRID * 20)
         self._amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.pause = QPushButton()
+        self.pause.clicked.connect(self._toggle)
         self.cancel = QPushButton("Cancel")
         self.cancel.clicked.connect(lambda: self.cancel_requested.emit(entry.id))
         row = QHBoxLayout(self)
@@ -77,6 +89,7 @@ class JobRow(QWidget):
         row.addWidget(self._state)
         row.addLayout(close_together(self._title, self._metric), 1)
         row.addLayout(close_together(self._amount, self.bar))
+        row.addWidget(self.pause)
         row.addWidget(self.cancel)
         self.show_entry()
         notifier().changed.connect(self.show_entry)
@@ -86,25 +99,43 @@ class JobRow(QWidget):
         entry = self._entry
         word = _WORDS[entry.state]
         self._title.setText(entry.title)
-        drawing = "running" if entry.state == "cancelling" else entry.state
+        drawing = _DRAWN.get(entry.state, entry.state)
         self._icon.setPixmap(icon(drawing, state_colour(drawing).name()).pixmap(QSize(16, 16)))
         self._state.setText(word)
         remark = entry.error or (entry.metric if entry.active else "")
         self._show_remark(remark, failed=bool(entry.error))
         self._amount.setText(progress_text(entry))
         fraction = entry.fraction
-        if entry.state in ("running", "cancelling") and fraction is None:
+        if entry.state in _BUSY and fraction is None:
             self.bar.setRange(0, 0)
         else:
             self.bar.setRange(0, 1000)
             self.bar.setValue(round(1000 * (fraction or 0.0)))
         self.bar.setVisible(entry.active)
+        self._show_pause()
         self.cancel.setVisible(entry.active)
         self.cancel.setEnabled(entry.state != "cancelling")
         self.cancel.setToolTip(CANCELLING if entry.state == "cancelling" else "")
         self.bar.setAccessibleName(f"Progress of {entry.title}")
         self.cancel.setAccessibleName(f"Cancel {entry.title}")
         self.setAccessibleName(f"{entry.title}: {word}, {progress_text(entry)}")
+
+    def _show_pause(self) -> None:
+        entry = self._entry
+        word = "Resume" if self._is_paused else "Pause"
+        tips = {"queued": PAUSE_QUEUED, "pausing": PAUSING, "paused": RESUME}
+        self.pause.setText(word)
+        self.pause.setToolTip(tips.get(entry.state, PAUSE))
+        self.pause.setAccessibleName(f"{word} {entry.title}")
+        self.pause.setVisible(entry.active)
+        self.pause.setEnabled(entry.state != "cancelling")
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._entry.state in ("pausing", "paused")
+
+    def _toggle(self) -> None:
+        (self.resume_requested if self._is_paused else self.pause_requested).emit(self._entry.id)
 
     def _show_remark(self, text: str, *, failed: bool) -> None:
         role = "failed" if failed else "muted"
@@ -118,6 +149,8 @@ class JobRow(QWidget):
 class JobsView(QWidget):
     """All jobs: those to come in the order in which they run, then the ended ones, the latest at the top."""
 
+    pause_requested = Signal(str)
+    resume_requested = Signal(str)
     cancel_requested = Signal(str)
 
     def __init__(self, jobs: JobList) -> None:
@@ -158,6 +191,8 @@ class JobsView(QWidget):
 
     def _add(self, job_id: str) -> None:
         row = JobRow(self._jobs[job_id])
+        row.pause_requested.connect(self.pause_requested)
+        row.resume_requested.connect(self.resume_requested)
         row.cancel_requested.connect(self.cancel_requested)
         self.rows[job_id] = row
         self._arrange()
