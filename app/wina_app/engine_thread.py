@@ -1,30 +1,12 @@
-"""Drives the engine process without ever making the main thread wait for it."""
+"""Drives the engines without ever making the main thread wait for them."""
 
 import queue
 from collections.abc import Callable
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.engine.client import EngineClient
+from wina_core.engine.pool import Client, open_engines
 from wina_core.engine.protocol import Cancel, Event, Request
-
-
-class Client(Protocol):
-    """What is needed of an EngineClient."""
-
-    @property
-    def pid(self) -> int | None:
-        """Of the engine process."""
-
-    def start(self) -> None:
-        """Start the engine."""
-
-    def send(self, request: Request) -> None:
-        """Submit or cancel a job."""
-
-    def stop(self) -> None:
-        """End the engine; returns once it is gone."""
 
 
 class EngineThread(QThread):
@@ -33,20 +15,22 @@ class EngineThread(QThread):
     event = Signal(object)
 
     def __init__(
-        self, client: Callable[[Callable[[Event], None]], Client] = EngineClient, parent: QObject | None = None
+        self, client: Callable[[Callable[[Event], None]], Client] = open_engines, parent: QObject | None = None
     ) -> None:
-        """`client` makes the client, given the function that takes its events."""
+        """`client` makes the client, given the function that takes its events; on this thread, since it may have to
+        ask which GPUs there are."""
         super().__init__(parent)
-        self._client = client(self.event.emit)
+        self._make = client
+        self._client: Client | None = None
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
 
     @property
     def pid(self) -> int | None:
-        """The engine's process id; None while there is no engine."""
-        return self._client.pid
+        """The engine's process id, of several engines the first one's; None while there is none."""
+        return None if self._client is None else self._client.pid
 
     def send(self, request: Request) -> None:
-        """Submit or cancel; returns at once."""
+        """Submit, cancel, pause or resume; returns at once."""
         self._requests.put(request)
 
     def cancel(self, job_id: str) -> None:
@@ -59,7 +43,8 @@ class EngineThread(QThread):
 
     def run(self) -> None:
         """The thread's loop."""
-        self._client.start()
+        client = self._client = self._make(self.event.emit)
+        client.start()
         while (request := self._requests.get()) is not None:
-            self._client.send(request)
-        self._client.stop()
+            client.send(request)
+        client.stop()

@@ -231,6 +231,12 @@ def test_the_command_line_takes_one_model_and_a_page():
         parser().parse_args(["--model", "a", "--demo"])
 
 
+def test_the_command_line_takes_a_number_of_engines():
+    assert (parser().parse_args([]).engines, parser().parse_args(["--engines", "2"]).engines) == (None, 2)
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--engines", "-1"])
+
+
 def test_the_question_offers_both_ways_and_keeps_working_by_default(application, window):
     application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
     seen = []

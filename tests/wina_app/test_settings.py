@@ -9,10 +9,11 @@ from wina_app.settings import RECENT_LIMIT, Settings
 def test_entries_come_back(tmp_path):
     settings = Settings(tmp_path / "window.json")
     settings.theme = "dark"
+    settings.engines = 2
     settings.add_recent("/models/a")
     settings.save_window(QByteArray(b"geometry"), QByteArray(b"layout"), "results")
     again = Settings(tmp_path / "window.json")
-    assert (again.theme, again.recent, again.page) == ("dark", ["/models/a"], "results")
+    assert (again.theme, again.recent, again.page, again.engines) == ("dark", ["/models/a"], "results", 2)
     assert (again.geometry, again.layout) == (QByteArray(b"geometry"), QByteArray(b"layout"))
 
 
@@ -29,9 +30,10 @@ def test_recent_models_are_the_last_ones_each_once(tmp_path):
 
 def test_one_bad_entry_costs_only_itself(tmp_path):
     file = tmp_path / "window.json"
-    file.write_text(json.dumps({"version": 1, "theme": 7, "recent": ["/models/a"], "geometry": [1]}))
+    file.write_text(json.dumps({"version": 1, "theme": 7, "recent": ["/models/a"], "geometry": [1], "engines": -3}))
     settings = Settings(file)
     assert (settings.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
+    assert settings.engines == 0
 
 
 def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog):

@@ -15,6 +15,7 @@ from wina_core.engine.protocol import (
     LatencyJob,
     Measured,
     Partial,
+    Ready,
     Result,
     ResultValue,
     RotateJob,
@@ -43,7 +44,7 @@ class Recorder:
     """Feed `record` every event of the job. Its runs must have been saved with `Store.save_study` before."""
 
     def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
-        """`environment` is what the engine said in Ready: where the numbers come from."""
+        """`environment` is where the numbers come from, unless Ready tells."""
         self._store = store
         self._job = job
         self._environment = environment
@@ -52,6 +53,8 @@ class Recorder:
     def record(self, event: Event) -> None:
         """Store what the event brings, in one transaction; events that bring nothing to store are passed over."""
         match event:
+            case Ready():
+                self._environment = event.environment
             case RunStarted():
                 self._current = event.run
                 self._store.begin_run(event.run, self._environment)
