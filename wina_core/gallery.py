@@ -86,6 +86,6 @@ def needs(study: StudySpec, roles: Mapping[str, str]) -> tuple[Role, ...]:
     return unmapped(bind(study, roles))
 
 
-def count_measurements(study: StudySpec) -> int:
-    """How many runs and points of a sweep a study has, without looking at any weights."""
-    return count_runs(study) + (len(study.latency.points()) if study.latency else 0)
+def count_measurements(study: StudySpec) -> tuple[int, int]:
+    """How many runs and how many points of a sweep a study has, without looking at any weights."""
+    return count_runs(study), len(study.latency.points()) if study.latency else 0

@@ -461,6 +461,8 @@ class Arm(Spec):
     method: MethodSpec = DENSE
     sparsities: tuple[Fraction, ...] = ()
     """Its own in place of the study's, for a method that does not reach all of those; empty for the study's."""
+    roles: tuple[str, ...] = ()
+    """The study's roles whose models it is for, where models need different rotations; empty for every model."""
 
     @property
     def label(self) -> str:

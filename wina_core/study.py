@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,24 +40,35 @@ def expand(study: StudySpec) -> tuple[RunSpec, ...]:
     their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
     MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
     """
-    count = len(study.models) * sum(1 if _is_dense(arm) else _points(study, arm) for arm in study.arms)
+    lines = [arm for model in study.models for arm in study.arms if _is_for(arm, model)]
+    count = sum(1 if _is_dense(arm) else _points(study, arm) for arm in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
-    return _distinct(_resolved(study))
+    return _distinct(_resolved(study), [resolve(_mapped(study, model)) for model in study.models])
 
 
 def count_runs(study: StudySpec) -> int:
     """How many runs a study has, files and roles left as they are named: no weights are read."""
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
-    models = (
-        model.model_copy(update={"location": named.get(model.location, model.location)}) for model in study.models
+    located = [named.get(model.location, model.location) for model in study.models]
+    sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
+    return len(_distinct(study, sources))
+
+
+def _distinct(study: StudySpec, sources: Sequence[ModelSource]) -> tuple[RunSpec, ...]:
+    """The runs, each once; `sources` are what the study's models stand for."""
+    runs = (
+        run
+        for model, source in zip(study.models, sources, strict=True)
+        for arm in study.arms
+        if _is_for(arm, model)
+        for run in _runs(study, source, arm)
     )
-    return len(_distinct(study.model_copy(update={"models": tuple(models)})))
-
-
-def _distinct(study: StudySpec) -> tuple[RunSpec, ...]:
-    runs = (run for model in study.models for arm in study.arms for run in _runs(study, model, arm))
     return tuple({run.content_hash(): run for run in runs}.values())
+
+
+def _is_for(arm: Arm, model: ModelSource) -> bool:
+    return not arm.roles or model.location.removeprefix(ROLE) in arm.roles
 
 
 def _points(study: StudySpec, arm: Arm) -> int:
@@ -65,11 +76,11 @@ def _points(study: StudySpec, arm: Arm) -> int:
 
 
 def _resolved(study: StudySpec) -> StudySpec:
-    """The study with the fingerprints of all files it names, which make them part of its runs' identity."""
+    """The study with the fingerprints of all files it names but its models', which make them part of its runs'
+    identity."""
     deviation = study.evaluation.deviation
     return study.model_copy(
         update={
-            "models": tuple(resolve(_mapped(study, model)) for model in study.models),
             "arms": tuple(arm.model_copy(update={"rotation": resolve_rotation(arm.rotation)}) for arm in study.arms),
             "allocators": tuple(
                 allocator.model_copy(update={"text": resolve_text(allocator.text)}) for allocator in study.allocators

@@ -63,6 +63,8 @@ class StudySpec(Spec):
         for model in self.models:
             if model.location.startswith(ROLE) and model.location.removeprefix(ROLE) not in known:
                 raise ValueError(f'a model is "{model.location}", but `roles` has none of that name')
+        for name in {name for arm in self.arms for name in arm.roles} - known:
+            raise ValueError(f'an arm is for the role "{name}", but `roles` has none of that name')
         without = [arm for arm in self.arms if arm.method.name != "dense" and not arm.sparsities]
         if without and not self.sparsities and not self.plans:
             raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")

@@ -20,16 +20,19 @@ _SHORTEST = 4
 _SEPARATORS = str.maketrans("_-./,", "     ")
 
 
+Kind = Literal["task", "group", "tag"]
+
+
 class TaskEntry(NamedTuple):
     """One name that an evaluation can ask for."""
 
     name: str
-    kind: Literal["task", "group", "tag"]
+    kind: Kind
     output_type: str
     """"multiple_choice", "loglikelihood", "loglikelihood_rolling" or "generate_until"; empty where it shows only once
     the task is loaded."""
     path: str
-    """Of the task's own file in lm-eval's folder of tasks; empty where it has none, as groups and tags."""
+    """Of its own file in lm-eval's folder of tasks; empty where it has none, as tags."""
 
 
 class TaskIndex:

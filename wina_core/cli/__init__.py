@@ -17,10 +17,12 @@ from wina_core.cli import (
     export,
     latency,
     model,
+    report,
     results,
     rotate,
     study,
     synthetic,
+    tasks,
 )
 from wina_core.errors import Cancelled, WinaError, explain
 
@@ -43,10 +45,12 @@ app.command("allocate")(allocate.allocate)
 app.command("cost")(cost.cost)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(study.app, name="study")
+app.command("tasks")(tasks.tasks)
 app.command("synthetic")(synthetic.synthetic)
 app.command("latency")(latency.latency)
 app.command("results")(results.results)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("engine")(engine.engine)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.flags import taking
-from wina_core.cli.study import run_study
 from wina_core.plan import load_plan
 from wina_core.specs import DENSE, MethodSpec, RotationSpec
 from wina_core.study import save_study_file
@@ -31,9 +31,15 @@ def evaluate(
     plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
     tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
+    data_folder: Annotated[
+        str | None,
+        typer.Option(help='Local data in place of the hub\'s: a folder with one for each task, or "demo".'),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
     fewshot: Annotated[int | None, typer.Option(help="Examples in the prompt; the task's own by default.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Sequences per batch.")] = 16,
+    batch_size: Annotated[
+        str, typer.Option(help='Sequences per batch; "auto" for as many as memory allows.', metavar="COUNT")
+    ] = "16",
     seed: Annotated[int, typer.Option(help="Seed of few-shot sampling and generation.")] = 1234,
     dense_prefix: Annotated[float, typer.Option(help="Fraction of a sequence's first tokens left dense.")] = 0.0,
     deviation: Annotated[bool, typer.Option(help="Compare the logits with the dense model's.")] = True,
@@ -47,7 +53,10 @@ def evaluate(
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
     name: Annotated[str | None, typer.Option(help="The study's name in the store.")] = None,
-    save_study: Annotated[Path | None, typer.Option(help="Also write the study as a JSON file.")] = None,
+    save_study: Annotated[Path | None, typer.Option(help="Also write the study as a .toml or .json file.")] = None,
+    samples: options.Samples = False,
+    run_model_code: options.RunModelCode = False,
+    engines: options.Engines = 1,
     again: options.Again = False,
     database: options.Database = None,
     as_json: options.Json = False,
@@ -57,9 +66,10 @@ def evaluate(
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in task_folder or ()],
+        "data_folder": data_folder,
         "limit": limit,
         "num_fewshot": fewshot,
-        "batch_size": batch_size,
+        "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
         "deviation": {"source": text, "tokens": tokens} if deviation else None,
@@ -78,4 +88,5 @@ def evaluate(
     )
     if save_study:
         save_study_file(study, save_study)
-    run_study(study, again, database, as_json)
+    manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    run_study(study, manner, database, as_json)

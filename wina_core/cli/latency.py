@@ -136,7 +136,9 @@ def latency(
         repetitions=repetitions,
     )
     spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
-    _sweep_products(spec, again, database, export, as_json)
+    with Store(database) as store:
+        report, rows = sweep_products(spec, again, store)
+    show_products(report, rows, export, as_json)
 
 
 def _one(flag: str, given: list[str] | None, default: str) -> Any:
@@ -172,10 +174,14 @@ def _given(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _sweep_products(spec: LatencySpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
-    with Store(database) as store:
-        report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
-        rows = store.latency_rows(report.environment.key, report.points)
+def sweep_products(spec: LatencySpec, again: bool, store: Store) -> tuple[SweepReport, list[LatencyRow]]:
+    """Time what of a sweep is not stored for this machine, or `again` all of it; all its points."""
+    report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
+    return report, store.latency_rows(report.environment.key, report.points)
+
+
+def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path | None, as_json: bool) -> None:
+    """Print a sweep's table, and export it; what was done and left out goes to stderr."""
     _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
 
 

@@ -90,6 +90,21 @@ Variant = Annotated[specs.Variant, typer.Option("--variant", help="The paper's t
 Text = Annotated[str, typer.Option(help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, typer.Option(help="Tokens of the text to read.")]
 Again = Annotated[bool, typer.Option("--again", help="Compute everything anew, also what is stored.")]
+Samples = Annotated[bool, typer.Option("--samples", help="Also store every document's own scores and answers.")]
+RunModelCode = Annotated[
+    bool,
+    typer.Option(
+        "--run-model-code",
+        help="Consent, for this once, to run programs that the model writes for tasks such as humaneval: in a process "
+        "of their own with limited time, memory and files and without a network, but nobody knows what they do.",
+    ),
+]
+Engines = Annotated[int, typer.Option(min=0, help="Engine processes to share the runs; 0 for one on each GPU.")]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option("--role", help="Repeatable: NAME=FOLDER, the model that stands for a role of the study this once."),
+]
+StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a file in TOML or JSON.")]
 Masks = Annotated[specs.Masks, typer.Option("--masks", help="Whether q, k, v share one mask, and gate, up another.")]
 Select = Annotated[
     Selection,

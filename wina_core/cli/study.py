@@ -1,71 +1,108 @@
-"""`wina study`: computing a declarative grid of runs, as far as it is not stored yet."""
+"""`wina study`: the gallery of studies, what their roles stand for here, and computing them."""
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.running import run_recorded
-from wina_core.cli.tables import pivot, print_table
-from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
+from wina_core.cli.computing import Manner, run_study
+from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.store import MetricFilter, Store
-from wina_core.study import expand, load_study
-from wina_core.study_specs import StudySpec
+from wina_core.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
+from wina_core.roles import absolute, load_roles, parse_roles, save_role
+from wina_core.store import Store
+from wina_core.study import bind, expand, rebind
+from wina_core.study_specs import Role, StudySpec
 
-app = typer.Typer(help="Compute studies.", no_args_is_help=True)
+app = typer.Typer(help="The paper's tables and figures as studies, and your own.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Compute studies."""
+    """The paper's tables and figures as studies, and your own."""
 
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="A study in TOML or JSON.")],
+    study: options.StudyName,
+    role: options.Roles = None,
+    samples: options.Samples = False,
+    run_model_code: options.RunModelCode = False,
+    engines: options.Engines = 1,
     again: options.Again = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compute what the store does not have yet of a study's runs, and print its table."""
-    run_study(load_study(file), again, database, as_json)
+    """Compute what the store does not have yet of a study, and print its tables."""
+    manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    run_study(open_study(study, role), manner, database, as_json)
 
 
-def run_study(study: StudySpec, again: bool, database: str | None, as_json: bool) -> None:
-    """Compute a study's missing units and print the table of all of it; WinaError if there is none or a run failed."""
-    if not study.evaluation.units:
-        raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
+def open_study(name: str, given: list[str] | None) -> StudySpec:
+    """The study of a name or file, its roles mapped by `--role` or as they are kept; WinaError for a role without a
+    model."""
+    study = find_study(name)
+    once = {role: absolute(location) for role, location in parse_roles(given or ()).items() if location}
+    return bind(rebind(study, once), load_roles() if study.roles else {})
+
+
+@app.command("list")
+def list_studies(database: options.Database = None, as_json: options.Json = False) -> None:
+    """Print the gallery: every study, and what it needs or how much of it is stored."""
+    roles = load_roles()
     with Store(database) as store:
-        computed = compute(study, again, store)
-        print_table(*pivot(store.metric_rows(MetricFilter(study=computed.study))), as_json)
-    computed.check()
+        rows = [(entry.kind, entry.name, entry.title, _size(entry), _state(entry, roles, store)) for entry in gallery()]
+    print_table(("kind", "study", "title", "measures", "state"), rows, as_json)
 
 
-@dataclass(frozen=True)
-class Computed:
-    """A study as far as it could be computed."""
-
-    study: str
-    """Its hash in the store."""
-    runs: int
-    failures: tuple[RunFailed, ...]
-
-    def check(self) -> None:
-        """Raise WinaError with each distinct reason once, if any run failed."""
-        if self.failures:
-            reasons = " ".join(dict.fromkeys(failure.error for failure in self.failures))
-            raise WinaError(f"{len(self.failures)} of {self.runs} runs failed: {reasons}")
+def _size(entry: GalleryEntry) -> str:
+    if entry.study is None:
+        return ""
+    runs, points = count_measurements(entry.study)
+    return " and ".join(
+        f"{count:,} {what}{'s' if count > 1 else ''}" for count, what in ((runs, "run"), (points, "point")) if count
+    )
 
 
-def compute(study: StudySpec, again: bool, store: Store) -> Computed:
-    """Compute a study's missing units, or `again` all, and store them."""
+def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
+    """What keeps a study from running here, or how much of it is stored."""
+    if entry.study is None:
+        return entry.error
+    missing = needs(entry.study, roles)
+    if missing:
+        return "needs " + ", ".join(f"{role.name} ({role.hub})" if role.hub else role.name for role in missing)
+    try:
+        stored, total = _stored(bind(entry.study, roles), store)
+    except WinaError as error:
+        return str(error)
+    return f"runs here, {stored} of {total} stored" if stored else "runs here"
+
+
+def _stored(study: StudySpec, store: Store) -> tuple[int, int]:
+    """Measurements that are stored, of a sweep's points those of the machine that has most of them, and all."""
     runs = expand(study)
-    name = store.save_study(study, runs)
-    wanted = {spec: spec.evaluation.units if again else store.missing_units(spec) for spec in runs}
-    pending = tuple(PendingRun(spec=spec, units=units) for spec, units in wanted.items() if units)
-    missing, total = sum(len(run.units) for run in pending), sum(len(spec.evaluation.units) for spec in runs)
-    typer.echo(f"{study.name}: {missing} of {total} measurements to compute.", err=True)
-    return Computed(name, len(runs), run_recorded(EvaluateJob(runs=pending), store).failures if pending else ())
+    units = sum(len(run.evaluation.units) for run in runs)
+    missing = sum(len(run.units) for run in store.pending(runs))
+    if study.latency is None:
+        return units - missing, units
+    points = store.measured_points(study.latency.hashes()).values()
+    return units - missing + max(map(len, points), default=0), units + len(study.latency.points())
+
+
+@app.command("roles")
+def map_roles(
+    mapping: Annotated[
+        list[str] | None,
+        typer.Argument(help='NAME=FOLDER, as "Llama-2-7B=/models/llama-2-7b", or a hub id; NAME= to forget it.'),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say which model stands for a role of the studies from now on, and print all roles."""
+    roles = load_roles()
+    for name, location in parse_roles(mapping or ()).items():
+        roles = save_role(name, location)
+    played: dict[str, Role] = {
+        role.name: role for entry in gallery() if entry.study for role in entry.study.roles if not role.location
+    }
+    rows = [(name, played[name].hub if name in played else "", roles.get(name)) for name in sorted({*played, *roles})]
+    print_table(("role", "published weights", "stands for"), rows, as_json)

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import lm_eval.tasks
 from lm_eval.tasks import TaskManager
-from lm_eval.tasks._index import Entry, Kind
+from lm_eval.tasks._index import Entry
+from lm_eval.tasks._index import Kind as LmKind
 
 from wina_core.errors import WinaError
-from wina_core.task_index import TaskEntry, TaskIndex, load_index, save_index
+from wina_core.task_index import Kind, TaskEntry, TaskIndex, load_index, save_index
 
 STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
-LEAVES = (Kind.TASK, Kind.PY_TASK)
+_KINDS: dict[LmKind, Kind] = {
+    LmKind.TASK: "task",
+    LmKind.PY_TASK: "task",
+    LmKind.GROUP: "group",
+    LmKind.TAG: "tag",
+}
 _DEFAULT_OUTPUT = "generate_until"
 """Of a task whose file names none, as lm-eval has it."""
 
@@ -40,13 +46,9 @@ def stock_index() -> TaskIndex:
 
 
 def _listed(entry: Entry) -> TaskEntry:
-    if entry.kind == Kind.TAG:
-        return TaskEntry(entry.name, "tag", "", "")
-    if entry.kind not in LEAVES:
-        return TaskEntry(entry.name, "group", "", "")
     path = str(entry.yaml_path.relative_to(STOCK_FOLDER)) if entry.yaml_path else ""
-    output = (entry.cfg or {}).get("output_type", _DEFAULT_OUTPUT) if entry.kind == Kind.TASK else ""
-    return TaskEntry(entry.name, "task", str(output), path)
+    output = str((entry.cfg or {}).get("output_type", _DEFAULT_OUTPUT)) if entry.kind == LmKind.TASK else ""
+    return TaskEntry(entry.name, _KINDS[entry.kind], output, path)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""Computing a study as far as it is not stored yet, and showing all of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import typer
+
+from wina_core.cli.latency import show_products, sweep_products
+from wina_core.cli.running import run_recorded, run_recorded_in_pool
+from wina_core.cli.tables import pivot, print_table
+from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
+from wina_core.errors import WinaError
+from wina_core.paper import preferred_metric
+from wina_core.specs import EvaluationSpec
+from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.study import expand
+from wina_core.study_specs import StudySpec
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a study is computed, on which none of its numbers depends."""
+
+    again: bool = False
+    """Everything anew, also what is stored."""
+    samples: bool = False
+    run_model_code: bool = False
+    engines: int = 1
+    """Processes that share the runs, 0 for one on each GPU; one run after the other in this process for 1."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A study as far as it could be computed."""
+
+    study: str
+    """Its hash in the store."""
+    runs: int
+    failures: tuple[RunFailed, ...]
+
+    def check(self) -> None:
+        """Raise WinaError with each distinct reason once, if any run failed."""
+        if self.failures:
+            reasons = " ".join(dict.fromkeys(failure.error for failure in self.failures))
+            raise WinaError(f"{len(self.failures)} of {self.runs} runs failed: {reasons}")
+
+
+def run_study(study: StudySpec, manner: Manner, database: str | None, as_json: bool) -> None:
+    """Compute what is missing of a study's runs and of its sweep, and print the tables of all of both; WinaError if
+    there is nothing to measure or a run failed."""
+    if study.models and not study.evaluation.units:
+        raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
+    with Store(database) as store:
+        computed = compute(study, manner, store)
+        if study.models:
+            rows = store.metric_rows(MetricFilter(study=computed.study))
+            print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
+        if study.latency:
+            show_products(*sweep_products(study.latency, manner.again, store), export=None, as_json=as_json)
+    computed.check()
+
+
+def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
+    """Compute a study's missing measurements, or `again` all, and store them; not those of its sweep."""
+    runs = expand(study)
+    name = store.save_study(study, runs)
+    every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
+    pending = every if manner.again else store.pending(runs, manner.samples)
+    missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
+    if missing < total:
+        typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
+    elif total:
+        typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
+    if not pending:
+        return Computed(name, len(runs), ())
+    job = EvaluateJob(runs=tuple(pending), samples=manner.samples, run_model_code=manner.run_model_code)
+    outcome = run_recorded(job, store) if manner.engines == 1 else run_recorded_in_pool(job, store, manner.engines)
+    return Computed(name, len(runs), outcome.failures)
+
+
+def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec) -> list[MetricRow]:
+    """The rows of a study, the numbers that tables show before the tasks' others: the workbench's own, and of each
+    task that the study names the metric that it declares or that the published evaluation prefers."""
+    rows = list(rows)
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.task, []).append(row.metric)
+    shown = {
+        name: evaluation.task(name).metric or preferred_metric(found.get(name, ())) for name in evaluation.task_names
+    }
+    units = set(evaluation.task_names)
+    return sorted(rows, key=lambda row: row.unit in units and shown.get(row.task) != row.metric)

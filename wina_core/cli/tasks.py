@@ -1,0 +1,36 @@
+"""`wina tasks`: the stock lm-eval tasks by name."""
+
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.tables import print_table
+from wina_core.errors import WinaError
+from wina_core.task_index import TaskEntry, TaskIndex, index_file, load_index
+
+
+def tasks(
+    query: Annotated[str, typer.Argument(help="Words of the name; close spellings are found, too.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Names to print at most.")] = 30,
+    as_json: options.Json = False,
+) -> None:
+    """Search the stock tasks, groups and tags; the first time they are listed, which takes some 20 seconds."""
+    index = load_index() or _built()
+    found = index.search(query, limit)
+    if not found:
+        raise WinaError(f'No stock task is called like "{query}"; try fewer letters of its name.')
+    print_table(TaskEntry._fields[:3], [entry[:3] for entry in found], as_json)
+    if len(found) == limit < len(index.entries):
+        typer.echo(f"The first {limit} of {len(index.entries):,} names; --limit shows more.", err=True)
+
+
+def _built() -> TaskIndex:
+    typer.echo("Listing lm-eval's tasks once, which takes some 20 seconds...", err=True)
+    subprocess.run([sys.executable, "-m", "wina_core.evaluation.index"], check=False)
+    index = load_index()
+    if index is None:
+        raise WinaError(f"The stock tasks could not be listed in {index_file()}; see the messages above.")
+    return index
