@@ -62,7 +62,7 @@ def evaluate(job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
     """Do the job with a given function in place of lm-eval; events, and what was raised."""
 
     def do(task: Measure) -> tuple[list[Event], BaseException | None]:
-        monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+        monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
         monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: (record(DEVIATION, 0.0),))
         monkeypatch.setattr(evaluating, "evaluate_task", task)
         events: list[Event] = []
@@ -80,7 +80,7 @@ def record(task: str, value: float) -> MetricRecord:
 
 
 def raising(error: BaseException) -> Measure:
-    def measure(*_: object) -> tuple[MetricRecord, ...]:
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
         raise error
 
     return measure
@@ -93,7 +93,7 @@ def names(events: list[Event]) -> list[str]:
 def test_units_start_from_the_same_random_state_whatever_came_before(
     evaluate: Evaluate,
 ) -> None:
-    def measure(*_: object) -> tuple[MetricRecord, ...]:
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
         return (record("task", float(torch.rand(()))),)
 
     events, _ = evaluate(measure)
@@ -151,7 +151,7 @@ def test_the_model_is_left_without_gates(
 ) -> None:
     gated: list[bool] = []
 
-    def measure(*_: object) -> tuple[MetricRecord, ...]:
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
         gated.append(is_gated())
         if error:
             raise error
@@ -204,7 +204,7 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
         raise AssertionError("the forward pass went on")
 
     reporter = Patient()
-    monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "measure_deviation", measure)
     with pytest.raises(Cancelled):
         run_job(job, session, lambda _: None, reporter)
@@ -220,13 +220,13 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
         def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
             self.shown.append((done, total, f"{unit} | {metric}"))
 
-    def half(*args: object) -> tuple[MetricRecord, ...]:
+    def half(*args: object, **_: object) -> tuple[MetricRecord, ...]:
         reporter = args[-1]
         assert isinstance(reporter, evaluating._Stage)
         reporter.progress(5, 10, "requests", "task: acc 0.5")
         return ()
 
-    monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "measure_deviation", half)
     monkeypatch.setattr(evaluating, "evaluate_task", half)
     reporter, events = Kept(), list[Event]()
@@ -261,7 +261,7 @@ def test_runs_of_one_rotated_model_are_computed_together(
     plain, other = job.runs
     rotated = PendingRun(spec=other.spec.model_copy(update={"rotation": RotationSpec(mode="none")}), units=other.units)
     order: list[RunSpec] = []
-    monkeypatch.setattr(evaluating, "check_tasks", lambda _: None)
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
     run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, Silent())
     assert order == [plain.spec, other.spec, rotated.spec]

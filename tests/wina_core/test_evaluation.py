@@ -1,6 +1,5 @@
 """lm-eval in-process: the stock numbers, progress, cancel, and tasks that cannot be run."""
 
-import json
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -10,6 +9,7 @@ from lm_eval import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
+from tests.wina_core.task_files import CHOICE, GENERATE, write_tasks
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.errors import Cancelled, WinaError
 from wina_core.evaluation import check_tasks, evaluate_task, tasks
@@ -19,69 +19,10 @@ from wina_core.records import MetricRecord
 from wina_core.reporting import Silent
 from wina_core.specs import EvaluationSpec, MethodSpec
 
-CHOICE = """\
-task: tiny_choice
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: choice.jsonl
-output_type: multiple_choice
-test_split: test
-fewshot_split: test
-doc_to_text: "{{question}}"
-doc_to_choice: "{{choices}}"
-doc_to_target: answer
-metric_list:
-  - {metric: acc, aggregation: mean, higher_is_better: true}
-  - {metric: acc_norm, aggregation: mean, higher_is_better: true}
-"""
-ROLLING = """\
-task: tiny_rolling
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: [rolling.jsonl]
-output_type: loglikelihood_rolling
-test_split: test
-doc_to_text: ""
-doc_to_target: "{{text}}"
-metric_list:
-  - {metric: bits_per_byte, aggregation: bits_per_byte, higher_is_better: false}
-"""
-GENERATE = """\
-task: tiny_generate
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: choice.jsonl
-output_type: generate_until
-test_split: test
-doc_to_text: "{{question}}"
-doc_to_target: "{{choices[0]}}"
-generation_kwargs: {until: ["zzz"], max_gen_toks: 12}
-metric_list:
-  - {metric: exact_match, aggregation: mean, higher_is_better: true}
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("tasks with spaces")
-    for name, text in {"choice": CHOICE, "rolling": ROLLING, "generate": GENERATE}.items():
-        (path / f"{name}.yaml").write_text(text, encoding="utf-8")
-    words = ["matrix", "row", "column", "mask", "token", "gate", "norm", "score", "layer", "head", "rank", "sum"]
-    questions = [
-        {
-            "question": f"A {word} and a",
-            "choices": [words[index - 1], words[index - 2] + "s", word],
-            "answer": index % 3,
-        }
-        for index, word in enumerate(words)
-    ]
-    texts = [{"text": "the gate keeps what matters. " * repeats} for repeats in (1, 40, 3)]
-    for name, rows in {"choice": questions, "rolling": texts}.items():
-        (path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_tasks(tmp_path_factory.mktemp("tasks with spaces"))
 
 
 def spec_of(folder: Path, *names: str, **fields) -> EvaluationSpec:
@@ -228,7 +169,7 @@ def test_a_missing_task_folder_is_refused(tmp_path):
 
 def test_a_missing_data_file_is_explained(tmp_path):
     (tmp_path / "choice.yaml").write_text(CHOICE, encoding="utf-8")
-    with pytest.raises(WinaError, match=r'data of the task "tiny_choice" cannot be had .*local data file\.$'):
+    with pytest.raises(WinaError, match=r'data of the task "tiny_choice" cannot be had .*local data file'):
         check_tasks(spec_of(tmp_path, "tiny_choice"))
 
 
@@ -250,12 +191,5 @@ def test_a_task_that_runs_generated_code_is_refused(folder, tmp_path):
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "generate.yaml").write_text(GENERATE + "unsafe_code: true\n", encoding="utf-8")
-    with pytest.raises(WinaError, match='"tiny_generate" runs code that the model writes'):
+    with pytest.raises(WinaError, match='"tiny_generate" runs programs that the model writes, and this was not cons'):
         check_tasks(spec_of(tmp_path, "tiny_generate"))
-
-
-def test_logits_that_are_not_numbers_are_an_error(folder):
-    loaded = tiny_loaded()
-    loaded.view.layers[0].projections["o"].weight[0, 0] = torch.nan
-    with pytest.raises(WinaError, match="logits are not numbers on tiny_choice"):
-        evaluate_task(loaded, None, spec_of(folder, "tiny_choice"), "tiny_choice", Silent())

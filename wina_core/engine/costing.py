@@ -3,11 +3,17 @@
 from wina_core.accounting import costs
 from wina_core.engine.protocol import CostJob
 from wina_core.models.architectures import view
+from wina_core.models.rotated_folder import read_rotation_file
 from wina_core.models.shape import empty_model, model_shape
-from wina_core.records import CostRecord
+from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.records import CostRecord, CostRow, MetricRecord
 from wina_core.reporting import Reporter
 from wina_core.rotation.transform import check_rotation
-from wina_core.specs import ROTATION_MODES, RotationSpec
+from wina_core.sources import local_folder
+from wina_core.specs import COST, ROTATION_MODES, RotationSpec, RunSpec
+
+_SAVINGS = ("counted_flops_saving", "full_flops_saving", "counted_bytes_saving", "full_bytes_saving")
+_TOTALS = ("full_flops", "full_bytes")
 
 
 def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
@@ -23,4 +29,26 @@ def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
         context=job.context,
         quantization=job.model.quantization,
         rotations=job.rotations or [mode for mode in ROTATION_MODES if mode not in model.refused_rotations],
+    )
+
+
+def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Reporter) -> CostRow:
+    """What a token costs in a run whose plan is this one, at its `cost_context`; raises like `count_costs`.
+
+    A dense run has the model's own costs, and savings of 0. An exported model is counted with its residual shortcuts.
+    """
+    context = spec.evaluation.cost_context
+    assert context is not None  # else COST is none of its units
+    folder = local_folder(spec.model)
+    exported = None if folder is None else read_rotation_file(folder)
+    mode = exported.rotation.mode if exported and exported.shortcuts else spec.rotation.mode
+    job = CostJob(model=spec.model, method=spec.method, plan=plan, context=context, rotations=(mode,))
+    return count_costs(job, reporter).rows[-1]
+
+
+def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:
+    """The savings against the dense model, fractions, and the totals, operations and bytes."""
+    return tuple(
+        MetricRecord(task=COST, metric=metric, value=getattr(row, metric), higher_is_better=metric in _SAVINGS)
+        for metric in (*_SAVINGS, *_TOTALS)
     )

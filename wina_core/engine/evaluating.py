@@ -1,7 +1,6 @@
 """Computing an EvaluateJob: one run after the other, one measurement after the other."""
 
 import random
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,18 +8,25 @@ from functools import cache
 import numpy as np
 import torch
 
+from wina_core import working_clock
 from wina_core.engine.cancellation import cancellable
+from wina_core.engine.costing import cost_metrics, count_run
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.engine.session import Session
+from wina_core.engine.session import Session, unchanged
 from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.evaluation import check_tasks, evaluate_task, measure_deviation
+from wina_core.evaluation.batching import ran_out_of_memory
 from wina_core.gating import attach
 from wina_core.methods import get_method
 from wina_core.plan import SparsityPlan, UniformSparsity
-from wina_core.records import LayerRecord, UnitRecord
+from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.reporting import Level, Reporter
-from wina_core.specs import DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, ModelSource, RotationSpec, RunSpec
 from wina_core.synthetic.measure import measure_synthetic
+
+_NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
+_OWN = {COST, DEVIATION, SYNTHETIC}
+"""The units that are not tasks."""
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
@@ -33,21 +39,23 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         emit(RunStarted(job_id=job_id, run=run))
         stage = _Stage(reporter, pending.spec, done, total)
         try:
-            check(pending.spec.evaluation)
-            _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage)
+            if not set(pending.units) <= _OWN:
+                check(pending.spec.evaluation, job.run_model_code)
+            _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
         except Cancelled:
             raise
         except WinaError as error:
             emit(RunFailed(job_id=job_id, run=run, error=str(error)))
-        except (MemoryError, torch.OutOfMemoryError):
-            session.clear()
-            message = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
-            emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
         except torch.AcceleratorError:  # whatever is asked of it now fails, until the process ends
             raise
-        except Exception as error:  # a defect: told in full, but not at the cost of the runs to come
-            stage.log("error", traceback.format_exc())
-            emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
+        except Exception as error:
+            if ran_out_of_memory(error):
+                session.clear()
+                message = _NO_MEMORY
+            else:  # a defect: told in full, but not at the cost of the runs to come
+                stage.log("error", traceback.format_exc())
+                message = unforeseen(error)
+            emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
         else:
             emit(RunFinished(job_id=job_id, run=run))
         done += len(pending.units)
@@ -61,8 +69,14 @@ def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
     return [run for group in groups.values() for run in group]
 
 
-def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitRecord], None], stage: "_Stage") -> None:
-    """Gate the model as the run says, and measure its pending units one by one."""
+def _measure(
+    pending: PendingRun,
+    session: Session,
+    finished: Callable[[UnitRecord], None],
+    stage: "_Stage",
+    job: EvaluateJob,
+) -> None:
+    """Gate the model as the run says, and measure its pending units one by one; no weights are read for COST."""
     spec = pending.spec
     if spec.evaluation.synthetic is not None:
         stage.begin(SYNTHETIC)
@@ -70,8 +84,14 @@ def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitReco
         stage.end()
         return
     get_method(spec.method)
+    plan, units = spec.plan, pending.units
+    if COST in units and not isinstance(plan, AllocatedSparsity):
+        _count(spec, plan, (), finished, stage)
+        units = tuple(unit for unit in units if unit != COST)
+    if not units:
+        return
     loaded = session.prepare(spec.model, spec.rotation, stage)
-    plan, allocated = spec.plan, tuple[LayerRecord, ...]()
+    allocated = tuple[LayerRecord, ...]()
     if isinstance(plan, AllocatedSparsity):
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         allocated = _cells(plan)
@@ -83,22 +103,28 @@ def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitReco
         attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix) as gates,
         cancellable(loaded.model, stage),
     ):
-        for unit in pending.units:
+        for unit in units:
+            if unit == COST:
+                _count(spec, plan, allocated, finished, stage)
+                continue
             stage.begin(unit)
-            start = time.perf_counter()
+            start = working_clock.now()
+            kept: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
             gates.reset_counts()
             if unit == DEVIATION:
                 assert spec.evaluation.deviation is not None  # else DEVIATION is none of its units
-                metrics = measure_deviation(
+                metrics = measure_deviation(loaded, gates, spec.evaluation.deviation, spec.evaluation.batch_size, stage)
+            else:
+                metrics = evaluate_task(
                     loaded,
                     gates,
-                    spec.evaluation.deviation,
-                    16 if spec.evaluation.batch_size == "auto" else spec.evaluation.batch_size,
+                    spec.evaluation,
+                    unit,
                     stage,
+                    samples=kept,
+                    run_model_code=job.run_model_code,
                 )
-            else:
-                metrics = evaluate_task(loaded, gates, spec.evaluation, unit, stage)
             finished(
                 UnitRecord(
                     run=spec.content_hash(),
@@ -107,10 +133,37 @@ def _measure(pending: PendingRun, session: Session, finished: Callable[[UnitReco
                     layers=(*gates.measured(), *allocated),
                     counted_sparsity=gates.counted_sparsity,
                     full_sparsity=gates.full_sparsity,
-                    seconds=time.perf_counter() - start,
+                    seconds=working_clock.now() - start,
+                    samples=tuple(kept or ()),
                 )
             )
             stage.end()
+
+
+def _count(
+    spec: RunSpec,
+    plan: UniformSparsity | SparsityPlan,
+    allocated: tuple[LayerRecord, ...],
+    finished: Callable[[UnitRecord], None],
+    stage: "_Stage",
+) -> None:
+    """What a token costs, with the sparsities that the plan aims at instead of measured ones."""
+    stage.begin(COST)
+    start = working_clock.now()
+    unchanged(spec.model)
+    row = count_run(spec, plan, stage)
+    finished(
+        UnitRecord(
+            run=spec.content_hash(),
+            unit=COST,
+            metrics=cost_metrics(row),
+            layers=allocated,
+            counted_sparsity=row.counted_sparsity,
+            full_sparsity=row.full_sparsity,
+            seconds=working_clock.now() - start,
+        )
+    )
+    stage.end()
 
 
 def _cells(plan: SparsityPlan) -> tuple[LayerRecord, ...]:

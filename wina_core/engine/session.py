@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from torch import Tensor
 
+from wina_core import working_clock
 from wina_core.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.allocation import allocate, searched
 from wina_core.calibration import Calibration, calibrate
@@ -59,12 +59,7 @@ class Session:
         they can take minutes to find. Raises WinaError when the files are no longer those that `source.fingerprint`
         names, and what loading, rotating and quantizing raise.
         """
-        current = resolve(source)
-        if source.fingerprint and current.fingerprint != source.fingerprint:
-            raise WinaError(
-                f"The files of the model {source.location} have changed since this was set up; "
-                "open the model again to work with the new ones."
-            )
+        current = unchanged(source)
         key = (current.content_hash(), rotation.content_hash())
         if key not in self._models:
             while len(self._models) >= self._capacity:  # before loading, so that the peak stays within the capacity
@@ -86,13 +81,13 @@ class Session:
         """The method's thresholds and error curves on this model, read from the cache or measured and kept there."""
         key = calibration_key(loaded, rotation, method, spec)
         file = cache_folder() / "calibrations" / f"{key}.safetensors"
-        start = time.perf_counter()
+        start = working_clock.now()
         calibration = _cached(file, reporter)
         if calibration is None:
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter)
             _keep(calibration, file, reporter)
-        return calibration, calibration.record(key, time.perf_counter() - start)
+        return calibration, calibration.record(key, working_clock.now() - start)
 
     def allocation(
         self,
@@ -135,6 +130,17 @@ class Session:
     def clear(self) -> None:
         """Let go of all models, to have their memory back."""
         self._models.clear()
+
+
+def unchanged(source: ModelSource) -> ModelSource:
+    """The source with the fingerprint of its files; WinaError when they are no longer those that it names."""
+    current = resolve(source)
+    if source.fingerprint and current.fingerprint != source.fingerprint:
+        raise WinaError(
+            f"The files of the model {source.location} have changed since this was set up; "
+            "open the model again to work with the new ones."
+        )
+    return current
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:

@@ -4,13 +4,16 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
+from wina_core.evaluation.batching import Batches, with_batches
 from wina_core.gating import Gates
+from wina_core.models.finite import numbers_only
 from wina_core.models.loading import LoadedModel
 from wina_core.records import MetricRecord
 from wina_core.reporting import Reporter
@@ -19,7 +22,7 @@ from wina_core.text import read_tokens_and_bytes
 
 
 def measure_deviation(
-    loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int, reporter: Reporter
+    loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int | Literal["auto"], reporter: Reporter
 ) -> tuple[MetricRecord, ...]:
     """Metrics of the gated model on the rows of a text, under the task name "deviation".
 
@@ -33,18 +36,33 @@ def measure_deviation(
 
     Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates, or
     with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this
-    text's afterwards. Raises WinaError for a text that cannot be read and for logits that are not a number;
-    Cancelled between batches.
+    text's afterwards. Raises WinaError for a text that cannot be read, for rows longer than the model's window, and for
+    logits that are not numbers; Cancelled between batches.
     """
+    window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
+    if text.sequence > window:
+        raise WinaError(
+            f"The text of the deviation has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
+            "ask for shorter rows."
+        )
     rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
     text_bytes = int(byte_counts[:, 1:].sum())
+
+    def measure(batches: Batches) -> tuple[MetricRecord, ...]:
+        return _compare(loaded, gates, rows, batches.size(rows.shape[1]), reporter).records(text_bytes)
+
+    return with_batches(batch_size, loaded, DEVIATION, reporter, measure)
+
+
+def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
+    """The gated model's logits against the dense one's, over rows of tokens [rows, sequence]."""
     sums = _Sums()
     if gates is not None:
         gates.reset_counts()
     for start in range(0, len(rows), batch_size):
         reporter.check()
         batch = rows[start : start + batch_size].to(loaded.device)
-        with torch.no_grad():
+        with torch.no_grad(), numbers_only(loaded.view, "on the text of the deviation"):
             gated = loaded.model(batch, use_cache=False).logits
             if gates is None or gates.is_dense:
                 dense = gated
@@ -56,7 +74,7 @@ def measure_deviation(
                 sums.add(dense[row], gated[row], batch[row])
         done = min(start + batch_size, len(rows)) * rows.shape[1]
         reporter.progress(done, rows.numel(), "tokens", f"{DEVIATION}: KL {sums.kl.mean:.4g}")
-    return sums.records(text_bytes)
+    return sums
 
 
 @contextmanager
@@ -103,10 +121,6 @@ class _Sums:
         """Take in one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
         exact = torch.promote_types(dense.dtype, torch.float32)
         dense, gated = dense.to(exact), gated.to(exact)
-        if dense.isnan().any() or gated.isnan().any():
-            raise WinaError(
-                "The model's logits are not numbers; lower the sparsity or load the model in another dtype."
-            )
         log_dense, log_gated = log_probabilities(dense), log_probabilities(gated)
         self.kl.add(divergences(log_dense, log_gated))
         self.nll.add(-log_gated[:-1].gather(-1, tokens[1:, None]))
