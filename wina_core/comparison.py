@@ -1,7 +1,7 @@
 """Is one stored run better than another? Paired by document where samples are stored, so that "better" has evidence."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -20,7 +20,7 @@ INTERVALS = {
     MCNEMAR: "Newcombe's score interval for paired proportions",
     BOOTSTRAP: "percentiles of 10,000 paired resamples",
     UNPAIRED: "normal, from both standard errors as if independent",
-    PROPAGATED: "normal, from the tasks' standard errors",
+    PROPAGATED: "the tasks' intervals, their distances from the effects squared and added",
 }
 """What each test's 95 % interval is."""
 
@@ -174,30 +174,50 @@ def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
     agree on most documents. None without standard errors."""
     if first.stderr is None or second.stderr is None:
         return None
-    return _from_stderr(first.unit, first.task, first.metric, first.n, (first.value, second.value),
-                        math.hypot(first.stderr, second.stderr), UNPAIRED)  # fmt: skip
+    effect, stderr = first.value - second.value, math.hypot(first.stderr, second.stderr)
+    return Comparison(
+        unit=first.unit,
+        task=first.task,
+        metric=first.metric,
+        n=first.n,
+        first=first.value,
+        second=second.value,
+        low=effect - Z95 * stderr,
+        high=effect + Z95 * stderr,
+        stderr=stderr,
+        p=normal_p(effect, stderr),
+        test=UNPAIRED,
+    )
 
 
 def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = None) -> Comparison:
-    """The mean over tasks, equally or by weights, its standard error propagated from the tasks', as independent."""
+    """The mean over tasks, equally or by weights, errors propagated as of independent tasks: p from their standard
+    errors, the interval from their intervals (Zou and Donner, Statistics in Medicine 27, 2008, 1693-1702), which keeps
+    its width where few documents all agree."""
     total = weights or [1.0] * len(comparisons)
     shares = [weight / sum(total) for weight in total]
-    values = tuple(
-        sum(share * value for share, value in zip(shares, side, strict=True))
-        for side in ([each.first for each in comparisons], [each.second for each in comparisons])
+
+    def added(of: Callable[[Comparison], float]) -> float:
+        return sum(share * of(each) for share, each in zip(shares, comparisons, strict=True))
+
+    def in_squares(of: Callable[[Comparison], float]) -> float:
+        return math.hypot(*(share * of(each) for share, each in zip(shares, comparisons, strict=True)))
+
+    first, second = added(lambda each: each.first), added(lambda each: each.second)
+    effect, stderr = first - second, in_squares(lambda each: each.stderr)
+    return Comparison(
+        unit="",
+        task=MEAN_OF_TASKS,
+        metric="mean",
+        n=sum(each.n for each in comparisons if each.n is not None),
+        first=first,
+        second=second,
+        low=effect - in_squares(lambda each: each.effect - each.low),
+        high=effect + in_squares(lambda each: each.high - each.effect),
+        stderr=stderr,
+        p=normal_p(effect, stderr),
+        test=PROPAGATED,
     )
-    stderr = math.hypot(*(share * each.stderr for share, each in zip(shares, comparisons, strict=True)))
-    known = [each.n for each in comparisons if each.n is not None]
-    return _from_stderr("", MEAN_OF_TASKS, "mean", sum(known), (values[0], values[1]), stderr, PROPAGATED)
-
-
-def _from_stderr(
-    unit: str, task: str, metric: str, n: int | None, values: tuple[float, float], stderr: float, test: str
-) -> Comparison:
-    effect = values[0] - values[1]
-    low, high = effect - Z95 * stderr, effect + Z95 * stderr
-    p = normal_p(effect, stderr)
-    return Comparison(unit, task, metric, n, *values, low=low, high=high, stderr=stderr, p=p, test=test)
 
 
 # ---- two runs --------------------------------------------------------------------------------------------------
@@ -296,10 +316,11 @@ def _documents(samples: Collection[SampleRecord], row: MetricRow) -> dict[tuple[
 
 
 def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """One for each unit: that of a group itself where it is there, else the mean of its members."""
+    """One for each task of the study: that of a group itself where it is there, else the mean of its members. What the
+    workbench measures itself stays as it is."""
     units: dict[str, list[Comparison]] = {}
     for each in comparisons:
-        units.setdefault(each.unit, []).append(each)
+        units.setdefault(each.unit if each.unit not in OWN_UNITS else each.task, []).append(each)
     return tuple(
         next((each for each in members if each.task == unit), None)
         or replace(mean(members), unit=unit, task=unit, metric=members[0].metric)

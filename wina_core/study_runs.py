@@ -50,16 +50,21 @@ class StudyRun:
 def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
     """The runs of a launched study, in its order, whether or not they are computed. No file of theirs is needed.
 
-    Raises WinaError for a study that was never launched here.
+    A run stands here once for every role that its model plays and every arm that it is of. Raises WinaError for a study
+    that was never launched here.
     """
     stored = store.runs(study.content_hash())
     if not stored and study.models:
         raise WinaError(f'The study "{study.name}" has not been launched here; run it first (wina study run).')
-    found = []
-    for row in stored:
-        spec = store.run_spec(row.run)
-        assert spec is not None  # it was just listed
-        found.append(_named(row.run, spec, study))
+    specs = {row.run: store.run_spec(row.run) for row in stored}
+    found = [
+        _study_run(run, spec, _model_name(model), arm.name or arm.label)
+        for model in dict.fromkeys(study.models)
+        for run, spec in specs.items()
+        if spec is not None and _bare_model(spec.model, study) == _bare_model(model, study)
+        for arm in study.arms
+        if _is_of(spec, arm, model)
+    ]
     return tuple(found)
 
 
@@ -93,14 +98,13 @@ def _dense_place(run: StudyRun) -> tuple[str, str, float, str]:
     return run.model, run.quantization, 0.0, "uniform"
 
 
-def _named(run: str, spec: RunSpec, study: StudySpec) -> StudyRun:
-    arm = next((arm for arm in study.arms if arm.method == spec.method and _same(arm.rotation, spec.rotation)), None)
+def _study_run(run: str, spec: RunSpec, model: str, arm: str) -> StudyRun:
     plan = spec.plan
     return StudyRun(
         run=run,
-        model=_model_name(spec.model, study),
+        model=model,
         quantization=spec.model.quantization,
-        arm=(arm and arm.name) or Arm(rotation=spec.rotation, method=spec.method).label,
+        arm=arm,
         method=spec.method.name,
         sparsity=plan.sparsity if isinstance(plan, UniformSparsity) else plan.budget,
         allocation="uniform" if isinstance(plan, UniformSparsity) else plan.origin,
@@ -108,18 +112,25 @@ def _named(run: str, spec: RunSpec, study: StudySpec) -> StudyRun:
     )
 
 
-def _model_name(model: ModelSource, study: StudySpec) -> str:
-    played = (
-        role.name
-        for role in study.roles
-        for each in study.models
-        if each.location == ROLE + role.name and _absolute(role.location) == _absolute(model.location)
-    )
-    return next(played, None) or model_label(model.model_copy(update={"quantization": "none"}))
+def _model_name(model: ModelSource) -> str:
+    if model.location.startswith(ROLE):
+        return model.location.removeprefix(ROLE)
+    return model_label(model.model_copy(update={"quantization": "none"}))
 
 
-def _same(asked: RotationSpec, resolved: RotationSpec) -> bool:
-    return _bare(asked) == _bare(resolved)
+def _is_of(run: RunSpec, arm: Arm, model: ModelSource) -> bool:
+    """Whether a run of this model is one of the arm's."""
+    if arm.roles and model.location.removeprefix(ROLE) not in arm.roles:
+        return False
+    same_method = run.method == arm.method or run.method.name == arm.method.name == DENSE.name
+    return same_method and _bare(run.rotation) == _bare(arm.rotation)
+
+
+def _bare_model(model: ModelSource, study: StudySpec) -> ModelSource:
+    """A model with what its role stands for and without the fingerprint that resolving adds."""
+    locations = {ROLE + role.name: role.location for role in study.roles}
+    location = _absolute(locations.get(model.location, model.location))
+    return model.model_copy(update={"location": location, "fingerprint": ""})
 
 
 def _bare(rotation: RotationSpec) -> RotationSpec:

@@ -95,8 +95,8 @@ def test_perplexities_come_from_sums_of_log_likelihoods_and_weights() -> None:
 
 def test_a_mean_propagates_its_tasks_errors() -> None:
     tasks = [
-        Comparison("a", "a", "acc", 100, 0.6, 0.5, 0, 0, 0.03, 1, MCNEMAR),
-        Comparison("b", "b", "acc", 100, 0.8, 0.9, 0, 0, 0.04, 1, MCNEMAR),
+        Comparison("a", "a", "acc", 100, 0.6, 0.5, 0.04, 0.18, 0.03, 1, MCNEMAR),
+        Comparison("b", "b", "acc", 100, 0.8, 0.9, -0.18, -0.04, 0.04, 1, MCNEMAR),
     ]
     equal, weighted = mean(tasks), mean(tasks, [3, 1])
     assert (equal.effect, equal.stderr) == pytest.approx((0.0, 0.025), abs=1e-12)
@@ -104,7 +104,10 @@ def test_a_mean_propagates_its_tasks_errors() -> None:
     assert (weighted.first, weighted.effect) == pytest.approx((0.65, 0.05))
     assert weighted.stderr == pytest.approx(math.hypot(0.0225, 0.01))
     assert (weighted.test, weighted.n) == (PROPAGATED, 200)
-    assert weighted.low < 0.05 < weighted.high
+    assert (equal.low, equal.high) == pytest.approx((-math.hypot(0.03, 0.04), math.hypot(0.04, 0.03)))
+    assert (weighted.low, weighted.high) == pytest.approx(
+        (0.05 - math.hypot(0.045, 0.02), 0.05 + math.hypot(0.06, 0.015))
+    )
 
 
 # ---- stored runs -----------------------------------------------------------------------------------------------

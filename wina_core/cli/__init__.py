@@ -13,6 +13,7 @@ from wina_core.cli import (
     compare,
     cost,
     engine,
+    estimate,
     evaluate,
     export,
     latency,
@@ -45,6 +46,7 @@ app.command("allocate")(allocate.allocate)
 app.command("cost")(cost.cost)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(study.app, name="study")
+study.app.command("estimate")(estimate.estimate)
 app.command("tasks")(tasks.tasks)
 app.command("synthetic")(synthetic.synthetic)
 app.command("latency")(latency.latency)

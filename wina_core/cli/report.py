@@ -1,0 +1,43 @@
+"""`wina report`: a study's results as a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.results import study_hash
+from wina_core.paths import what_is_at
+from wina_core.store import Store
+from wina_core.study import bind, load_study
+from wina_core.study_specs import StudySpec
+
+
+def report(
+    study: Annotated[str, typer.Argument(help="A study that was run here: its name, its hash or its file.")],
+    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("reports"),
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Write the tables as LaTeX, CSV, XLSX, Parquet and JSON too.")
+    ] = False,
+    baseline: Annotated[
+        str, typer.Option(help="The arm that the others are compared with; TEAL or the first by default.")
+    ] = "",
+    database: options.Database = None,
+) -> None:
+    """Write a study's report: its tables as the paper lays them out, ours beside the paper's with the difference and
+    significance, plots, hardware, versions and the command to run it again; one HTML and one Markdown page."""
+    from wina_core.report import make_report
+
+    with Store(database) as store:
+        page = make_report(store, _stored(store, study), output, baseline=baseline, with_tables=tables)
+    typer.echo(f"The report is {page}.", err=True)
+
+
+def _stored(store: Store, name: str) -> StudySpec:
+    """The study as it was last launched; with a note where it is a file's and that has changed since."""
+    file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
+    found = store.study_spec(study_hash(store, file.name if file else name))
+    assert found is not None  # it was just listed
+    if file and bind(file, {role.name: role.location for role in found.roles}) != found:
+        typer.echo(f"{name} is not what was run last under its name; this is the report of what was run.", err=True)
+    return found

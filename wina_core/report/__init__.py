@@ -1,0 +1,53 @@
+"""A study's report: one HTML page that needs nothing else, the same as Markdown, and its tables for other programs."""
+
+import re
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.export import write_atomically
+from wina_core.report.document import Document, shareable, write_up
+from wina_core.report.writing import html, markdown, write_tables
+from wina_core.store import Store
+from wina_core.study import save_study_file
+from wina_core.study_specs import StudySpec
+
+__all__ = ["Document", "make_report", "write_tables", "write_up"]
+
+
+def make_report(store: Store, study: StudySpec, folder: Path, *, baseline: str = "", with_tables: bool = False) -> Path:
+    """Write NAME.html and, beside it, NAME.md with its plots as SVG and NAME.toml, from which the study can be run
+    again; `with_tables`, its tables as LaTeX, CSV, XLSX, Parquet and JSON too. The HTML file's path.
+
+    `baseline` is the arm that the others are compared with, by default as `usual_baseline`. Blocks for some seconds:
+    not for a thread that must answer. Raises WinaError for a study that was never launched here, an unknown arm and
+    files that cannot be written.
+    """
+    name = file_name(study)
+    document = write_up(store, study, f"{name}.toml", baseline)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WinaError(f"The folder {folder} cannot be made ({error.strerror}); choose another.") from error
+    images = []
+    for figure in document.figures:
+        images.append(f"{name}-{figure.name}.svg")
+        write_atomically(folder / images[-1], _standing_alone(figure.svg).encode())
+    save_study_file(shareable(study), folder / f"{name}.toml")
+    write_atomically(folder / f"{name}.md", markdown(document, images).encode())
+    if with_tables:
+        write_tables(document, folder, name)
+    page = folder / f"{name}.html"
+    write_atomically(page, html(document).encode())
+    return page
+
+
+def file_name(study: StudySpec) -> str:
+    """The study's name as a file's: letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:80] or "study"
+
+
+def _standing_alone(svg: str) -> str:
+    """An inline plot as a file of its own, dark on white wherever it is shown."""
+    namespaces = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+    svg = svg if namespaces in svg else svg.replace("<svg", f"<svg {namespaces}", 1)
+    return svg.replace("<svg", '<svg style="background: #ffffff; color: #1b1f24"', 1)

@@ -1,0 +1,321 @@
+"""What a report says, apart from how it is written: the same for HTML and Markdown."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+
+from wina_core.comparison import INTERVALS, PROPAGATED, Comparison
+from wina_core.report.figures import Figure, figures
+from wina_core.report.findings import Findings, gather
+from wina_core.report.formats import ABSENT, number, p_value, signed
+from wina_core.report.layout import Table, tables
+from wina_core.report.significance import Contrast, Significance, counted, scale, significance
+from wina_core.specs import ROLE
+from wina_core.store import LatencyRow, Store
+from wina_core.study_specs import StudySpec
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A table of words."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A study's report."""
+
+    title: str
+    name: str
+    description: str
+    summary: tuple[tuple[str, str], ...]
+    """What was run, as names and values."""
+    command: str
+    study_file: str
+    warnings: tuple[str, ...]
+    tables: tuple[Table, ...]
+    latency: tuple[Plain, ...]
+    contrasts: Plain | None
+    contrast_details: Plain | None
+    contrast_note: str
+    figures: tuple[Figure, ...]
+    units: Plain
+    environments: Plain
+    failures: Plain | None
+    published: bool
+    """Whether any of the paper's numbers stands beside ours."""
+
+
+def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = "") -> Document:
+    """All that a report says; `study_file` is the name of the file from which it can be run again.
+
+    Raises WinaError for a study that was never launched here, and a baseline that is none of its arms.
+    """
+    findings = gather(store, study)
+    found = tables(findings)
+    contrasts = significance(store, findings, baseline)
+    environments = _environments(findings)
+    return Document(
+        title=study.title or study.name,
+        name=study.name,
+        description=study.description,
+        summary=_summary(findings, environments),
+        command=_command(study, study_file),
+        study_file=study_file,
+        warnings=findings.warnings,
+        tables=found,
+        latency=_latency(findings.latency),
+        contrasts=_contrasts(contrasts) if contrasts else None,
+        contrast_details=_details(contrasts) if contrasts else None,
+        contrast_note=_note(contrasts) if contrasts else "",
+        figures=figures(store, findings),
+        units=_units(findings, environments),
+        environments=Plain(
+            "Hardware and libraries", ("", "Device", "Hardware", "Versions"), tuple(environments.values())
+        ),
+        failures=_failures(findings),
+        published=any(table.has_paper for table in found),
+    )
+
+
+def shareable(study: StudySpec) -> StudySpec:
+    """The study without the folders that its roles stand for on this machine."""
+    roles = tuple(
+        role.model_copy(update={"location": "" if _is_folder(role.location) else role.location}) for role in study.roles
+    )
+    return study.model_copy(update={"roles": roles})
+
+
+def _is_folder(location: str) -> bool:
+    return PurePath(location).is_absolute() or location.startswith((".", "~"))
+
+
+def _command(study: StudySpec, study_file: str) -> str:
+    roles = [role.name for role in shareable(study).roles if not role.location]
+    words = ["wina", "study", "run", study_file, *(word for name in roles for word in ("--role", f"{name}=FOLDER"))]
+    return shlex.join(words)
+
+
+# ---- what was run ----------------------------------------------------------------------------------------------
+
+
+def _summary(findings: Findings, environments: dict[str, tuple[str, ...]]) -> tuple[tuple[str, str], ...]:
+    study = findings.study
+    evaluation = study.evaluation
+    missing, wanted = findings.missing
+    pairs = [("Study", f"{study.name} ({study.content_hash()})")]
+    if study.models:
+        pairs += [("Models", ", ".join(_models(study))), ("Methods", ", ".join(_arms(findings)))]
+        done = f"{wanted - missing:,} of {wanted:,} measurements"
+        pairs.append(("Measured", f"{done}; {missing:,} missing" if missing else f"{done}, none missing"))
+    if evaluation.synthetic:
+        pairs.append(("Networks", evaluation.synthetic.label))
+    if findings.tasks:
+        pairs.append(("Tasks", ", ".join(_task(findings, name) for name in findings.tasks)))
+        pairs.append(("Seed", str(evaluation.seed)))
+        prefix = f"{100 * evaluation.dense_prefix:g} % of every sequence" if evaluation.dense_prefix else "none"
+        pairs.append(("Left dense", prefix))
+    if evaluation.deviation and study.models and not evaluation.synthetic:
+        pairs.append(("Deviation from dense", evaluation.deviation.label))
+    if evaluation.cost_context:
+        pairs.append(("Cost of a token", f"after {evaluation.cost_context:,} positions"))
+    if study.latency:
+        pairs.append(("Latency", f"{len(findings.latency):,} points measured"))
+    pairs.append(("Hardware", "; ".join(dict.fromkeys(row[2] for row in environments.values())) or ABSENT))
+    dates = [_date(unit.finished) for unit in findings.units] or [_date(row.recorded) for row in findings.latency]
+    pairs.append(("Computed", " to ".join(dict.fromkeys((min(dates), max(dates)))) if dates else ABSENT))
+    return tuple(pairs)
+
+
+def _models(study: StudySpec) -> list[str]:
+    hubs = {ROLE + role.name: role.hub for role in study.roles}
+    found = []
+    for model in study.models:
+        name = model.location.removeprefix(ROLE)
+        name = PurePath(name).name if _is_folder(name) else name
+        details = [hubs.get(model.location, ""), model.dtype if model.dtype != "auto" else ""]
+        details.append(model.quantization if model.quantization != "none" else "")
+        told = ", ".join(filter(None, details))
+        found.append(f"{name} ({told})" if told else name)
+    return found
+
+
+def _arms(findings: Findings) -> list[str]:
+    return [f"{arm.name} = {arm.label}" if arm.name else arm.label for arm in findings.study.arms]
+
+
+def _task(findings: Findings, name: str) -> str:
+    """A task with its few-shot, version and limit, as they were."""
+    rows = [row for run in findings.runs for row in findings.of(run.run, name)]
+    shots = sorted({row.num_fewshot for row in rows if row.num_fewshot is not None})
+    versions = sorted({row.version for row in rows if row.version is not None and row.task == name})
+    limit = findings.study.evaluation.task(name).limit
+    details = [
+        f"{'/'.join(map(str, shots))}-shot" if shots else "",
+        f"version {'/'.join(versions)}" if versions else "",
+    ]
+    details.append(f"limit {limit}" if limit else "")
+    told = ", ".join(filter(None, details))
+    return f"{name} ({told})" if told else name
+
+
+def _environments(findings: Findings) -> dict[str, tuple[str, ...]]:
+    """By their own text: letter, device, hardware, versions."""
+    found: dict[str, tuple[str, ...]] = {}
+    for unit in findings.units:
+        versions = ", ".join(f"{name} {version}" for name, version in unit.versions.items())
+        key = f"{unit.device} {unit.hardware} {versions}"
+        if key not in found:
+            found[key] = (_letter(len(found)), unit.device or ABSENT, unit.hardware or ABSENT, versions)
+    for row in findings.latency:
+        key = f"{row.device} {row.hardware}"
+        if not any(key == f"{other[1]} {other[2]}" for other in found.values()):
+            found[key] = (_letter(len(found)), row.device, row.hardware, ABSENT)
+    return found
+
+
+def _letter(place: int) -> str:
+    return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+
+def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plain:
+    runs = {run.run: run for run in findings.runs}
+    rows = []
+    for unit in findings.units:
+        run = runs[unit.run]
+        versions = ", ".join(f"{name} {version}" for name, version in unit.versions.items())
+        place = environments[f"{unit.device} {unit.hardware} {versions}"][0]
+        rows.append(
+            (
+                run.run[:8], run.model, run.arm, f"{100 * run.sparsity:.4g} %", unit.unit,
+                _percent(unit.counted_sparsity), _percent(unit.full_sparsity), f"{unit.seconds:,.1f}",
+                _date(unit.finished), place,
+            )
+        )  # fmt: skip
+    columns = (
+        "Run",
+        "Model",
+        "Method",
+        "Target",
+        "Unit",
+        "Measured sparsity",
+        "Full",
+        "Seconds",
+        "Finished (UTC)",
+        "On",
+    )
+    return Plain("Every measurement", columns, tuple(rows))
+
+
+def _failures(findings: Findings) -> Plain | None:
+    failed = [(run, findings.statuses[run.run]) for run in findings.runs if run.run in findings.statuses]
+    rows = tuple(
+        (run.model, run.arm, f"{100 * run.sparsity:.4g} %", row.status, row.error) for run, row in failed if row.error
+    )
+    return Plain("Runs that ended with an error", ("Model", "Method", "Target", "State", "Why"), rows) if rows else None
+
+
+# ---- significance ----------------------------------------------------------------------------------------------
+
+
+def _contrasts(found: Significance) -> Plain:
+    rows = []
+    for contrast in found.contrasts:
+        above, below = counted(contrast)
+        tally = f"{above} / {below} of {len(contrast.tasks)}"
+        if contrast.mean:
+            rows.append((*_who(contrast), f"mean of {len(contrast.tasks)}", *_effect(contrast.mean), tally, ""))
+        rows += [(*_who(contrast), each.task, *_effect(each), "", "") for each in contrast.tasks if not contrast.mean]
+        if contrast.refusal:
+            rows.append((*_who(contrast), "", ABSENT, "", "", "", contrast.refusal))
+    columns = ("Model", "Sparsity", "Method", "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
+    return Plain(f"Against {found.baseline}", *_without_empty(columns, rows))
+
+
+def _details(found: Significance) -> Plain:
+    rows = tuple(
+        (
+            *_who(contrast), each.task, *_effect(each), "" if each.n is None else f"{each.n:,}",
+            "" if each.first_only is None else f"{each.first_only} / {each.second_only}", each.test,
+        )
+        for contrast in found.contrasts
+        for each in contrast.tasks
+    )  # fmt: skip
+    columns = (
+        "Model", "Sparsity", "Method", "Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline",
+        "Test",
+    )  # fmt: skip
+    return Plain(f"Against {found.baseline}, task by task", columns, rows)
+
+
+def _who(contrast: Contrast) -> tuple[str, str, str]:
+    run = contrast.run
+    model = run.model if run.quantization == "none" else f"{run.model} {run.quantization.upper()}"
+    arm = run.arm if run.allocation == "uniform" else f"{run.arm}, {run.allocation}"
+    return model, f"{100 * run.sparsity:.4g} %", arm
+
+
+def _effect(each: Comparison) -> tuple[str, str, str]:
+    factor, metric = scale(each), each.metric
+    interval = f"{signed(factor * each.low, metric)} to {signed(factor * each.high, metric)}"
+    return signed(factor * each.effect, metric), interval, p_value(each.p)
+
+
+def _note(found: Significance) -> str:
+    tests = "; ".join(f"{test} ({INTERVALS[test]})" for test in found.tests)
+    count = sum(len(contrast.tasks) for contrast in found.contrasts)
+    return (
+        f"Each method minus {found.baseline} at equal model, sparsity and allocation, in the units of the tables; p is "
+        f"two-sided. Tests, and their 95 % intervals: {tests}. Means are over tasks: p from the tasks' standard errors "
+        f"as of independent tasks, intervals by {INTERVALS[PROPAGATED]}. The p values of {count:,} comparisons are not "
+        "corrected for their number."
+    )
+
+
+def _without_empty(
+    columns: Sequence[str], rows: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return tuple(columns[place] for place in kept), tuple(tuple(row[place] for place in kept) for row in rows)
+
+
+# ---- latency ---------------------------------------------------------------------------------------------------
+
+
+def _latency(rows: Sequence[LatencyRow]) -> tuple[Plain, ...]:
+    """For each shape, dtype and backend: speed-up and milliseconds, rows method x batch, columns sparsities."""
+    groups: dict[tuple[str, str, str], list[LatencyRow]] = {}
+    for row in rows:
+        if row.method != "dense":
+            groups.setdefault((f"{row.outputs}x{row.inputs}", row.dtype, row.backend), []).append(row)
+    return tuple(_speedups(", ".join(key), members) for key, members in groups.items())
+
+
+def _speedups(title: str, rows: Sequence[LatencyRow]) -> Plain:
+    sparsities = sorted({row.sparsity for row in rows})
+    lines: dict[tuple[str, int], dict[float, LatencyRow]] = {}
+    for row in rows:
+        lines.setdefault((row.method, row.batch), {})[row.sparsity] = row
+    cells = tuple(
+        (
+            method,
+            str(batch),
+            *(f"{found[s].speedup:.2f} ({found[s].median_ms:.3g} ms)" if s in found else ABSENT for s in sparsities),
+        )
+        for (method, batch), found in sorted(lines.items())
+    )
+    columns = ("Method", "Batch", *(f"{100 * sparsity:.4g} %" for sparsity in sparsities))
+    return Plain(f"Times as fast as dense: {title}", columns, cells)
+
+
+def _percent(share: float | None) -> str:
+    return ABSENT if share is None else number(100 * share, "mean")
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,57 @@
+"""How numbers are written: the same in HTML, Markdown and LaTeX."""
+
+import math
+
+from wina_core.paper import base_metric
+from wina_core.records import METRIC_UNITS
+from wina_core.report.layout import Cell
+
+ABSENT = "–"
+AGREES, DIFFERS = "≈", "≠"
+TWO_DIGITS = ("l2 norm", "fraction", "per token", "per word", "per byte")
+
+
+def number(value: float, metric: str) -> str:
+    """As the paper prints it: two digits after the point, for other units four that count."""
+    if not math.isfinite(value):
+        return str(value)
+    unit = METRIC_UNITS.get(base_metric(metric))
+    return f"{value:.2f}" if metric == "mean" or unit in TWO_DIGITS else f"{value:.4g}"
+
+
+def signed(value: float, metric: str) -> str:
+    """With its sign, a minus as printers write it."""
+    text = number(abs(value), metric)
+    return f"{'−' if value < 0 else '+'}{text}"
+
+
+def ours(cell: Cell) -> str:
+    """The cell's own number, with its deviation over seeds or its distance from neutral where it has one."""
+    value = cell.value
+    if value is None:
+        return f"{ABSENT} ({cell.missing} missing)" if cell.missing else ""
+    text = number(value.value, value.metric)
+    if value.deviation is not None:
+        return f"{text} ± {number(value.deviation, value.metric)}"
+    if base_metric(value.metric) == "pct_stereotype":
+        return f"{text} ({number(abs(value.value - 50), value.metric)})"
+    return text
+
+
+def papers(cell: Cell) -> str:
+    """The paper's number, ours minus it and whether it lies within the error of ours; empty where it has none."""
+    if cell.paper is None:
+        return ""
+    metric = cell.value.metric if cell.value else "mean"
+    text = number(cell.paper, metric)
+    if cell.paper_deviation is not None:
+        text += f" ± {number(cell.paper_deviation, metric)}"
+    if cell.difference is not None:
+        mark = {True: f" {AGREES}", False: f" {DIFFERS}", None: ""}[cell.agrees]
+        text += f", {signed(cell.difference, metric)}{mark}"
+    return text
+
+
+def p_value(p: float) -> str:
+    """Three digits, or that it is smaller."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

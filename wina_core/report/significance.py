@@ -1,0 +1,69 @@
+"""Whether a study's arms differ from a baseline arm at equal sparsity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wina_core.comparison import Comparison, averageable, compare_runs, mean, top_level
+from wina_core.errors import WinaError
+from wina_core.paper import display_scale
+from wina_core.report.findings import Findings
+from wina_core.store import Store
+from wina_core.study_runs import StudyRun, comparable, usual_baseline
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One run against the baseline's."""
+
+    run: StudyRun
+    baseline: StudyRun
+    tasks: tuple[Comparison, ...]
+    """One for each unit."""
+    mean: Comparison | None
+    """Over the tasks whose values are fractions, where there are several."""
+    refusal: str = ""
+    """Why there is nothing."""
+
+
+@dataclass(frozen=True)
+class Significance:
+    """All contrasts of a study."""
+
+    baseline: str
+    contrasts: tuple[Contrast, ...]
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The kinds of tests among those of tasks."""
+        return tuple(dict.fromkeys(each.test for contrast in self.contrasts for each in contrast.tasks))
+
+
+def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
+    """Every arm against `baseline`, by default what `usual_baseline` says: paired where samples are stored. None where
+    there is nothing to compare. Raises WinaError for an arm that the study does not have."""
+    name = baseline or usual_baseline(findings.runs)
+    if name is None:
+        return None
+    metrics = {task.name: task.metric for task in map(findings.study.evaluation.task, findings.tasks) if task.metric}
+    contrasts = tuple(_contrast(store, run, reference, metrics) for run, reference in comparable(findings.runs, name))
+    return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
+
+
+def _contrast(store: Store, run: StudyRun, baseline: StudyRun, metrics: dict[str, str]) -> Contrast:
+    try:
+        found = compare_runs(store, run.run, baseline.run, allow_unpaired=True, metrics=metrics)
+    except WinaError as error:
+        return Contrast(run, baseline, (), None, str(error))
+    several = averageable(found)
+    return Contrast(run, baseline, top_level(found), mean(several) if len(several) > 1 else None)
+
+
+def scale(comparison: Comparison) -> float:
+    """What a comparison's numbers are multiplied by for tables: fractions, and means of them, in percent."""
+    return 100.0 if comparison.metric == "mean" else display_scale(comparison.metric)
+
+
+def counted(contrast: Contrast, level: float = 0.05) -> tuple[int, int]:
+    """In how many tasks the run's value is significantly above the baseline's, and in how many below."""
+    found: Sequence[Comparison] = [each for each in contrast.tasks if each.p < level]
+    return sum(each.effect > 0 for each in found), sum(each.effect < 0 for each in found)

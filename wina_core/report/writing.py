@@ -1,0 +1,143 @@
+"""A report as one HTML page and one Markdown page, and its tables for other programs."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from wina_core.export import latex_text, write_atomically, write_table
+from wina_core.report.document import Document, Plain
+from wina_core.report.formats import ABSENT, AGREES, DIFFERS, number, ours, papers
+from wina_core.report.layout import Cell, Table
+
+TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")
+_TEMPLATE = Path(__file__).with_name("page.html.j2")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def html(document: Document) -> str:
+    """One page that needs nothing else: no scripts, and whatever names hold is text."""
+    from jinja2 import Environment  # only for reports
+
+    template = Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    functions: dict[str, Callable[[Cell], str]] = {"ours": ours, "papers": papers, "error": _error}
+    marks = {"absent": ABSENT, "agrees": AGREES, "differs": DIFFERS}
+    return template.render(**vars(document), **functions, **marks)
+
+
+def _error(cell: Cell) -> str:
+    """The standard error of ours, which must be known."""
+    assert cell.value is not None
+    assert cell.value.stderr is not None
+    return number(cell.value.stderr, cell.value.metric)
+
+
+# ---- Markdown --------------------------------------------------------------------------------------------------
+
+
+def markdown(document: Document, images: Sequence[str]) -> str:
+    """The same page; `images` are the files of its plots, in their order."""
+    parts = [f"# {_text(document.title)}", _text(document.description)]
+    parts += [f"> {_text(warning)}" for warning in document.warnings]
+    parts.append("\n".join(f"- **{name}:** {_text(value)}" for name, value in document.summary))
+    parts += [f"To run it again, with `{document.study_file}` from beside this page:", f"    {document.command}"]
+    if document.tables:
+        beside = (
+            f" Ours, then in brackets the published number, ours minus it, and {AGREES} where it lies within 1.96 "
+            f"standard errors of ours, {DIFFERS} where not."
+            if document.published
+            else ""
+        )
+        parts += ["## Results", f"Fractions are in percent; the best of each sparsity is bold.{beside}"]
+        parts += [part for table in document.tables for part in (f"### {_text(table.title)}", _markdown_table(table))]
+    parts += ["## Latency"] if document.latency else []
+    parts += [part for table in document.latency for part in _plain(table)]
+    parts += ["## Plots"] if document.figures else []
+    for figure, image in zip(document.figures, images, strict=True):
+        parts += [f"![{_text(figure.caption)}]({image})", _text(f"{figure.title}. {figure.caption}")]
+    if document.contrasts and document.contrast_details:
+        parts += ["## Significance", _text(document.contrast_note), *_plain(document.contrasts)]
+        parts += _plain(document.contrast_details)
+    parts += [*(["## Failures", *_plain(document.failures)] if document.failures else []), "## Appendix"]
+    parts += _plain(document.environments)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _text(text: str) -> str:
+    """Any text as Markdown shows it, in one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def _lines(columns: Iterable[str], rows: Iterable[Sequence[str]], labels: int) -> str:
+    columns = list(columns)
+    rule = ["---"] * labels + ["---:"] * (len(columns) - labels)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, rule, *rows))
+
+
+def _plain(table: Plain) -> list[str]:
+    rows = [[_text(cell) for cell in row] for row in table.rows]
+    return [f"### {_text(table.title)}", _lines(map(_text, table.columns), rows, len(table.columns))]
+
+
+def _markdown_table(table: Table) -> str:
+    def cell(each: Cell) -> str:
+        text = f"**{ours(each)}**" if each.best else ours(each)
+        return f"{text} ({papers(each)})" if papers(each) else text
+
+    rows = [[*map(_text, row.labels), *map(cell, row.cells)] for row in table.rows]
+    return _lines(map(_text, (*table.heads, *table.columns)), rows, len(table.heads))
+
+
+# ---- tables for other programs ---------------------------------------------------------------------------------
+
+
+def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence[str] = TABLE_SUFFIXES) -> list[Path]:
+    """Every table of results in the formats that the suffixes name, as NAME-table-1.csv; the files' paths.
+
+    LaTeX is laid out as the page, the paper's numbers small and in brackets. The others have every digit and columns of
+    their own for the standard errors and the published numbers. Raises WinaError as `write_table`.
+    """
+    written = []
+    for place, table in enumerate(document.tables, 1):
+        for suffix in suffixes:
+            path = folder / f"{name}-table-{place}{suffix}"
+            if suffix == ".tex":
+                write_atomically(path, latex(table).encode())
+            else:
+                write_table(*flat(table), path)
+            written.append(path)
+    return written
+
+
+def flat(table: Table) -> tuple[list[str], list[list[object]]]:
+    """Columns and rows with every number in a cell of its own."""
+    columns = list(table.heads)
+    kinds: list[tuple[str, Callable[[Cell], float | None]]] = [
+        ("", lambda cell: None if cell.value is None else cell.value.value),
+        (" stderr", lambda cell: None if cell.value is None else cell.value.stderr),
+    ]
+    if table.has_paper:
+        kinds += [(" paper", lambda cell: cell.paper), (" difference", lambda cell: cell.difference)]
+    columns += [f"{column}{kind}" for column in table.columns for kind, _ in kinds]
+    rows: list[list[object]] = [
+        [*row.labels, *(read(cell) for cell in row.cells for _, read in kinds)] for row in table.rows
+    ]
+    return columns, rows
+
+
+def latex(table: Table) -> str:
+    r"""A tabular with booktabs' rules; needs \usepackage{booktabs}."""
+
+    def cell(each: Cell) -> str:
+        text = latex_text(ours(each)).replace("±", r"$\pm$").replace(ABSENT, "--")
+        text = rf"\textbf{{{text}}}" if each.best else text
+        return text if each.paper is None else rf"{text} {{\scriptsize({each.paper:.2f})}}"
+
+    def line(cells: Iterable[str]) -> str:
+        return " & ".join(cells) + r" \\"
+
+    parts = [rf"\begin{{tabular}}{{{'l' * len(table.heads)}{'c' * len(table.columns)}}}", r"\toprule"]
+    parts += [line(map(latex_text, (*table.heads, *table.columns))), r"\midrule"]
+    for place, row in enumerate(table.rows):
+        parts += [r"\midrule"] if row.begins and place else []
+        parts.append(line([*map(latex_text, row.labels), *map(cell, row.cells)]))
+    return "\n".join([f"% {latex_text(table.title)}", *parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
