@@ -9,6 +9,7 @@ from wina_core.engine.protocol import (
     CostJob,
     DecodeJob,
     Emit,
+    EstimateJob,
     EvaluateJob,
     InspectJob,
     Job,
@@ -55,6 +56,10 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = time_products(job, emit, reporter, job_id)
         case DecodeJob():
             value = time_decoding(job, session, emit, reporter, job_id)
+        case EstimateJob():
+            from wina_core.engine.estimating import estimate  # as below
+
+            value = estimate(job, session, reporter)
         case EvaluateJob():
             from wina_core.engine.evaluating import evaluate_runs  # lm-eval's import takes seconds: only where needed
 

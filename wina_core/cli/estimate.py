@@ -1,0 +1,49 @@
+"""`wina study estimate`: how long what is missing of a study should take."""
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.running import run_recorded
+from wina_core.cli.study import open_study
+from wina_core.cli.tables import print_table
+from wina_core.engine.protocol import EstimateJob
+from wina_core.records import EstimateRecord
+from wina_core.store import Store
+from wina_core.study import expand
+
+NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top, and so does the sweep of products."
+
+
+def estimate(
+    study: options.StudyName,
+    role: options.Roles = None,
+    samples: options.Samples = False,
+    run_model_code: options.RunModelCode = False,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time a few documents of all that is missing of a study, and print how long it should take with one engine."""
+    runs = expand(open_study(study, role))
+    with Store(database) as store:
+        pending = tuple(store.pending(runs, samples))
+        missing = [run.spec for run in pending]
+        record = EstimateRecord(seconds=0.0, units=0, estimates=())
+        if pending:
+            from wina_core.engine.environment import environment
+
+            stored = store.unit_seconds(missing, environment().hardware)
+            job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code)
+            value = run_recorded(job, store).value
+            assert isinstance(value, EstimateRecord)  # what an EstimateJob returns
+            record = value
+    columns = ("measurement", "seconds", "basis")
+    print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
+    typer.echo(f"{record.units} measurements are missing: {_duration(record.seconds)}. {NOT_INCLUDED}", err=True)
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that fits: "about 4 minutes"."""
+    for length, unit in ((3600.0, "hour"), (60.0, "minute")):
+        if seconds >= 1.5 * length:
+            return f"about {seconds / length:.1f} {unit}s"
+    return f"about {seconds:.0f} seconds"
