@@ -6,7 +6,6 @@ largest of 32 and 16 that does. Embedding, head and norms stay as they are. Both
 INT4. The libraries are imported when they are needed, and download nothing (transformers imports torchao by itself).
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.weights import QuantizedWeight, pack_halves
 
+from wina_core import working_clock
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
@@ -45,7 +45,7 @@ def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> Quantizatio
     before = probe_logits(loaded.model, tokens)
     reporter.check()
 
-    start = time.perf_counter()
+    start = working_clock.now()
     places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
     for done, linear in enumerate(linears.values(), start=1):
         parent, name = places[linear]
@@ -54,7 +54,7 @@ def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> Quantizatio
         reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
         reporter.check()
     loaded.view = view(loaded.model)
-    seconds = time.perf_counter() - start
+    seconds = working_clock.now() - start
 
     after = probe_logits(loaded.model, tokens)
     report = QuantizationReport(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
+from wina_core import working_clock
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
 from wina_core.reporting import Reporter
@@ -24,12 +24,12 @@ class Journal:
         self._file = file
         self._reporter = reporter
         self.state: dict[str, Any] = {} if file is None else self._read(file)
-        self._start = time.perf_counter() - float(self.state.get("seconds", 0.0))
+        self._start = working_clock.now() - float(self.state.get("seconds", 0.0))
 
     @property
     def seconds(self) -> float:
         """How long the search has taken, the time before it ended early included."""
-        return time.perf_counter() - self._start
+        return working_clock.now() - self._start
 
     def save(self, **changes: Any) -> None:
         """Change some entries, of finite numbers, and write them all. A full disk costs no more than beginning anew

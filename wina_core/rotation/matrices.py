@@ -4,6 +4,7 @@ Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and
 [d, d]; "layers.3.heads" [kv_heads, head_dim, head_dim]. A basis is in the columns: weights become W Q.
 """
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, T
 def save_matrices(matrices: dict[str, Tensor], path: Path, key: str | None = None) -> None:
     """Write matrices to a safetensors file, whole or not at all, with a `key` for `given_bases` to ask for; raises
     WinaError when the disk refuses."""
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # of its own: several engines may find the same bases
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(matrices, temporary, None if key is None else {_KEY: key})

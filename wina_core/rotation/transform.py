@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 
 from torch import Tensor
 
+from wina_core import working_clock
 from wina_core.errors import WinaError
 from wina_core.models.finite import check_numbers
 from wina_core.models.loading import LoadedModel
@@ -53,7 +53,7 @@ def rotate(
     check_numbers(dense)
     reporter.check()
 
-    start = perf_counter()
+    start = working_clock.now()
     if not spec.is_identity:
         if bases is None and spec.matrices:
             bases = given_bases(loaded.view, spec, Path(spec.matrices).expanduser())
@@ -63,7 +63,7 @@ def rotate(
         if loaded.view.centred:
             bases = mean_kept(bases)
         apply_bases(loaded.view, bases if into is None else collected(bases, spec, into), reporter)
-    seconds = perf_counter() - start
+    seconds = working_clock.now() - start
 
     deviation = relative_deviation(probe_logits(loaded.model, probe), dense)
     if not math.isfinite(deviation):
