@@ -284,6 +284,8 @@ class TaskSpec(BaseModel):
     name: str = Field(min_length=1)
     num_fewshot: int | None = Field(default=None, ge=0)
     limit: int | None = Field(default=None, ge=1)
+    max_gen_toks: int | None = Field(default=None, ge=1)
+    """The most tokens that an answer may have, instead of the task's own number, as a short window needs it."""
     metric: str | None = Field(default=None, min_length=1)
     """The metric that tables show, as "exact_match,flexible-extract"; all are stored, and no number depends on it."""
 

@@ -16,7 +16,7 @@ from wina_core.models.loading import LoadedModel
 from wina_core.paths import resources_folder
 from wina_core.records import MetricRecord
 from wina_core.reporting import Silent
-from wina_core.specs import EvaluationSpec
+from wina_core.specs import EvaluationSpec, TaskSpec
 
 STOCK = Path(lm_eval.tasks.__file__).parent
 FILES = {
@@ -59,9 +59,12 @@ def loaded() -> LoadedModel:
     return model
 
 
-def measured(loaded: LoadedModel, task: str, limit: int = 2, **fields) -> dict[str, dict[str, MetricRecord]]:
+def measured(
+    loaded: LoadedModel, asked: str | TaskSpec, limit: int = 2, **fields
+) -> dict[str, dict[str, MetricRecord]]:
     """The metrics of each task or group."""
-    spec = EvaluationSpec(tasks=(task,), data_folder="demo", limit=limit, deviation=None, **fields)
+    spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, deviation=None, **fields)
+    (task,) = spec.task_names
     found: dict[str, dict[str, MetricRecord]] = {}
     for record in evaluate_task(loaded, None, spec, task, Silent(), run_model_code=task == "humaneval"):
         found.setdefault(record.task, {})[record.metric] = record
@@ -149,3 +152,10 @@ def test_humaneval_runs_what_the_model_writes_in_the_sandbox(loaded, answer, pas
         ((task, metrics),) = measured(loaded, "humaneval", limit=1).items()
     assert task == "humaneval"
     assert metrics["pass@1,create_test"].value == passed
+
+
+def test_an_answer_can_be_kept_shorter_than_the_task_has_it(loaded):
+    """The demo model's window holds no more than half of what HumanEval has generated."""
+    with answering(loaded, first("humaneval")["canonical_solution"]):
+        (metric,) = measured(loaded, TaskSpec(name="humaneval", max_gen_toks=8), limit=1)["humaneval"].values()
+    assert metric.value == 0.0, "cut off in the middle of the program"

@@ -81,6 +81,8 @@ def _evaluate(
     members = tasks["tasks"]
     for member in members.values():
         _set_fewshot(member, own.num_fewshot, spec.seed)
+        if own.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
+            member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
     if gates is not None:
         gates.reset_counts()
     with _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):

@@ -79,7 +79,7 @@ class LanguageModel(HFLM):
         if max(generated) >= self._window:
             raise WinaError(
                 f'The task "{self._task}" has {max(generated):,} tokens generated, but the model\'s window has '
-                f"{self._window:,}; choose a model with a longer one, or lower max_gen_toks in a task file of yours."
+                f"{self._window:,}; choose a model with a longer one, or give the task fewer max_gen_toks."
             )
         self._begin(requests, max(generated))
         lengths: dict[str, int] = {}
