@@ -1,56 +1,133 @@
-"""The dense model's numbers are those of the stock lm-eval command line on the same folder, to the last digit."""
+"""Numbers are those of stock lm-eval to the last digit, for every output type: dense ones those of its command line on
+the same folder, sparse ones those of its own model class around the gated model."""
 
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from tests.wina_core.task_files import write_tasks
+from tests.wina_core.tiny import tiny_folder
+from wina_core.engine.jobs import run_job
+from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.engine.session import Session
+from wina_core.evaluation import evaluate_task
+from wina_core.gating import attach
+from wina_core.models.loading import LoadedModel, load_model
+from wina_core.plan import UniformSparsity
+from wina_core.records import MetricRecord
+from wina_core.reporting import Silent
+from wina_core.rotation import rotate, save_rotated
+from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 
 DEMO = Path(__file__).parents[2] / "resources" / "demo"
-TASKS = ("demo_choice", "demo_ppl")
-LIMIT, BATCH = 40, 8
+GROUPS = {
+    "demo_types": ("demo_choice", "demo_ppl", "tiny_likelihood", "tiny_generate"),
+    "tiny_types": ("tiny_choice", "tiny_rolling", "tiny_likelihood", "tiny_generate"),
+}
+"""A task of each output type: multiple_choice, loglikelihood_rolling, loglikelihood, generate_until. They are asked for
+as a group, since lm-eval makes batches of everything that it is asked for at once, and batches decide the rounding."""
+LIMIT, BATCH = 16, 8
+DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
+
+Results = dict[str, dict[str, float]]
 
 
-def stock_results(folder: Path) -> dict[str, dict[str, float]]:
-    """What `lm_eval --model hf` writes, as task -> metric -> value."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The task files of all, for a program that searches one folder."""
+    path = write_tasks(tmp_path_factory.mktemp("tasks"))
+    for file in (DEMO / "tasks").glob("*.yaml"):
+        (path / file.name).write_bytes(file.read_bytes())
+    for name, tasks in GROUPS.items():
+        (path / f"{name}.yaml").write_text(f"group: {name}\ntask: [{', '.join(tasks)}]\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def stock_command_line(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """What `lm_eval --model hf` writes about the demo model."""
+    output = tmp_path_factory.mktemp("stock")
     command = [
         *(sys.executable, "-m", "lm_eval", "run", "--model", "hf"),
         *("--model_args", f"pretrained={DEMO / 'model'},dtype=float32", "--device", "cpu"),
-        *("--tasks", ",".join(TASKS), "--include_path", DEMO / "tasks"),
-        *("--limit", LIMIT, "--batch_size", BATCH, "--output_path", folder),
+        *("--tasks", "demo_types", "--include_path", folder),
+        *("--limit", LIMIT, "--batch_size", BATCH, "--output_path", output),
     ]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
-    subprocess.run([str(word) for word in command], check=True, cwd=DEMO.parents[1], env=environment)
-    (file,) = folder.rglob("results_*.json")
-    return json.loads(file.read_text())["results"]
+    python_path = os.pathsep.join([str(DEMO.parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(output / "hub"), "PYTHONPATH": python_path}
+    subprocess.run([str(word) for word in command], check=True, cwd=folder, env={**os.environ, **environment})
+    (file,) = output.rglob("results_*.json")
+    return numbers(json.loads(file.read_text()), "demo_types")
 
 
-def our_results(folder: Path) -> dict[str, dict[str, float]]:
-    """What `wina eval` stores for the dense method, in the same form."""
-    command = [
-        *(sys.executable, "-m", "wina_core.cli", "eval", "--model", "demo", "--method", "dense", "--no-deviation"),
-        *("--dtype", "float32", "--device", "cpu", "--tasks", ",".join(TASKS)),
-        *("--limit", LIMIT, "--batch-size", BATCH, "--name", "stock"),
-    ]
-    environment = {**os.environ, "WINA_HOME": str(folder)}
-    subprocess.run([str(word) for word in command], check=True, env=environment)
-    table = folder / "results.json"
-    export = [sys.executable, "-m", "wina_core.cli", "export", str(table), "--study", "stock"]
-    subprocess.run(export, check=True, env=environment)
-    results: dict[str, dict[str, float]] = {task: {} for task in TASKS}
-    for row in json.loads(table.read_text()):
-        results[row["task"]][row["metric"]] = row["value"]
-        if row["stderr"] is not None:
-            results[row["task"]][f"{row['metric']}_stderr"] = row["stderr"]
+def numbers(stock: dict[str, Any], group: str) -> Results:
+    """lm-eval's metrics and their standard errors, without the filter "none"."""
+    return {
+        task: {
+            name.removesuffix(",none"): value
+            for name, value in stock["results"][task].items()
+            if "," in name and isinstance(value, (int, float))
+        }
+        for task in GROUPS[group]
+    }
+
+
+def as_stock(records: tuple[MetricRecord, ...]) -> Results:
+    """Our records in the same form."""
+    results: Results = {}
+    for record in records:
+        own = results.setdefault(record.task, {})
+        own[record.metric] = record.value
+        if record.stderr is not None:
+            metric, comma, filter_name = record.metric.partition(",")
+            own[f"{metric}_stderr{comma}{filter_name}"] = record.stderr
     return results
 
 
-def test_dense_results_equal_the_stock_command_line_to_the_last_digit(tmp_path: Path) -> None:
-    stock = stock_results(tmp_path / "stock")
-    ours = our_results(tmp_path / "ours")
-    for task in TASKS:
-        expected = {
-            name.removesuffix(",none"): value for name, value in stock[task].items() if isinstance(value, float)
-        }
-        assert expected, f"lm_eval reported nothing for {task}"
-        assert ours[task] == expected
+def evaluation(folder: Path, group: str) -> EvaluationSpec:
+    return EvaluationSpec(tasks=(group,), task_folders=(str(folder),), deviation=None, limit=LIMIT, batch_size=BATCH)
+
+
+def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_line: Results) -> None:
+    spec = RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types"))
+    events: list[Event] = []
+    run_job(EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),)), Session(), events.append, Silent())
+    assert not [event.error for event in events if isinstance(event, RunFailed)]
+    ours = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
+    assert ours == stock_command_line
+
+
+@pytest.mark.parametrize(("model", "method"), [("demo", "wina"), ("exported", "rsparse")])
+def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, method: str
+) -> None:
+    loaded = load_model(DENSE, Silent()) if model == "demo" else exported(tmp_path)
+    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
+    monkeypatch.chdir(folder)
+    with attach(loaded, MethodSpec(name=method), UniformSparsity(sparsity=0.5)) as gates:
+        found: Any = simple_evaluate(
+            HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=BATCH),
+            tasks=["tiny_types"],
+            task_manager=TaskManager(include_defaults=False, include_path=str(folder)),
+            limit=LIMIT,
+        )
+        monkeypatch.chdir("/")
+        records = evaluate_task(loaded, gates, evaluation(folder, "tiny_types"), "tiny_types", Silent())
+        assert gates.counted_sparsity > 0.4
+    assert as_stock(records) == numbers(found, "tiny_types")
+
+
+def exported(folder: Path) -> LoadedModel:
+    """A rotated model that was saved as a folder."""
+    rotated = load_model(ModelSource(location=str(tiny_folder(folder / "tiny", "mistral"))), Silent())
+    rotate(rotated, RotationSpec(), Silent())
+    save_rotated(rotated, folder / "exported", None)
+    return load_model(ModelSource(location=str(folder / "exported"), device="cpu"), Silent())
