@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wina_core.paper import published_value
+from wina_core.paper import base_metric, published_value
+from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures
 from wina_core.store import LayerMap, Store
@@ -83,8 +84,9 @@ def _frontier(findings: Findings) -> Figure | None:
             for arm, line in _lines(findings, model, bits, measure).items():
                 _draw_line(axes, arm, line)
             axes.set_title(title if bits == "none" else f"{title}, {bits.upper()}", fontsize=9, color=_INK)
+            axes.set_xlim(0, 75)
             axes.set_xlabel("Target sparsity (%)")
-            axes.set_ylabel(measure.title if measure.weights is None else f"{measure.title} (%)")
+            axes.set_ylabel(_unit(findings, measure))
             axes.legend(fontsize=7.5)
 
     points = [point for panel in panels for line in _lines(findings, *panel[1:]).values() for point in line.points]
@@ -93,6 +95,15 @@ def _frontier(findings: Findings) -> Figure | None:
     notes += ["dashed lines are the published numbers"] if any(point[3] is not None for point in points) else []
     caption = f"{'; '.join(notes)}."
     return Figure("frontier", "Frontier", caption, _svg("frontier", len(panels), draw))
+
+
+def _unit(findings: Findings, measure: Measure) -> str:
+    """What an axis of the measure says."""
+    if measure.weights is not None:
+        return f"{measure.title} (%)"
+    metric = base_metric(measure.metric) or findings.metric_title(measure.task)
+    unit = METRIC_UNITS.get(metric, "")
+    return f"{metric} ({'%' if unit == 'fraction' else unit})" if unit else metric
 
 
 @dataclass(frozen=True)
@@ -187,13 +198,20 @@ def _heatmaps(store: Store, findings: Findings) -> Figure | None:
     if not maps:
         return None
 
+    from matplotlib import colormaps
+
+    colours = colormaps["viridis"].resampled(40)  # of more, the colour bar would be a bitmap
+
     def draw(all_axes: Sequence["Axes"]) -> None:
         for axes, (title, found) in zip(all_axes, maps, strict=True):
             axes.grid(False)
             image = axes.pcolormesh(
-                [[100 * value for value in row] for row in found.values], cmap="viridis", vmin=0, vmax=100
+                [[100 * value for value in row] for row in found.values], cmap=colours, vmin=0, vmax=100
             )
             axes.set_xticks([place + 0.5 for place in range(len(found.projections))], found.projections, fontsize=7.5)
+            step = -(-len(found.values) // 12)
+            layers = range(0, len(found.values), step)
+            axes.set_yticks([layer + 0.5 for layer in layers], [str(layer) for layer in layers], fontsize=7.5)
             axes.set_ylabel("Decoder layer")
             axes.invert_yaxis()
             axes.set_title(title, fontsize=9, color=_INK)
