@@ -1,14 +1,23 @@
 """Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.models.job_list import JobEntry
-from wina_app.models.studies import StudyProgress, StudyState, estimate_text, launch_text, progress, read_state
+from wina_app.models.studies import (
+    Expansion,
+    StudyProgress,
+    StudyState,
+    estimate_text,
+    expansion_of,
+    launch_text,
+    progress,
+    read_state,
+)
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob, PendingRun
 from wina_core.errors import WinaError
@@ -20,6 +29,8 @@ from wina_core.study_specs import Role, StudySpec
 
 _PAUSE_MS = 1000
 """Between two readings of the store while results land."""
+_NEXT_MS = 20
+"""Between two studies whose states are read."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,9 @@ class StudiesController(QObject):
         self._own: list[Path] = [Path(file) for file in workbench.settings.studies]
         self._roles: dict[str, str] = {}
         self._states: dict[Path, StudyState] = {}
+        self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
+        """What was expanded since the gallery was read; files that change are seen when it is read again."""
+        self._waiting: list[Path] = []
         self._estimates: dict[Path, str] = {}
         self._reports: dict[Path, Path] = {}
         self._selected: Path | None = None
@@ -99,12 +113,17 @@ class StudiesController(QObject):
         self._pause.setSingleShot(True)
         self._pause.setInterval(_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
+        self._next = QTimer(self)
+        self._next.setSingleShot(True)
+        self._next.setInterval(_NEXT_MS)
+        self._next.timeout.connect(self._read_next)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
         workbench.jobs.added.connect(self._on_job)
         workbench.jobs.changed.connect(self._on_job)
         workbench.jobs.ended.connect(self._on_job_ended)
-        workbench.stopped.connect(self._pause.stop)
+        for timer in (self._pause, self._next):
+            workbench.stopped.connect(timer.stop)
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
@@ -162,7 +181,7 @@ class StudiesController(QObject):
     def estimate(self) -> None:
         """Time a few documents of what is missing."""
         file, state = self._selected, self._state
-        if file is None or state is None or not state.missing:
+        if file is None or state is None or state.needs or not state.missing:
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._entries[file].title
         environment = self._workbench.environment
@@ -188,9 +207,9 @@ class StudiesController(QObject):
         environment = self._environment
 
         def question(store: Any) -> StudyState:
-            state = read_state(study, store, environment, queued, choice.samples)
-            store.save_study(study, state.runs)
-            return state
+            expansion = expansion_of(study)
+            store.save_study(study, expansion.runs)
+            return read_state(expansion, store, environment, queued, choice.samples)
 
         def answer(state: StudyState) -> None:
             self._launching = False
@@ -212,7 +231,8 @@ class StudiesController(QObject):
     def resume(self) -> None:
         """Let them go on."""
         for entry in self._active(self._selected):
-            self._workbench.resume(entry.id)
+            if entry.state == "paused":
+                self._workbench.resume(entry.id)
 
     def cancel(self) -> None:
         """End them; what is stored stays."""
@@ -254,14 +274,21 @@ class StudiesController(QObject):
     def read(self) -> None:
         """Read gallery, roles and the user's own files again, then what is stored of each study."""
         own = list(self._own)
+        self._expanded = {}
 
-        def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str]]:
+        def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
             shipped = list(gallery())
             known = {entry.file for entry in shipped}
-            return [*shipped, *(_own_entry(file) for file in own if file not in known)], load_roles()
+            entries = [*shipped, *(_own_entry(file) for file in own if file not in known)]
+            try:
+                return entries, load_roles(), ""
+            except WinaError as error:  # studies without roles run all the same
+                return entries, {}, str(error)
 
-        def answer(found: tuple[list[GalleryEntry], dict[str, str]]) -> None:
-            entries, roles = found
+        def answer(found: tuple[list[GalleryEntry], dict[str, str], str]) -> None:
+            entries, roles, trouble = found
+            if trouble:
+                self._view.show_error(trouble)
             changed = entries != list(self._entries.values()) or roles != self._roles
             self._entries, self._roles = {entry.file: entry for entry in entries}, roles
             if self._selected not in self._entries:
@@ -282,9 +309,10 @@ class StudiesController(QObject):
         if not self._visible:
             return
         self._reading += 1
-        first = [self._selected] if self._selected in self._entries else []
-        for file in [*first, *(each for each in self._entries if each != self._selected)]:
-            self._read_state(file)
+        self._waiting = [file for file in self._entries if file != self._selected]
+        if self._selected in self._entries:
+            self._read_state(self._selected)
+        self._next.start()
 
     def _read_current(self) -> None:
         """What is computed now, and what is looked at."""
@@ -292,27 +320,40 @@ class StudiesController(QObject):
             for file in {file for file in (self._selected, *self._jobs.values()) if file in self._entries}:
                 self._read_state(file)
 
+    def _read_next(self) -> None:
+        """One study after the other, so that what the store is asked and told meanwhile need not wait for all."""
+        if self._visible and self._waiting:
+            self._read_state(self._waiting.pop(0))
+            self._next.start()
+
     def _read_state(self, file: Path) -> None:
         study = self._entries[file].study
         if study is None:
             return
         lacking = needs(study, self._roles)
-        if lacking:
-            self._set_state(file, StudyState(needs=tuple(role.name for role in lacking)))
-            return
-        bound, reading, queued = bind(study, self._roles), self._reading, self._queued()
+        # Its runs can be told before anything stands for its roles: as if the published weights did.
+        stand_in = {role.name: role.hub or role.name for role in lacking}
+        bound, reading, queued = bind(study, self._roles | stand_in), self._reading, self._queued()
         environment = self._environment
         samples = file == self._selected and self._view.choice().samples
 
-        def answer(state: StudyState) -> None:
-            if reading == self._reading:
-                self._set_state(file, state)
+        known = self._expanded.get(file)
 
-        self._workbench.store.ask(
-            lambda store: read_state(bound, store, environment, queued, samples),
-            answer,
-            lambda text: answer(StudyState(trouble=text)),
-        )
+        def question(store: Any) -> tuple[Expansion, StudyState]:
+            expansion = known[1] if known and known[0] == bound else expansion_of(bound)
+            return expansion, read_state(expansion, store, environment, queued, samples)
+
+        def answer(found: tuple[Expansion, StudyState]) -> None:
+            expansion, state = found
+            if reading == self._reading:
+                self._expanded[file] = bound, expansion
+                self._set_state(file, replace(state, needs=tuple(stand_in)))
+
+        def refused(text: str) -> None:
+            if reading == self._reading:
+                self._set_state(file, StudyState(trouble=text, needs=tuple(stand_in)))
+
+        self._workbench.store.ask(question, answer, refused)
 
     def _set_state(self, file: Path, state: StudyState) -> None:
         self._states[file] = state

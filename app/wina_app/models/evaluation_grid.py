@@ -170,10 +170,11 @@ def make_grid(
 ) -> Grid:
     """Lay the runs out in their order; `missing` has how many units each lacks, by the run's hash, absent for none, and
     `rows` what each run's row is called, where it is not by method and rotation."""
+    several = len({_spread(run) for run in runs if _gated(run)} - {""}) > 1
     cells = {}
     for run in runs:
         hash_ = run.content_hash()
-        key = (rows[hash_] if rows else _row(run), _column(run))
+        key = (rows[hash_] if rows else _row(run), _column(run, several))
         cells[key] = Cell(hash_, len(run.evaluation.units), missing.get(hash_, 0), hash_ in queued)
     names, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
     return Grid(names, columns, cells)
@@ -184,13 +185,24 @@ def _row(run: RunSpec) -> str:
     return ", ".join(filter(None, (Arm(rotation=run.rotation, method=run.method).label, selection)))
 
 
-def _column(run: RunSpec) -> str:
-    if run.method.name == DENSE.name:
+def _gated(run: RunSpec) -> bool:
+    return run.method.name != DENSE.name
+
+
+def _column(run: RunSpec, several_allocators: bool) -> str:
+    if not _gated(run):
         return DENSE_COLUMN
     if isinstance(run.plan, SparsityPlan):
         return f"{PLAN_COLUMN}\n{100 * run.plan.budget:.1f} %"
-    target = f"{100 * run.plan.sparsity:.4g} %"
-    return target if isinstance(run.plan, UniformSparsity) else f"{run.plan.origin}\n{target}"
+    target, spread = f"{100 * run.plan.sparsity:.4g} %", _spread(run)
+    return f"{spread}\n{target}" if several_allocators and spread != "uniform" else target
+
+
+def _spread(run: RunSpec) -> str:
+    """The allocator's label; empty for a table."""
+    if isinstance(run.plan, SparsityPlan):
+        return ""
+    return "uniform" if isinstance(run.plan, UniformSparsity) else run.plan.origin
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:

@@ -11,7 +11,7 @@ from wina_core.engine.protocol import PendingRun
 from wina_core.latency_specs import LatencySpec
 from wina_core.records import EstimateRecord
 from wina_core.sources import resolve_rotation
-from wina_core.specs import DEVIATION, NO_ROTATION, ROLE, Arm, MethodSpec, RotationSpec, RunSpec, TaskSpec
+from wina_core.specs import DENSE, DEVIATION, NO_ROTATION, ROLE, Arm, RunSpec, TaskSpec
 from wina_core.study import expand, roles_of
 from wina_core.study_specs import StudySpec
 
@@ -27,18 +27,30 @@ _DOT = "  \N{MIDDLE DOT}  "
 
 
 @dataclass(frozen=True)
+class Expansion:
+    """A study's runs and points, which take longer to make than to look up in the store."""
+
+    runs: tuple[RunSpec, ...]
+    labels: Mapping[str, str]
+    """`label_runs`."""
+    points: int
+    """Of the sweep."""
+    hashes: frozenset[str]
+    """Of the points, whatever "auto" stands for."""
+
+
+@dataclass(frozen=True)
 class StudyState:
     """How much of a study is stored here, counted in measurements: units of runs and points of a sweep."""
 
     total: int = 0
-    runs: tuple[RunSpec, ...] = ()
     missing: tuple[PendingRun, ...] = ()
     """Runs with the units that they lack."""
     timed: Mapping[str, tuple[str, ...]] | None = None
     """`Environment.key`: stored points of the sweep; None where there is none."""
     points_missing: int = 0
     needs: tuple[str, ...] = ()
-    """Roles without a model here; nothing else is known then."""
+    """Roles without a model here; the rest is as if their published weights stood for them."""
     trouble: str = ""
     """Why its runs cannot be told."""
     grid: Grid | None = None
@@ -75,33 +87,37 @@ class StudyState:
         return f"{self.stored:,} of {counted(self.total, 'measurement')} stored"
 
 
+def expansion_of(study: StudySpec) -> Expansion:
+    """Of a study whose roles are all mapped, files read. Raises WinaError for what `expand` refuses."""
+    runs, sweep = expand(study) if study.models else (), study.latency
+    points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
+    return Expansion(runs, label_runs(study, runs), points, hashes)
+
+
 def read_state(
-    study: StudySpec, store: "Store", environment: str, queued: Collection[str], samples: bool
+    expansion: Expansion, store: "Store", environment: str, queued: Collection[str], samples: bool
 ) -> StudyState:
-    """What the store has of a study whose roles are all mapped; `environment` is the key of this machine's and `queued`
-    has the hashes of the runs that jobs will compute. Raises WinaError for what `expand` refuses."""
-    runs = expand(study) if study.models else ()
-    missing = tuple(store.pending(runs, samples))
-    timed, points, points_missing = None, 0, 0
-    if study.latency is not None:
-        timed = store.measured_points(study.latency.hashes())
-        points = len(study.latency.points())
-        points_missing = max(0, points - len(timed.get(environment, ())))
+    """What the store has of a study; `environment` is the key of this machine's, and `queued` has the hashes of the
+    runs that jobs will compute."""
+    runs = expansion.runs
+    missing = tuple(store.pending(runs, samples)) if runs else ()
+    timed = store.measured_points(expansion.hashes) if expansion.points else None
+    here = len((timed or {}).get(environment, ()))
     lacking = {run.spec.content_hash(): len(run.units) for run in missing}
     return StudyState(
-        total=sum(len(run.evaluation.units) for run in runs) + points,
-        runs=runs,
+        total=sum(len(run.evaluation.units) for run in runs) + expansion.points,
         missing=missing,
         timed=timed,
-        points_missing=points_missing,
-        grid=make_grid(runs, lacking, frozenset(queued), label_runs(study, runs)) if runs else None,
+        points_missing=max(0, expansion.points - here),
+        grid=make_grid(runs, lacking, frozenset(queued), expansion.labels) if runs else None,
     )
 
 
 def label_runs(study: StudySpec, runs: Iterable[RunSpec]) -> dict[str, str]:
     """Run's hash: what the study calls its arm, and where there are several models its model."""
-    runs, models = tuple(runs), roles_of(study)
-    arms, several = name_arms(study, runs), len(set(models.values())) > 1
+    runs = tuple(runs)
+    several = len({model.location for model in study.models}) > 1
+    arms, models = name_arms(study, runs), roles_of(study) if several else {}
     labels = {}
     for run in runs:
         model = models[run.model.content_hash()] if several else ""
@@ -112,18 +128,11 @@ def label_runs(study: StudySpec, runs: Iterable[RunSpec]) -> dict[str, str]:
 
 def name_arms(study: StudySpec, runs: Iterable[RunSpec]) -> dict[str, str]:
     """Run's hash: what the study calls its arm, or the arm's own label where it has no name."""
-    names = {_identity(arm.rotation, arm.method): arm.name for arm in study.arms if arm.name}
-    return {
-        run.content_hash(): names.get(_identity(run.rotation, run.method), "")
-        or Arm(rotation=run.rotation, method=run.method).label
-        for run in runs
-    }
-
-
-def _identity(rotation: RotationSpec, method: MethodSpec) -> tuple[str, str]:
-    """Of what an arm computes, as its runs have it."""
-    rotation = NO_ROTATION if rotation.is_identity else resolve_rotation(rotation)
-    return rotation.content_hash(), method.content_hash()
+    names = {}
+    for arm in study.arms:
+        rotation = NO_ROTATION if arm.rotation.is_identity else resolve_rotation(arm.rotation)
+        names[rotation, DENSE if arm.method.name == DENSE.name else arm.method] = arm.name or arm.label
+    return {run.content_hash(): names[run.rotation, run.method] for run in runs}
 
 
 # ---- what a study consists of ------------------------------------------------------------------------------------
@@ -134,7 +143,7 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     evaluation = study.evaluation
     found = [
         ("Models", _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
-        ("Arms", _DOT.join(arm.name or arm.label for arm in study.arms)),
+        ("Arms", _DOT.join(_arm(arm) for arm in study.arms)),
         ("Sparsities", _percentages(study.sparsities)),
         ("Spread", _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
         ("Tasks", _DOT.join(_task(task) for task in evaluation.tasks)),
@@ -154,6 +163,11 @@ def writes_programs(study: StudySpec) -> bool:
 def _model(location: str, quantization: str) -> str:
     name = location.removeprefix(ROLE)
     return name if quantization == "none" else f"{name} in {quantization.upper()}"
+
+
+def _arm(arm: Arm) -> str:
+    own = f" ({_percentages(arm.sparsities)})" if arm.sparsities else ""
+    return (arm.name or arm.label) + own
 
 
 def _percentages(sparsities: Sequence[float]) -> str:
@@ -205,7 +219,9 @@ class StudyProgress:
     """Of all measurements of the study; None while unknown."""
     text: str
     paused: bool
-    cancelling: bool
+    """Whether all of them are held, so that they can go on."""
+    changing: bool
+    """Whether what was asked for last, to be held or to end, has not come to pass yet."""
 
 
 def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | None:
@@ -215,27 +231,26 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     """
     if not entries:
         return None
-    running = [entry for entry in entries if entry.state in ("running", "cancelling")]
-    going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in running)
+    begun = [entry for entry in entries if entry.started is not None]
+    going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in begun)
     done = min(state.total, state.stored + max(0.0, going))
-    paused = all(entry.state == "paused" for entry in entries)
+    states = {entry.state for entry in entries}
     parts = [f"{state.stored:,} of {counted(state.total, 'measurement')} stored"]
-    etas = [entry.eta_seconds for entry in running if entry.eta_seconds is not None]
+    etas = [entry.eta_seconds for entry in begun if entry.eta_seconds is not None]
     if etas:
         parts.append(f"{duration(max(etas))} left")
-    waiting = sum(entry.state == "queued" for entry in entries)
-    if paused:
-        parts.append("paused")
-    elif not running:
+    if len(states) == 1 and states <= {"pausing", "paused", "cancelling"}:
+        parts += states
+    elif not begun:
         parts.append("waiting for the engine")
-    elif waiting:
-        parts.append(f"{counted(waiting, 'job')} to follow")
-    parts += [entry.metric for entry in running if entry.metric][:1]
+    elif len(begun) < len(entries):
+        parts.append(f"{counted(len(entries) - len(begun), 'job')} to follow")
+    parts += [entry.metric for entry in begun if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
         text=_DOT.join(parts),
-        paused=paused,
-        cancelling=all(entry.state == "cancelling" for entry in entries),
+        paused=states == {"paused"},
+        changing=states <= {"pausing", "cancelling"},
     )
 
 

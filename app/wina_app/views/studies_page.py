@@ -20,7 +20,7 @@ from wina_core.gallery import GalleryEntry
 from wina_core.study_specs import Role
 
 _SUFFIXES = (".toml", ".json")
-_LIST_WIDTH = GRID * 36
+_LIST_WIDTH = GRID * 39
 _RUNNING = "This study is queued or running already"
 _BROKEN = "The file of this study cannot be read"
 _NO_RESULTS = "Nothing of this study is stored yet"

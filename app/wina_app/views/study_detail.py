@@ -65,16 +65,18 @@ class StudyDetail(QWidget):
         self.grid.show_grid(grid)
         self.grid.setVisible(grid is not None)
         self._runs.setVisible(grid is not None)
-        remark = "" if state is None or grid is not None else state.trouble or _without_grid(state)
+        remark = _remark(state) if state else ""
         self.remark.setText(remark)
         self.remark.setVisible(bool(remark))
         self.layout().setStretch(self._rest, 0 if grid else 1)
 
 
-def _without_grid(state: StudyState) -> str:
+def _remark(state: StudyState) -> str:
+    if state.trouble:
+        return state.trouble
     if state.needs:
-        return f"Its runs show here once it is said which model stands for {' and '.join(state.needs)}."
-    return _NO_RUNS
+        return f"To run it here, say at the right which model stands for {' and '.join(state.needs)}."
+    return "" if state.grid else _NO_RUNS
 
 
 def _selectable(text: str) -> QLabel:

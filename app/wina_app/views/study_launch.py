@@ -24,6 +24,8 @@ RISK = (
     "launch alone."
 )
 
+_CHANGING = "Its jobs stop after their batch"
+
 
 class StudyLaunch(SidePanel):
     """Emits what was typed and pressed; `choice()` has what is ticked."""
@@ -171,7 +173,7 @@ class StudyLaunch(SidePanel):
 
     def show_state(self, state: StudyState | None) -> None:
         """Offer an estimate where something can be estimated."""
-        self._can_estimate = state is not None and bool(state.missing)
+        self._can_estimate = state is not None and not state.needs and bool(state.missing)
         self._enable_estimate()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
@@ -205,5 +207,5 @@ class StudyLaunch(SidePanel):
         word = "Resume" if progress.paused else "Pause"
         self.pause.setText(word)
         self.pause.setAccessibleName(f"{word} the study")
-        explain_disabled(self.pause, enabled=not progress.cancelling, reason="The study is being cancelled")
-        explain_disabled(self.cancel, enabled=not progress.cancelling, reason="The study is being cancelled")
+        for button in (self.pause, self.cancel):
+            explain_disabled(button, enabled=not progress.changing, reason=_CHANGING)

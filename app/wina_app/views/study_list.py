@@ -88,6 +88,15 @@ class StudyList(QTreeWidget):
         self._active = frozenset(files)
         self._restyle()
 
+    @property
+    def files(self) -> Collection[Path]:
+        """Of the studies in the list."""
+        return self._items.keys()
+
+    def select(self, file: Path) -> None:
+        """Choose a study, as by a click."""
+        self.setCurrentItem(self._items[file])
+
     def text_of(self, file: Path) -> str:
         """What the list says of a study."""
         return self._items[file].data(0, Qt.ItemDataRole.AccessibleTextRole)
@@ -138,8 +147,8 @@ class _TwoLines(QStyledItemDelegate):
         drawing = index.data(Qt.ItemDataRole.DecorationRole)
         if drawing is not None:
             top = area.top() + (area.height() - _ICON) // 2
-            drawing.paint(painter, QRect(area.left() + GRID, top, _ICON, _ICON))
-        place = area.adjusted(2 * GRID + _ICON, HALF + 2, -GRID, -HALF - 2)
+            drawing.paint(painter, QRect(area.right() - GRID - _ICON, top, _ICON, _ICON))
+        place = area.adjusted(2 * GRID, HALF + 2, -2 * GRID - _ICON, -HALF - 2)
         body = QFontMetrics(font()).height()
         upper, lower = QRect(place), QRect(place)
         upper.setHeight(body)

@@ -76,12 +76,16 @@ class TaskSearch(QLineEdit):
         return [self._found.item(row, 0).text() for row in range(self._found.rowCount())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Enter without a row of the list marked takes what is typed."""
+        """Enter takes the marked row of the list, or what is typed; left to itself the line would take both."""
         enter = event.type() == QEvent.Type.KeyPress and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and not self.popup.currentIndex().isValid():
+        if not enter:
+            return super().eventFilter(watched, event)
+        marked = self.popup.selectionModel().selectedRows()
+        if marked:
+            self._choose(marked[0].data())
+        else:
             self.take()
-            return True
-        return super().eventFilter(watched, event)
+        return True
 
     def _query(self) -> str:
         return self.text().rpartition(",")[2].strip()

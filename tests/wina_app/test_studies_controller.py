@@ -1,0 +1,306 @@
+"""From the gallery to what is stored of each study, to the jobs that compute the rest."""
+
+from dataclasses import replace
+
+import pytest
+from wina_app.controllers import studies_controller
+from wina_app.controllers.studies_controller import LaunchChoice, StudiesController
+from wina_app.models.studies import facts, label_runs
+from wina_app.settings import Settings
+
+from tests.wina_app.fakes import ENVIRONMENT, Recorded, done, make_workbench, result
+from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
+from wina_core.gallery import GalleryEntry
+from wina_core.records import EstimateRecord, UnitEstimate
+from wina_core.roles import load_roles
+from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
+from wina_core.study import bind, expand, load_study
+from wina_core.study_specs import StudySpec
+
+PLAIN = LaunchChoice(samples=False, run_model_code=False)
+
+
+class Bench:
+    """A controller over a gallery of two small studies, with all that it talks to."""
+
+    def __init__(self, folder, monkeypatch):
+        self.workbench, self.engine, self.store = make_workbench(folder)
+        self.paper, self.demo = write(folder / "gallery", "paper", PAPER), write(folder / "gallery", "demo", DEMO)
+        entries = (
+            GalleryEntry(self.paper, "paper", load_study(self.paper)),
+            GalleryEntry(self.demo, "demo", load_study(self.demo)),
+        )
+        monkeypatch.setattr(studies_controller, "gallery", lambda: entries)
+        self.view = Recorded(choice=PLAIN)
+        self.controller = StudiesController(self.workbench, self.view)
+        self.controller.set_visible(True)
+
+    def state(self, file):
+        """What the view was told last of a study, once all are read."""
+        while self.controller._waiting:
+            self.controller._read_next()
+        calls = [args for name, args, _ in self.view._calls if name == "show_state" and args[0] == file]
+        return calls[-1][1]
+
+    def show(self, file):
+        self.controller.select(file)
+        return self.state(file)
+
+    def jobs(self):
+        return [submit.job for submit in self.engine.submitted]
+
+
+@pytest.fixture
+def bench(tmp_path, qapp, monkeypatch):  # noqa: ARG001 - signals need an application
+    made = Bench(tmp_path, monkeypatch)
+    yield made
+    made.store.store.close()
+
+
+@pytest.fixture
+def mapped(bench, tmp_path):
+    """The role stands for a folder; nothing of it is stored."""
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    bench.controller.map_role(ROLE, str(folder))
+    return bench
+
+
+def paper_runs(bench):
+    return expand(bind(load_study(bench.paper), load_roles()))
+
+
+# ---- states --------------------------------------------------------------------------------------------------------
+
+
+def test_the_gallery_is_listed_with_what_each_study_needs_or_has_to_do(bench):
+    assert [entry.name for entry in bench.view.last("show_list")] == ["tiny-paper", "tiny-demo"]
+    assert bench.state(bench.paper).text == f"needs {ROLE}"
+    assert bench.state(bench.demo).text == "runs here, 4 measurements"
+    assert bench.view.last("show_study").name == "tiny-paper", "the first one is shown"
+
+
+def test_the_runs_of_a_study_are_told_before_its_role_has_a_model(bench):
+    state = bench.state(bench.paper)
+    assert (state.total, state.grid.rows, state.grid.columns) == (
+        5,
+        ("dense", "TEAL", "WINA"),
+        ("dense", "25 %", "50 %"),
+    )
+
+
+def test_nothing_is_read_for_a_hidden_page(bench):
+    bench.controller.set_visible(False)
+    before = len(bench.view.calls("show_state"))
+    bench.workbench.environment_changed.emit()
+    assert len(bench.view.calls("show_state")) == before
+
+
+def test_a_mapped_role_is_remembered_and_its_study_runs_here(mapped, tmp_path):
+    assert load_roles() == {ROLE: str(tmp_path / "llama")}
+    assert mapped.state(mapped.paper).text == "runs here, 5 measurements"
+    (role,) = mapped.view.last("show_roles")
+    assert role.location == str(tmp_path / "llama")
+    mapped.controller.map_role(ROLE, "")
+    assert mapped.state(mapped.paper).text == f"needs {ROLE}"
+
+
+def test_a_folder_that_is_not_there_is_refused_and_changes_nothing(bench):
+    bench.controller.map_role(ROLE, "/nowhere/llama")
+    assert "does not exist" in bench.view.last("show_error")
+    assert load_roles() == {}
+
+
+def test_a_mapped_folder_that_is_gone_is_told_as_the_studys_trouble(mapped, tmp_path):
+    (tmp_path / "llama" / "config.json").unlink()
+    (tmp_path / "llama").rmdir()
+    mapped.controller.read()
+    state = mapped.state(mapped.paper)
+    assert state.text == "cannot run here"
+    assert "does not exist" in state.trouble
+
+
+def test_roles_that_cannot_be_read_are_told_and_the_gallery_is_there_all_the_same(bench, home):
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    file = next(home.glob("**/config"))
+    (file / "roles.json").write_text("{")
+    bench.controller.read()
+    assert "roles" in bench.view.last("show_error")
+    assert len(bench.view.last("show_list")) == 2
+
+
+def test_what_is_stored_counts_measurement_by_measurement(mapped):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.paper), runs)
+    for run in runs[:2]:
+        record(mapped.store.store, run, "piqa", "acc_norm", 0.7)
+    mapped.controller.read()
+    state = mapped.state(mapped.paper)
+    assert (state.text, state.to_do, state.complete) == ("2 of 5 measurements stored", 3, False)
+    assert [state.grid.cells[key].text for key in (("dense", "dense"), ("WINA", "50 %"))] == ["stored", "to do"]
+
+
+def test_with_samples_what_is_stored_without_them_is_missing(mapped):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.paper), runs)
+    record(mapped.store.store, runs[0], "piqa", "acc_norm", 0.7)
+    mapped.view.returns(choice=replace(PLAIN, samples=True))
+    mapped.controller.change()
+    assert mapped.state(mapped.paper).to_do == 5
+
+
+# ---- files of one's own ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_ones_own_is_listed_shown_and_remembered(bench, tmp_path):
+    file = write(tmp_path, "mine", DEMO.replace("tiny-demo", "mine"))
+    bench.controller.open_file(file)
+    assert bench.view.last("show_study").name == "mine"
+    assert bench.view.named("show_study") == {"removable": True}
+    assert Settings(tmp_path / "window.json").studies == [str(file)]
+    bench.controller.forget()
+    assert [entry.name for entry in bench.view.last("show_list")] == ["tiny-paper", "tiny-demo"]
+    assert Settings(tmp_path / "window.json").studies == []
+    assert file.exists()
+
+
+def test_a_broken_file_is_listed_with_its_line_and_reason(bench, tmp_path):
+    file = write(tmp_path, "broken", BROKEN)
+    bench.controller.open_file(file)
+    entry = bench.view.last("show_study")
+    assert entry.study is None
+    assert "line 2" in entry.error
+    assert "1.5" in entry.error
+    bench.controller.run()
+    assert not bench.engine.submitted
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+def test_running_queues_the_missing_runs_and_the_sweep(bench):
+    bench.show(bench.demo)
+    bench.controller.run()
+    evaluate, latency = bench.jobs()
+    assert isinstance(evaluate, EvaluateJob)
+    assert [run.units for run in evaluate.runs] == [("demo_choice", "humaneval")]
+    assert isinstance(latency, LatencyJob)
+    assert bench.view.last("show_notice") == "Queued 2 measurements and 2 timed products."
+    assert [row.name for row in bench.store.store.studies()] == ["tiny-demo"], "saved before it is queued"
+
+
+def test_what_is_stored_is_reused_and_said_so(mapped):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.paper), runs)
+    for run in runs[:4]:
+        record(mapped.store.store, run, "piqa", "acc_norm", 0.7)
+    mapped.controller.run()
+    (job,) = mapped.jobs()
+    assert [run.spec for run in job.runs] == [runs[4]]
+    assert mapped.view.last("show_notice") == "Queued 1 measurement. 4 measurements are stored already and reused."
+
+
+def test_runs_that_another_job_will_compute_are_not_queued_again(mapped):
+    mapped.controller.run()
+    mapped.controller.run()
+    assert len(mapped.jobs()) == 1
+    assert mapped.view.last("show_notice") == "Nothing is left to queue. 5 measurements are queued by another job."
+
+
+def test_consent_and_samples_are_the_launchs_own_and_consent_is_withdrawn(bench):
+    bench.show(bench.demo)
+    bench.view.returns(choice=LaunchChoice(samples=True, run_model_code=True))
+    bench.controller.run()
+    job = bench.jobs()[0]
+    assert (job.samples, job.run_model_code) == (True, True)
+    assert bench.view.calls("withdraw_consent")
+    assert "run_model_code" not in job.runs[0].spec.model_dump_json()
+
+
+def test_progress_is_that_of_the_whole_study_with_its_jobs_held_and_let_go(mapped):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.paper), runs)
+    record(mapped.store.store, runs[0], "piqa", "acc_norm", 0.7)
+    mapped.controller.run()
+    assert "waiting for the engine" in mapped.view.last("show_progress").text
+    mapped.engine.answer(
+        lambda job_id: Progress(job_id=job_id, done=2, total=4, unit="requests", eta_seconds=90.0, metric="TEAL 25 %")
+    )
+    shown = mapped.view.last("show_progress")
+    assert shown.fraction == pytest.approx((1 + 4 * 0.5) / 5)
+    assert shown.text == "1 of 5 measurements stored  ·  1:30 min left  ·  TEAL 25 %"
+    mapped.controller.pause()
+    assert isinstance(mapped.engine.sent[-1], Pause)
+    assert mapped.view.last("show_progress").changing
+    mapped.engine.event.emit(Held(job_id=mapped.engine.last.job_id, held=True))
+    assert mapped.view.last("show_progress").paused
+    mapped.controller.resume()
+    assert isinstance(mapped.engine.sent[-1], Resume)
+    mapped.engine.event.emit(Held(job_id=mapped.engine.last.job_id, held=False))
+    assert not mapped.view.last("show_progress").paused
+    mapped.controller.cancel()
+    mapped.engine.event.emit(done(cancelled=True)(mapped.engine.last.job_id))
+    assert mapped.view.last("show_progress") is None
+    assert "cancelled" in mapped.view.last("show_notice")
+
+
+def test_a_job_that_fails_says_why(mapped):
+    mapped.controller.run()
+    mapped.engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine ended."))
+    assert mapped.view.last("show_error") == "The engine ended."
+
+
+def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
+    mapped.controller.estimate()
+    (job,) = mapped.jobs()
+    assert isinstance(job, EstimateJob)
+    assert len(job.runs) == 5
+    assert mapped.view.named("show_estimate") == {"running": True}
+    mapped.controller.estimate()
+    assert len(mapped.jobs()) == 1, "one at a time"
+    estimates = (
+        UnitEstimate(unit="piqa", seconds=60.0, basis="probe"),
+        UnitEstimate(unit="piqa", seconds=6.0, basis="stored"),
+    )
+    mapped.engine.answer(result(EstimateRecord(seconds=7620.0, units=5, estimates=estimates)), done())
+    text = mapped.view.last("show_estimate")
+    assert text.startswith("About 2:07 h for 5 measurements")
+    assert "Rotating, calibrating and allocating come on top" in text
+    assert mapped.view.named("show_estimate") == {}
+
+
+def test_results_are_those_of_the_study_with_its_roles_mapped(mapped):
+    asked = []
+    mapped.controller.results_requested.connect(asked.append)
+    mapped.controller.show_results()
+    (study,) = asked
+    assert study.roles[0].location == load_roles()[ROLE]
+
+
+# ---- what a study consists of ----------------------------------------------------------------------------------------
+
+
+def test_a_study_tells_what_it_consists_of(bench):
+    told = dict(facts(load_study(bench.paper)))
+    assert told["Models"] == ROLE
+    assert told["Arms"] == "dense  ·  TEAL  ·  WINA"
+    assert told["Sparsities"] == "25, 50 %"
+    assert told["Tasks"] == "piqa"
+    assert dict(facts(load_study(bench.demo)))["Timed products"] == "1 shape  ·  batch 1  ·  50 %  ·  dense, wina"
+
+
+def test_runs_are_called_by_their_arm_and_bits_where_there_are_several():
+    study = StudySpec(
+        name="bits",
+        models=(ModelSource(location="demo"), ModelSource(location="demo", quantization="int8")),
+        arms=(Arm(name="TEAL-transform", method=MethodSpec(name="teal"), rotation=RotationSpec()),),
+        sparsities=(0.5,),
+    )
+    assert sorted(label_runs(study, expand(study)).values()) == ["INT8, TEAL-transform", "TEAL-transform"]
+
+
+def test_the_machine_that_points_are_counted_for_is_this_one(bench):
+    assert bench.workbench.environment == ENVIRONMENT
+    assert bench.state(bench.demo).points_missing == 2
