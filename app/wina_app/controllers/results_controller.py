@@ -1,6 +1,6 @@
 """Keeps the Results page's table, frontier and layer map in step with the store and the user's choices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,7 @@ from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, fr
 from wina_app.models.results_rows import COLUMNS, Entry
 from wina_app.models.results_scope import Scope, scope_of
 from wina_app.models.results_table import ResultsTable, make_entries
-from wina_app.models.row_table import Column
+from wina_app.models.row_table import Column, Key
 from wina_app.quantities import counted
 from wina_app.store_thread import StoreThread
 from wina_core.errors import WinaError
@@ -20,7 +20,7 @@ from wina_core.specs import RunSpec
 from wina_core.study_specs import StudySpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import LayerMap, MetricRow
+    from wina_core.store import LayerMap, MetricRow, Store
 
 _PAUSE_MS = 1000
 """Between two readings of the store while results land: each sorts and filters every row."""
@@ -76,6 +76,8 @@ class ResultsController(QObject):
         self._measure: Measure | None = None
         self._model = ""
         self._selected: Entry | None = None
+        self._everything: Mapping[Key, Entry] = {}
+        """What the table showed last without a scope."""
         self._scope: Scope | None = None
         self._shown_scope: Scope | None = None
         """Of the rows in the table."""
@@ -100,13 +102,15 @@ class ResultsController(QObject):
         if self._asking:
             self._outdated = True
             return
-        self._asking, known, scope = True, self.table.entries, self._scope
+        self._asking, scope = True, self._scope
+        known = self.table.entries if scope else self._everything
         columns = scope.columns if scope else COLUMNS
-        self._store.ask(
-            lambda store: make_entries(store.metric_rows(), known, columns),
-            lambda entries: self._answered(scope, columns, entries),
-            self._refused,
-        )
+
+        def question(store: "Store") -> list[Entry]:
+            rows = store.metric_rows()
+            return make_entries([row for row in rows if row.run in scope.arms] if scope else rows, known, columns)
+
+        self._store.ask(question, lambda entries: self._answered(scope, columns, entries), self._refused)
 
     def _store_changed(self) -> None:
         if self._pause.isActive():
@@ -124,11 +128,13 @@ class ResultsController(QObject):
         if scope is not self._shown_scope:
             self._shown_scope = scope
             terms = self._terms(self._filter, columns)  # those of columns that are no more are passed over
-            self.table.set_scope(columns, scope.arms if scope else None, terms or (), entries)
+            self.table.replace(columns, terms or (), entries)
             self.select(-1)
             self.select_rows(())
         else:
             self.table.set_entries(entries)
+        if scope is None:
+            self._everything = self.table.entries
         if not self._pause.isActive():
             self._catch_up()
 
@@ -245,7 +251,7 @@ class ResultsController(QObject):
 
     def _show_frontier(self) -> None:
         shown = self.table.passing
-        self._view.show_count(len(shown), len(self.table.entries))
+        self._view.show_count(len(shown), len(self._everything if self._shown_scope else self.table.entries))
         self._undrawn = not self._visible
         if self._undrawn:
             return

@@ -468,7 +468,9 @@ class StudiesController(QObject):
             self._view.show_estimate(self._estimates.get(file, ""))
         if not estimating:
             self._estimates.pop(file, None)
-            self._show_selected()
+            if file == self._selected:
+                self._view.show_estimate("")
+                self._show_progress()
             self._read_states()
 
     def _on_results(self) -> None:

@@ -1,6 +1,6 @@
 """The table of stored metrics: sorted, filtered, and updated in place."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from wina_app.models.results_filter import Term, matches
@@ -24,12 +24,11 @@ def make_entries(
 
 
 class ResultsTable(RowTable):
-    """Shows the rows that pass a filter, and where it is narrowed to a study those of its runs."""
+    """Shows the rows that pass a filter."""
 
     def __init__(self) -> None:
         super().__init__(COLUMNS)
         self._terms: tuple[Term, ...] = ()
-        self._runs: Collection[str] | None = None
 
     def set_filter(self, terms: tuple[Term, ...]) -> None:
         """Show only rows with all terms."""
@@ -37,12 +36,10 @@ class ResultsTable(RowTable):
             self._terms = terms
             self._pass()
 
-    def set_scope(
-        self, columns: tuple[Column, ...], runs: Collection[str] | None, terms: tuple[Term, ...], entries: list[Entry]
-    ) -> None:
-        """Show the runs with these hashes alone, None for all, in other columns; the entries have to have those."""
+    def replace(self, columns: tuple[Column, ...], terms: tuple[Term, ...], entries: list[Entry]) -> None:
+        """Show other entries in other columns, which they have to have."""
         self.beginResetModel()
-        self.columns, self._runs, self._terms = columns, runs, terms
+        self.columns, self._terms = columns, terms
         self._entries = {entry.key: entry for entry in entries}
         self._passing = self._passes(entries)
         self._shown, self._sort = self._passing, None
@@ -50,6 +47,4 @@ class ResultsTable(RowTable):
         self.content_changed.emit()
 
     def _passes(self, entries: list[Entry]) -> list[Entry]:
-        if self._runs is not None:
-            entries = [entry for entry in entries if entry.row.run in self._runs]
         return [entry for entry in entries if matches(self._terms, entry.folded)] if self._terms else entries

@@ -1,7 +1,7 @@
 """The runs of a study as a table: arms by sparsities, and in every cell what is stored of it."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QIcon
 from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from wina_app.icons import icon
@@ -35,7 +35,11 @@ class RunGrid(QTableWidget):
 
     def show_grid(self, grid: Grid | None) -> None:
         """Show which runs there are and what of them is stored; None clears the table."""
-        self._grid = grid
+        if grid != self._grid:
+            self._grid = grid
+            self._fill(grid)
+
+    def _fill(self, grid: Grid | None) -> None:
         self.setRowCount(len(grid.rows) if grid else 0)
         self.setColumnCount(len(grid.columns) if grid else 0)
         if grid is None:
@@ -45,22 +49,23 @@ class RunGrid(QTableWidget):
             arm.setToolTip(row)
             self.setVerticalHeaderItem(i, arm)
         self.setHorizontalHeaderLabels(list(grid.columns))
+        icons = {state: icon(state, state_colour(state).name()) for state in ("done", "queued", "running")}
         for i, row in enumerate(grid.rows):
             for j, name in enumerate(grid.columns):
-                self.setItem(i, j, _item(grid.cells.get((row, name))))
+                self.setItem(i, j, _item(grid.cells.get((row, name)), icons))
 
     def _restyle(self) -> None:
-        self.show_grid(self._grid)
+        self._fill(self._grid)
 
 
-def _item(cell: Cell | None) -> QTableWidgetItem:
+def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
     """A cell in words, with the icon and colour of its state."""
     item = QTableWidgetItem("" if cell is None else cell.text)
     item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
     if cell is not None:
         state = _STATES.get(cell.text, "running")
         if state:
-            item.setIcon(icon(state, state_colour(state).name()))
+            item.setIcon(icons[state])
             item.setForeground(QColor(state_colour(state)))
         item.setToolTip(f"Run {cell.run}: {cell.units - cell.missing} of {cell.units} measurements stored")
     return item
