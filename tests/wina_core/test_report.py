@@ -16,9 +16,9 @@ from wina_core.paper import COMMONSENSE, published_value
 from wina_core.plan import UniformSparsity
 from wina_core.records import Environment, LatencyRecord, LayerRecord, MetricRecord, SampleRecord, UnitRecord
 from wina_core.report import make_report
-from wina_core.report.findings import Findings, gather
+from wina_core.report.findings import gather
 from wina_core.report.layout import Cell, Table, tables
-from wina_core.report.writing import flat, latex
+from wina_core.report.writing import latex
 from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.store import Store
 from wina_core.study import load_study
@@ -396,11 +396,3 @@ def test_the_command_reports_what_was_run_under_a_files_name(
     assert (tmp_path / "out" / "the-commons-sense-x-1.html").is_file()
     with pytest.raises(WinaError, match='No study "other" is stored'):
         app(["report", "other", *words[2:]], standalone_mode=False)
-
-
-def test_flat_tables_keep_every_digit(store: Store) -> None:
-    fill(store, study())
-    findings: Findings = gather(store, study())
-    columns, rows = flat(tables(findings)[0])
-    value = rows[2][columns.index("PiQA")]
-    assert value == 100 * (77.80 / 100)

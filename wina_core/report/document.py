@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from wina_core.comparison import INTERVALS, PROPAGATED, Comparison
+from wina_core.gallery import gallery
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import ABSENT, number, p_value, signed
@@ -52,7 +53,7 @@ class Document:
 
 
 def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = "") -> Document:
-    """All that a report says; `study_file` is the name of the file from which it can be run again.
+    """All that a report says; `study_file` is the name of the file beside it from which it can be run again.
 
     Raises WinaError for a study that was never launched here, and a baseline that is none of its arms.
     """
@@ -96,9 +97,18 @@ def _is_folder(location: str) -> bool:
 
 
 def _command(study: StudySpec, study_file: str) -> str:
-    roles = [role.name for role in shareable(study).roles if not role.location]
-    words = ["wina", "study", "run", study_file, *(word for name in roles for word in ("--role", f"{name}=FOLDER"))]
-    return shlex.join(words)
+    """By name where the gallery has the very study, else from the file; with the roles that it leaves open."""
+    known = (entry.study for entry in gallery() if entry.study is not None)
+    shipped = next((each for each in known if _anywhere(each) == _anywhere(study)), None)
+    there = {role.name: role.location for role in (shipped or shareable(study)).roles}
+    opened = [role.name for role in study.roles if not there[role.name] or there[role.name] != role.location]
+    named = (word for name in opened for word in ("--role", f"{name}=FOLDER"))
+    return shlex.join(["wina", "study", "run", study.name if shipped else study_file, *named])
+
+
+def _anywhere(study: StudySpec) -> StudySpec:
+    """The study whatever its roles stand for."""
+    return study.model_copy(update={"roles": tuple(role.model_copy(update={"location": ""}) for role in study.roles)})
 
 
 # ---- what was run ----------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def markdown(document: Document, images: Sequence[str]) -> str:
     parts = [f"# {_text(document.title)}", _text(document.description)]
     parts += [f"> {_text(warning)}" for warning in document.warnings]
     parts.append("\n".join(f"- **{name}:** {_text(value)}" for name, value in document.summary))
-    parts += [f"To run it again, with `{document.study_file}` from beside this page:", f"    {document.command}"]
+    parts += [f"To run it again (`{document.study_file}` beside this page is the study):", f"    {document.command}"]
     if document.tables:
         beside = (
             f" Ours, then in brackets the published number, ours minus it, and {AGREES} where it lies within 1.96 "
@@ -47,7 +47,10 @@ def markdown(document: Document, images: Sequence[str]) -> str:
             if document.published
             else ""
         )
-        parts += ["## Results", f"Fractions are in percent; the best of each sparsity is bold.{beside}"]
+        parts += [
+            "## Results",
+            f"Fractions are in percent; the best of each sparsity is bold; ± is a deviation over seeds.{beside}",
+        ]
         parts += [part for table in document.tables for part in (f"### {_text(table.title)}", _markdown_table(table))]
     parts += ["## Latency"] if document.latency else []
     parts += [part for table in document.latency for part in _plain(table)]
