@@ -78,6 +78,8 @@ class ModelSource(Spec):
     revision: str | None = None
     dtype: DType = "auto"
     device: str = "auto"
+    """"auto", the accelerator if there is one; "cpu", "cuda", "cuda:1", ...; or "spread", for a model too large for one
+    accelerator: its layers are spread over all of them."""
     quantization: Quantization = "none"
     """Weight-only quantization of the gated matrices after loading and rotating: int8 by torchao, int4 by HQQ."""
     fingerprint: str = ""

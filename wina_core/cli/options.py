@@ -36,7 +36,7 @@ Mode = Literal["free", RotationMode]
 Model = Annotated[str, typer.Argument(help='A folder in the Hugging Face format, a hub id, or "demo".')]
 ModelOption = Annotated[str, typer.Option("--model", help='A folder in the Hugging Face format, a hub id, or "demo".')]
 Dtype = Annotated[DType, typer.Option(help="How weights are held.")]
-Device = Annotated[str, typer.Option(help='"auto", "cpu", "cuda" or "cuda:1".')]
+Device = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
 Quantization = Annotated[
     specs.Quantization,
     typer.Option(help="Hold the gated matrices in 8 bits (torchao) or 4 bits (HQQ), after rotating."),

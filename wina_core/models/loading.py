@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -22,6 +22,10 @@ from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 _NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
+SPREAD = "spread"
+"""The device of a model too large for one accelerator."""
+
+Placement = dict[str, torch.device] | Literal["auto"] | None
 
 
 @dataclass
@@ -60,7 +64,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
     Cancelled between the stages (files, weights, tokenizer).
     """
-    device = torch_device(source.device)
+    placed = placement(source.device, reporter)
     folder = local_folder(source) or download(source, reporter)
     config = read_config(folder)
     family_of(str(config.get("model_type")), (config.get("architectures") or [None])[0])
@@ -69,7 +73,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
-    model = _load_weights(folder, source, device)
+    model = _load_weights(folder, source, placed)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
     loaded = LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
@@ -80,9 +84,24 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     return loaded
 
 
+def placement(name: str, reporter: Reporter) -> Placement:
+    """Where transformers is to put the weights (its `device_map`): None for main memory, "auto" to spread them over all
+    accelerators, which takes two; where there are fewer, "spread" is "auto" and the log says so."""
+    if name == SPREAD:
+        found = torch.cuda.device_count()
+        if found > 1:
+            return "auto"
+        reporter.log(
+            "warning", f'"{SPREAD}" needs two accelerators, but there {"is one" if found else "are none"} here.'
+        )
+    device = torch_device(name)
+    return None if device.type == "cpu" else {"": device}
+
+
 def torch_device(name: str) -> torch.device:
-    """The device of that name, "auto" the accelerator if there is one; WinaError where there is none such."""
-    if name == "auto":
+    """The device of that name, "auto" and "spread" the first accelerator if there is one; WinaError where there is none
+    such."""
+    if name in ("auto", SPREAD):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -120,7 +139,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
         ) from error
 
 
-def _load_weights(folder: Path, source: ModelSource, device: torch.device) -> Any:
+def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     transformers_logging.disable_progress_bar()
     quiet_torchao()
     leave_out_hqq()
@@ -128,18 +147,18 @@ def _load_weights(folder: Path, source: ModelSource, device: torch.device) -> An
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=source.dtype if source.dtype == "auto" else getattr(torch, source.dtype),
-            device_map=None if device.type == "cpu" else {"": device},
+            device_map=placed,
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
         )
     except torch.OutOfMemoryError as error:
-        raise WinaError(
-            f"{source.location} does not fit into the memory of {device}; choose a smaller dtype or the cpu."
-        ) from error
+        raise WinaError(_does_not_fit(source)) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise WinaError(f"The weights in {folder} do not fit its config.json: {_first_line(error)}") from error
+    if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
+        raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:
         names = sorted(info["missing_keys"])
         raise WinaError(
@@ -149,6 +168,11 @@ def _load_weights(folder: Path, source: ModelSource, device: torch.device) -> An
     if model.dtype == torch.float64:
         compute_norms_in_float64(model)
     return model.eval().requires_grad_(False)
+
+
+def _does_not_fit(source: ModelSource) -> str:
+    where = "all accelerators together" if source.device == SPREAD else f'the device "{source.device}"'
+    return f"{source.location} does not fit into the memory of {where}; choose a smaller dtype or the cpu."
 
 
 def _load_tokenizer(folder: Path) -> Any:

@@ -41,11 +41,11 @@ def shortcuts(view: ModelView) -> dict[str, Tensor]:
 def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
     """Attach matrices named as by `shortcuts`; raises WinaError when they do not fit the model."""
     places = {f"layers.{layer.index}.{branch}": (layer, branch) for layer in view.layers for branch in _BRANCHES}
-    weight = view.embedding.weight
     for name, matrix in matrices.items():
         if name not in places or matrix.shape != (view.hidden_size, view.hidden_size):
             raise WinaError(f"The residual shortcut {name} does not fit this model; export the rotated model again.")
-        set_shortcut(*places[name], matrix.to(weight.device, weight.dtype))
+        layer, branch = places[name]
+        set_shortcut(layer, branch, matrix.to(layer.projections["o"].linear.weight.device, view.embedding.weight.dtype))
 
 
 def shortcut_parameters(model: nn.Module) -> int:
@@ -61,6 +61,7 @@ def is_shortcut(name: str) -> bool:
 def _forward(layer: LayerView, hidden_states: Tensor, **kwargs: Any) -> Tensor:
     """A pre-norm decoder layer of any supported family, with shortcuts, in evaluation mode."""
     attended = layer.attention(hidden_states=layer.attention_norm(hidden_states), **kwargs)[0] * layer.multiplier
+    hidden_states = hidden_states.to(attended.device)  # of a layer before on another device
     if layer.parallel:
         return _carry(layer, "mlp", hidden_states) + attended + _mlp(layer, hidden_states)
     hidden_states = _carry(layer, "attention", hidden_states) + attended

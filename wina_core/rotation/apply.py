@@ -91,11 +91,11 @@ def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None
     to zero, so with the bias s (1, ..., 1) the matrix (W g) Q + (W b / (d s)) (1, ..., 1) gives W (g n + b) exactly for
     any s > 0. Here it is chosen so that the constant input is to n about as large as the constant column is to W g.
     """
-    gain, bias, d = norm_gain(norm).to(basis), norm_bias(norm), len(basis)
+    gain, bias, d = norm_gain(norm).to(basis.dtype), norm_bias(norm), len(basis)
     carried: dict[nn.Linear, Tensor] = {}
     if bias is not None:
         for linear in linears:
-            constant = torch.cat([rows.double() @ bias for rows in linear.weight.split(_BLOCK)])
+            constant = torch.cat([rows.double() @ bias.to(rows.device) for rows in linear.weight.split(_BLOCK)])
             own: Any = linear.bias
             if own is None:
                 carried[linear] = constant
@@ -104,7 +104,7 @@ def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None
         size = bias.norm()
         norm.bias.fill_(float((size / (size + gain.norm() * d**0.5)).sqrt()) if carried else 0.0)
     for linear in linears:
-        column = carried[linear] / norm.bias.double().sum() if linear in carried else None
+        column = carried[linear] / float(norm.bias.double().sum()) if linear in carried else None
         _rotate_columns(linear.weight, basis, gain, centres(norm), column)
     if norm.weight is not None:
         norm.weight.fill_(1.0)
@@ -120,10 +120,11 @@ def _rotate_columns(
     """W <- (W g) Q of W [m, d]; with `centred`, less the mean of each row, which no centred input sees; and with
     `column` [m] added to all of its columns."""
     digits = _digits(weight)
-    basis = basis.to(digits)
+    basis = basis.to(weight.device, digits)
+    gain = None if gain is None else gain.to(weight.device, digits)
     for start in range(0, len(weight), _BLOCK):
         rows = weight[start : start + _BLOCK]
-        block = (rows.to(digits) if gain is None else rows.to(digits) * gain.to(digits)) @ basis
+        block = (rows.to(digits) if gain is None else rows.to(digits) * gain) @ basis
         if centred:
             block -= block.mean(1, keepdim=True)
         if column is not None:
@@ -144,13 +145,17 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
     for linear in (layer.projections[name].linear for name in names):
         digits = _digits(linear.weight)
-        basis = outgoing.to(digits)
+        basis = outgoing.to(linear.weight.device, digits)
         for columns in linear.weight.split(_BLOCK, dim=1):
             columns.copy_(basis.T @ columns.to(digits))
         if linear.bias is not None:
-            linear.bias.copy_(outgoing.T @ linear.bias.double())
-    if incoming is not outgoing and not torch.allclose(incoming, outgoing, rtol=0, atol=1e-12):
-        set_shortcut(layer, branch, (incoming.T @ outgoing).to(layer.projections["o"].linear.weight.dtype))
+            linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
+    if incoming is outgoing:
+        return
+    weight = layer.projections["o"].linear.weight
+    incoming, outgoing = incoming.to(weight.device), outgoing.to(weight.device)
+    if not torch.allclose(incoming, outgoing, rtol=0, atol=1e-12):
+        set_shortcut(layer, branch, (incoming.T @ outgoing).to(weight.dtype))
 
 
 def _rotate_heads(view: ModelView, layer: LayerView, heads: Tensor) -> None:

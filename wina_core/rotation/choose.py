@@ -103,7 +103,7 @@ def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Ten
 
 def _summed(grams: Iterable[Tensor]) -> Tensor:
     """Added up in place in the first, so that never more than two are held."""
-    return reduce(Tensor.add_, grams)
+    return reduce(lambda total, gram: total.add_(gram.to(total.device)), grams)
 
 
 def _head_bases(view: ModelView, layer: LayerView) -> Tensor:

@@ -97,7 +97,7 @@ class _Recorder:
     """Accumulates a layer's moments while it runs."""
 
     def __init__(self, view: ModelView, layer: LayerView) -> None:
-        d, device = view.hidden_size, view.embedding.weight.device
+        d, device = view.hidden_size, layer.projections["o"].linear.weight.device
         self.moments = Moments(
             attention=torch.zeros(d, d, dtype=torch.float64, device=device),
             mlp=torch.zeros(d, d, dtype=torch.float64, device=device),
