@@ -175,8 +175,9 @@ class Application(QObject):
         self.window.add_page(view)
 
     def _show_study(self, study: StudySpec) -> None:
-        self._results.controller.show_study(study)
-        self.window.show_page("results")
+        if study.models:
+            self._results.controller.show_study(study)
+        self.window.show_page("results" if study.models else "latency")
 
     def _fill_recent(self) -> None:
         menu = self.window.recent_menu

@@ -92,7 +92,7 @@ def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
     page.controller.show_study(study)
     ours = [trace for trace in page.frontier.traces if not trace.hollow]
     paper = {trace.name: trace for trace in page.frontier.traces if trace.hollow}
-    assert [trace.name for trace in ours] == ["teal", "wina"]
+    assert [trace.name for trace in ours] == ["TEAL", "WINA"], "as the study calls them"
     assert "WINA, paper" in paper
     wina = paper["WINA, paper"]
     assert wina.style == Qt.PenStyle.DashLine

@@ -279,6 +279,28 @@ def test_results_are_those_of_the_study_with_its_roles_mapped(mapped):
     assert study.roles[0].location == load_roles()[ROLE]
 
 
+def test_a_report_is_written_of_runs_that_other_studies_computed(mapped, tmp_path):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.demo), runs)
+    for run in runs:
+        record(mapped.store.store, run, "piqa", "acc_norm", 0.7)
+    mapped.controller.report(tmp_path / "reports")
+    page = mapped.view.last("show_report")
+    assert page.parent == tmp_path / "reports"
+    assert "Table 3: a tiny one" in page.read_text(encoding="utf-8")
+    assert str(page) in mapped.view.last("show_notice")
+    mapped.controller.select(mapped.demo)
+    assert mapped.view.last("show_report") is None
+    mapped.controller.select(mapped.paper)
+    assert mapped.view.last("show_report") == page
+
+
+def test_a_report_of_nothing_says_why_there_is_none(mapped, tmp_path):
+    mapped.controller.report(tmp_path / "reports")
+    assert "has not been launched here" in mapped.view.last("show_error")
+    assert not (tmp_path / "reports").exists()
+
+
 # ---- what a study consists of ----------------------------------------------------------------------------------------
 
 

@@ -136,6 +136,7 @@ class StudiesController(QObject):
     def select(self, file: Path) -> None:
         """Show a study of the list."""
         if file != self._selected and file in self._entries:
+            self._view.clear_message()
             self._selected = file
             self._show_selected()
 
@@ -144,6 +145,7 @@ class StudiesController(QObject):
         if file not in self._own and file not in self._entries:
             self._own.append(file)
             self._workbench.settings.studies = [str(each) for each in self._own]
+        self._view.clear_message()
         self._selected = file
         self.read()
 
@@ -262,7 +264,7 @@ class StudiesController(QObject):
 
         def answer(page: Path) -> None:
             self._reports[file] = page
-            self._view.show_notice(f"Saved the report as {page}, with its tables and figures beside it.")
+            self._view.show_notice(f"Saved the report as {page}, and as Markdown beside it.")
             if file == self._selected:
                 self._view.show_report(page)
 
@@ -309,7 +311,7 @@ class StudiesController(QObject):
         if not self._visible:
             return
         self._reading += 1
-        self._waiting = [file for file in self._entries if file != self._selected]
+        self._waiting = [file for file, entry in self._entries.items() if entry.study and file != self._selected]
         if self._selected in self._entries:
             self._read_state(self._selected)
         self._next.start()
@@ -324,7 +326,6 @@ class StudiesController(QObject):
         """One study after the other, so that what the store is asked and told meanwhile need not wait for all."""
         if self._visible and self._waiting:
             self._read_state(self._waiting.pop(0))
-            self._next.start()
 
     def _read_state(self, file: Path) -> None:
         study = self._entries[file].study
@@ -357,6 +358,8 @@ class StudiesController(QObject):
 
     def _set_state(self, file: Path, state: StudyState) -> None:
         self._states[file] = state
+        if self._waiting:
+            self._next.start()
         self._view.show_state(file, state)
         if file == self._selected:
             self._show_progress()

@@ -37,13 +37,27 @@ def compare(store: "Store", first: "MetricRow", second: "MetricRow") -> RunPair:
     found = compare_runs(store, first.run, second.run, allow_unpaired=True)
     tasks = averageable(found)
     means = (mean(tasks),) if len(tasks) > 1 else ()
-    return RunPair(name_of(first), name_of(second), (*found, *means))
+    return RunPair(*names_of(first, second), (*found, *means))
 
 
-def name_of(row: "MetricRow") -> str:
-    """A run in one line."""
-    parts = [row.model, row.method, row.rotation if row.rotation != "none" else "", percent(row.target_sparsity)]
-    return ", ".join(filter(None, (*parts, row.plan if row.plan != "uniform" else "", row.settings)))
+def names_of(first: "MetricRow", second: "MetricRow") -> tuple[str, str]:
+    """Each run in one line; of how its sparsity was spread and of its settings, only what sets the two apart."""
+    apart = [key for key in ("selection", "plan", "settings") if getattr(first, key) != getattr(second, key)]
+    one, other = (
+        ", ".join(
+            part
+            for part in (
+                row.model,
+                row.method,
+                row.rotation if row.rotation != "none" else "",
+                percent(row.target_sparsity),
+                *(getattr(row, key) for key in apart),
+            )
+            if part
+        )
+        for row in (first, second)
+    )
+    return one, other
 
 
 def p_text(p: float) -> str:
@@ -53,6 +67,11 @@ def p_text(p: float) -> str:
 
 def _is_paired(row: "Comparison") -> bool:
     return row.test in ("exact McNemar", "paired bootstrap")
+
+
+def _short(value: float) -> str:
+    """Four significant digits: intervals are wider than what follows."""
+    return number(float(f"{value:.4g}"))
 
 
 def _count(key: str, title: str, explanation: str) -> Column:
@@ -72,9 +91,9 @@ def _value(key: str, title: str, explanation: str = "") -> Column:
         key,
         title,
         lambda row: getattr(row, key),
-        lambda row: number(getattr(row, key)),
+        lambda row: _short(getattr(row, key)),
         numeric=True,
-        width=10,
+        width=8,
         explanation=explanation,
     )
 
@@ -84,12 +103,12 @@ def _interval(row: "Comparison") -> str:
 
 
 def _signed(value: float) -> str:
-    return f"+{number(value)}" if value > 0 else number(value)
+    return f"+{_short(value)}" if value > 0 else _short(value)
 
 
 COLUMNS: tuple[Column, ...] = (
     Column("task", "task", lambda row: row.task, lambda row: row.task, width=16),
-    Column("metric", "metric", lambda row: row.metric, lambda row: row.metric, width=12),
+    Column("metric", "metric", lambda row: row.metric, lambda row: row.metric, width=11),
     _value("first", "A"),
     _value("second", "B"),
     Column(
@@ -98,7 +117,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda row: row.effect,
         lambda row: _signed(row.effect),
         numeric=True,
-        width=10,
+        width=9,
         explanation="The difference, in the metric's own unit",
     ),
     Column(
@@ -106,7 +125,7 @@ COLUMNS: tuple[Column, ...] = (
         "95 % interval",
         lambda row: row.low,
         _interval,
-        width=22,
+        width=20,
         explanation="Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else "
         "from both standard errors as if the runs were independent",
     ),

@@ -42,6 +42,8 @@ class FrontierData:
     dense: "tuple[FrontierLine, ...]"
     published: tuple[PublishedLine, ...] = ()
     """The paper's, of the same metric and model."""
+    arms: tuple[str, ...] = ()
+    """What the study calls the lines; empty where there is none, or where that does not tell them apart."""
 
 
 def measures(entries: Iterable[Entry]) -> list[Measure]:
@@ -70,8 +72,12 @@ def frontier(entries: Iterable[Entry], measure: Measure, model: str, scope: Scop
     ]
     sparse = [row for row in rows if row.method != "dense"]
     dense = [row for row in rows if row.method == "dense"]
-    published = scope.published_lines(model, measure.task, measure.metric) if scope else ()
-    return FrontierData(measure, lines(sparse), lines(dense), published)
+    found = lines(sparse)
+    if scope is None:
+        return FrontierData(measure, found, lines(dense))
+    arms = tuple(scope.arms[line.points[0].run] for line in found)
+    published = scope.published_lines(model, measure.task, measure.metric)
+    return FrontierData(measure, found, lines(dense), published, arms if len(set(arms)) == len(arms) else ())
 
 
 def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:

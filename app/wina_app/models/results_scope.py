@@ -44,7 +44,7 @@ class Scope:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The table's, with the paper's numbers where the study repeats it."""
-        at = 1 + next(index for index, column in enumerate(COLUMNS) if column.key == "stderr")
+        at = 1 + next(index for index, column in enumerate(COLUMNS) if column.key == "value")
         return (*COLUMNS[:at], self._paper_column, *COLUMNS[at:]) if self.paper else COLUMNS
 
     @property

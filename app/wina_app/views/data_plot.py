@@ -152,7 +152,9 @@ class DataPlot(pg.PlotWidget):
         self._hide_crosshair()
         plot.getAxis("left").setStyle(showValues=bool(self._traces or self._references))
         plot.getAxis("bottom").setStyle(showValues=bool(self._traces))  # a reference has no place along x
-        ends = [LineEnd(one.name, one.colour, tuple(one.x), tuple(one.y), one.symbol) for one in self._traces]
+        ends = [
+            LineEnd(one.name, one.colour, tuple(one.x), tuple(one.y), one.symbol, one.hollow) for one in self._traces
+        ]
         ends += [LineEnd(one.name, one.colour, (math.inf,), (one.y,)) for one in self._references]
         self._labels.show(ends)
 

@@ -84,7 +84,7 @@ class FrontierPlot(DataPlot):
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(line, name, rotations.index(line.rotation), kind)
-            for line, name, kind in zip(data.lines, names(data.lines), kinds(data.lines), strict=True)
+            for line, name, kind in zip(data.lines, data.arms or names(data.lines), _kinds(data), strict=True)
         ]
         if self._abscissa != "full":  # the paper counts as its methods do
             traces += [self._published(line) for line in data.published if not is_dense(line)]
@@ -125,6 +125,14 @@ class FrontierPlot(DataPlot):
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
             style=_STYLES[kind % len(_STYLES)],
         )
+
+
+def _kinds(data: FrontierData) -> list[int]:
+    """As `kinds`; lines that a study names apart need patterns only where they share a colour and a marker."""
+    if not data.arms:
+        return kinds(data.lines)
+    alike = [(line.method.split(" ")[0], line.rotation) for line in data.lines]
+    return [alike[:place].count(one) for place, one in enumerate(alike)]
 
 
 def _method_of(printed: str) -> str:

@@ -24,6 +24,7 @@ class LineEnd:
     x: tuple[float, ...]
     y: tuple[float, ...]
     symbol: str = ""
+    hollow: bool = False
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -84,8 +85,10 @@ class LineLabels(QObject):
         if end.symbol:
             marker = QGraphicsPathItem(pg.graphicsItems.ScatterPlotItem.Symbols[end.symbol], self._plot)
             marker.setScale(GRID)
-            marker.setBrush(QBrush(end.colour))
-            marker.setPen(QPen(Qt.PenStyle.NoPen))
+            marker.setBrush(QBrush(Qt.BrushStyle.NoBrush) if end.hollow else QBrush(end.colour))
+            outline = QPen(end.colour, 1)
+            outline.setCosmetic(True)  # the marker is scaled
+            marker.setPen(outline if end.hollow else QPen(Qt.PenStyle.NoPen))
         return text, leader, marker
 
     def _place(self) -> None:

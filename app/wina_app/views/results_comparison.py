@@ -22,7 +22,7 @@ class ResultsComparison(QDialog):
     def __init__(self, pair: RunPair, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Compare two runs")
-        self.resize(136 * GRID, 52 * GRID)
+        self.resize(150 * GRID, 52 * GRID)
         self._pair = pair
         self._table = RowTable(COLUMNS)
         self._table.set_entries(entries(pair.comparisons))
@@ -33,6 +33,7 @@ class ResultsComparison(QDialog):
         copy.setAccessibleName("Copy the comparison")
         copy.clicked.connect(self._copy)
         buttons.rejected.connect(self.reject)
+        buttons.button(QDialogButtonBox.StandardButton.Close).setFocus()
         column = QVBoxLayout(self)
         column.setSpacing(GRID)
         for name, run in (("A", pair.first), ("B", pair.second)):

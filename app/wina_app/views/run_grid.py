@@ -10,7 +10,8 @@ from wina_app.theme import GRID, notifier, state_colour
 
 _ARM_WIDTH = GRID * 32
 """At most, so that the runs beside the arms' names stay in sight."""
-_STATES = {"stored": "done", "queued": "queued", "to do": ""}
+_STATES = {"stored": "done", "queued": "queued"}
+"""Those with an icon; partly stored runs and those to do have words alone."""
 
 
 class RunGrid(QTableWidget):
@@ -49,7 +50,7 @@ class RunGrid(QTableWidget):
             arm.setToolTip(row)
             self.setVerticalHeaderItem(i, arm)
         self.setHorizontalHeaderLabels(list(grid.columns))
-        icons = {state: icon(state, state_colour(state).name()) for state in ("done", "queued", "running")}
+        icons = {state: icon(state, state_colour(state).name()) for state in _STATES.values()}
         for i, row in enumerate(grid.rows):
             for j, name in enumerate(grid.columns):
                 self.setItem(i, j, _item(grid.cells.get((row, name)), icons))
@@ -63,7 +64,7 @@ def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
     item = QTableWidgetItem("" if cell is None else cell.text)
     item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
     if cell is not None:
-        state = _STATES.get(cell.text, "running")
+        state = _STATES.get(cell.text)
         if state:
             item.setIcon(icons[state])
             item.setForeground(QColor(state_colour(state)))
