@@ -277,3 +277,43 @@ def test_rotations_are_offered_each_once_the_current_one_marked():
     assert len(set(labels)) == len(labels)
     assert "per_site (k, gate)" in labels
     assert rotation_choices(NO_ROTATION, [])[0] == ("none", NO_ROTATION)
+
+
+def test_samples_and_consent_are_those_of_one_launch_and_part_of_no_spec(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, samples=True, run_model_code=True))
+    controller.evaluate()
+    job = engine.last.job
+    assert (job.samples, job.run_model_code) == (True, True)
+    assert view.calls("withdraw_consent")
+    assert {run.spec.content_hash() for run in job.runs} == {
+        run.content_hash() for run in expand(build_study(CHOICE, DEMO, None))
+    }
+
+
+def test_with_samples_runs_that_are_stored_without_them_are_to_do(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None))
+    controller.evaluate()
+    finish(engine)
+    controller.count()
+    assert view.last("show_grid").stored == 1
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None, samples=True))
+    controller.count()
+    assert view.last("show_grid").to_do == 1
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_a_study_is_saved_as_the_file_that_its_suffix_names(bench, tmp_path, suffix):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    choice = replace(CHOICE, batch_size="auto", data_folder="demo")
+    view.returns(choice=choice)
+    path = tmp_path / f"mine{suffix}"
+    controller.save_study(path)
+    study = load_study(path)
+    assert study == build_study(choice, DEMO, None)
+    assert (study.evaluation.batch_size, study.evaluation.data_folder) == ("auto", "demo")
+    assert path.read_text().startswith("{") == (suffix == ".json")

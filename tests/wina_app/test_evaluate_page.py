@@ -1,6 +1,9 @@
 """The Evaluate page's own conduct; what it counts and queues is the controller's."""
 
+from pathlib import Path
+
 import pytest
+from PySide6.QtWidgets import QFileDialog
 from wina_app.models.gate_choices import Gating
 from wina_app.theme import apply_theme
 from wina_app.views.evaluate_arms import ArmPanel
@@ -145,6 +148,39 @@ def test_a_method_is_marked_in_its_colour(page, qapp) -> None:
     apply_theme(qapp, "light")
     box = next(box for box, spec in page.arms.methods.items() if spec.name == "wina")
     assert box.icon().pixmap(12, 12).toImage().pixelColor(6, 6).name() == "#56b4e9"
+
+
+def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
+    page.show()
+    assert not page.tasks.consent.isVisible()
+    assert not page.choice().run_model_code
+    page.tasks.advanced.open(True)
+    assert page.tasks.consent.isVisible()
+    assert "untrusted code" in page.tasks.consent.accessibleDescription()
+    page.tasks.consent.setChecked(True)
+    assert page.choice().run_model_code
+    page.withdraw_consent()
+    assert not page.choice().run_model_code
+
+
+def test_data_come_from_a_folder_and_the_batch_size_may_be_automatic(page, tmp_path, monkeypatch) -> None:
+    assert (page.choice().data_folder, page.choice().batch_size) == ("", 16)
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    page.tasks._choose_data()
+    page.tasks.batch.setValue(page.tasks.batch.minimum())
+    assert page.tasks.batch.text() == "automatic"
+    assert (page.choice().data_folder, page.choice().batch_size) == (str(tmp_path), "auto")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "saved"),
+    [("a.toml", "", "a.toml"), ("a.json", "", "a.json"), ("a", "Study (*.toml)", "a.toml"), ("v1.5", "", "v1.5.toml")],
+)
+def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypatch, typed, kind, saved) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (f"/x/{typed}", kind))
+    with qtbot.waitSignal(page.save_requested) as asked:
+        page._choose_file()
+    assert asked.args == [Path(f"/x/{saved}")]
 
 
 @pytest.mark.parametrize("size", [13, 20])

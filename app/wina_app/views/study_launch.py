@@ -61,9 +61,11 @@ class StudyLaunch(SidePanel):
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._build_progress()
-        for part in (self._roles_title, self._roles_hint, self._roles, text_label("Next launch", "section")):
-            self.column.addLayout(part) if part is self._roles else self.column.addWidget(part)
-        for widget in (self.samples, self.consent, self.risk):
+        for widget in (self._roles_title, self._roles_hint):
+            self.column.addWidget(widget)
+        self.column.addLayout(self._roles)
+        self.column.addSpacing(GRID)
+        for widget in (text_label("Next launch", "section"), self.samples, self.consent, self.risk):
             self.column.addWidget(widget)
         self.column.addLayout(beside(self.estimate))
         self.column.addWidget(self.estimated)
