@@ -20,7 +20,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills itself by SIGKILL")
 
 KILLS = 10
-PATIENCE = 120.0
+PATIENCE = 300.0
 HEAVY = ["torch", "wina_core.cli", "wina_core.engine.jobs", "wina_core.engine.evaluating"]
 """Imported once by the server that each computing process is forked from."""
 MOMENTS: tuple[tuple[str, int], ...] = (

@@ -1,5 +1,7 @@
 """`wina study estimate`: how long what is missing of a study should take."""
 
+import os
+
 import typer
 
 from wina_core.cli import options
@@ -29,6 +31,7 @@ def estimate(
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:
+            os.environ.setdefault("TQDM_DISABLE", "1")  # as for any job, but before the import below
             from wina_core.engine.environment import environment
 
             stored = store.unit_seconds(missing, environment().hardware)
