@@ -15,7 +15,7 @@ from wina_core.engine.session import Session
 from wina_core.errors import Cancelled, WinaError
 from wina_core.models.loading import LoadedModel
 from wina_core.plan import UniformSparsity
-from wina_core.records import MetricRecord
+from wina_core.records import MetricRecord, SampleRecord
 from wina_core.reporting import Silent
 from wina_core.specs import (
     DEVIATION,
@@ -238,6 +238,27 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
     assert {0.5, 1.5, 2.5, 3.5} <= set(done)
     assert done[-1] == 4
     assert (3.5, 4, "measurements | wina, 50 %: task: acc 0.5") in reporter.shown
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_documents_own_scores_are_sent_where_they_are_asked_for(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    sample = SampleRecord(task="task", doc=0, scores={"m": (1.0, 1.0)}, target="a", response="[]")
+
+    def measure(*_: object, samples: list[SampleRecord] | None, **__: object) -> tuple[MetricRecord, ...]:
+        assert (samples is not None) is asked
+        if samples is not None:
+            samples.append(sample)
+        return ()
+
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: ())
+    monkeypatch.setattr(evaluating, "evaluate_task", measure)
+    events: list[Event] = []
+    run_job(job.model_copy(update={"samples": asked}), session, events.append, Silent())
+    sent = [event.unit.samples for event in events if isinstance(event, Partial)]
+    assert sent == [(), (sample,) if asked else ()] * 2
 
 
 def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:

@@ -128,3 +128,21 @@ def test_progress_and_cancel(text):
     with pytest.raises(Cancelled):
         measure_deviation(loaded, None, text, 2, Impatient())
     assert calls == [(128, 320, "tokens"), (256, 320, "tokens")]
+
+
+def test_rows_longer_than_the_models_window_are_refused(text):
+    loaded = tiny_loaded(layers=1)
+    loaded.model.config.max_position_embeddings = 63
+    with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; ask for shorter rows"):
+        measured(loaded, None, text)
+
+
+def test_the_dense_model_can_be_the_one_without_numbers(text):
+    """What is dropped spreads no further."""
+    loaded = tiny_loaded(layers=2)
+    gate = loaded.view.layers[1].projections["gate"].linear
+    with attach(loaded, WINA, HALF) as gates:
+        gate.register_forward_hook(lambda _, __, output: output if gates.enabled else output * torch.nan)
+        with pytest.raises(WinaError, match=r"on the text of the deviation: .* comes out of gate in decoder layer 1"):
+            measured(loaded, gates, text)
+        assert gates.enabled

@@ -43,8 +43,9 @@ class _LogitsCheck:
         if self._repeating:
             return
         ids: Tensor = given[0] if given else named["input_ids"]
-        mask: Tensor | None = named.get("attention_mask")
-        continues = mask is not None and mask.shape[-1] > ids.shape[1]
+        mask = named.get("attention_mask")
+        mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None  # others are made from one like it
+        continues = mask is not None and mask.shape[1] > ids.shape[1]
         self._read = [*self._read, ids] if continues else [ids]
         if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
             return
