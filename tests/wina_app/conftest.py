@@ -40,9 +40,11 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     app = request.getfixturevalue("qapp")
     threads = set(threading.enumerate())
     known = weakref.WeakSet(app.topLevelWidgets())
+    gc.freeze()  # with torch loaded by other tests, looking through all objects takes most of a second
     yield
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
+    gc.unfreeze()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     widgets = [widget for widget in app.topLevelWidgets() if widget not in known and _is_a_window(widget)]
     running = [
