@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from wina_app.controllers import studies_controller
+from wina_app.controllers import study_catalogue
 from wina_app.controllers.studies_controller import LaunchChoice, StudiesController
 from wina_app.models.studies import facts, label_runs
 from wina_app.settings import Settings
@@ -31,15 +31,15 @@ class Bench:
             GalleryEntry(self.paper, "paper", load_study(self.paper)),
             GalleryEntry(self.demo, "demo", load_study(self.demo)),
         )
-        monkeypatch.setattr(studies_controller, "gallery", lambda: entries)
+        monkeypatch.setattr(study_catalogue, "gallery", lambda: entries)
         self.view = Recorded(choice=PLAIN)
         self.controller = StudiesController(self.workbench, self.view)
         self.controller.set_visible(True)
 
     def state(self, file):
         """What the view was told last of a study, once all are read."""
-        while self.controller._waiting:
-            self.controller._read_next()
+        while self.controller._catalogue.read_next():
+            pass
         calls = [args for name, args, _ in self.view._calls if name == "show_state" and args[0] == file]
         return calls[-1][1]
 
@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_there_is_refused_and_changes_nothing(bench):
 def test_a_mapped_folder_that_is_gone_is_told_as_the_studys_trouble(mapped, tmp_path):
     (tmp_path / "llama" / "config.json").unlink()
     (tmp_path / "llama").rmdir()
-    mapped.controller.read()
+    mapped.controller.set_visible(True)
     state = mapped.state(mapped.paper)
     assert state.text == "cannot run here"
     assert "does not exist" in state.trouble
@@ -126,7 +126,7 @@ def test_roles_that_cannot_be_read_are_told_and_the_gallery_is_there_all_the_sam
     (home / "config").mkdir(parents=True, exist_ok=True)
     file = next(home.glob("**/config"))
     (file / "roles.json").write_text("{")
-    bench.controller.read()
+    bench.controller.set_visible(True)
     assert "roles" in bench.view.last("show_error")
     assert len(bench.view.last("show_list")) == 2
 
@@ -136,7 +136,7 @@ def test_what_is_stored_counts_measurement_by_measurement(mapped):
     mapped.store.store.save_study(load_study(mapped.paper), runs)
     for run in runs[:2]:
         record(mapped.store.store, run, "piqa", "acc_norm", 0.7)
-    mapped.controller.read()
+    mapped.controller.set_visible(True)
     state = mapped.state(mapped.paper)
     assert (state.text, state.to_do, state.complete) == ("2 of 5 measurements stored", 3, False)
     assert [state.grid.cells[key].text for key in (("dense", "dense"), ("WINA", "50 %"))] == ["stored", "to do"]
@@ -149,6 +149,8 @@ def test_with_samples_what_is_stored_without_them_is_missing(mapped):
     mapped.view.returns(choice=replace(PLAIN, samples=True))
     mapped.controller.change()
     assert mapped.state(mapped.paper).to_do == 5
+    mapped.controller.select(mapped.demo)
+    assert mapped.state(mapped.paper).to_do == 4, "they are asked of the selected study alone"
 
 
 # ---- files of one's own ----------------------------------------------------------------------------------------------

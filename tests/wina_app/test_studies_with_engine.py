@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
-from wina_app.controllers import studies_controller
+from wina_app.controllers import study_catalogue
 
 from tests.wina_app.conftest import close
 from wina_core.gallery import gallery
@@ -19,7 +19,7 @@ def application(qtbot, qapp, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
     entries = tuple(entry for entry in gallery() if "gflops" in entry.name)
-    monkeypatch.setattr(studies_controller, "gallery", lambda: entries)
+    monkeypatch.setattr(study_catalogue, "gallery", lambda: entries)
     opened = Application(qapp)
     opened.window.resize(1280, 720)
     opened.start(page="studies")

@@ -1,15 +1,15 @@
 """Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from wina_app.controllers.study_catalogue import StudyCatalogue
 from wina_app.models.job_list import JobEntry
 from wina_app.models.studies import (
-    Expansion,
     StudyProgress,
     StudyState,
     estimate_text,
@@ -19,18 +19,14 @@ from wina_app.models.studies import (
     read_state,
 )
 from wina_app.workbench import Workbench
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob, PendingRun
-from wina_core.errors import WinaError
-from wina_core.gallery import GalleryEntry, gallery, needs
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob
+from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord
-from wina_core.roles import load_roles, save_role
-from wina_core.study import bind, expand, load_study
+from wina_core.study import expand
 from wina_core.study_specs import Role, StudySpec
 
 _PAUSE_MS = 1000
 """Between two readings of the store while results land."""
-_NEXT_MS = 20
-"""Between two studies whose states are read."""
 
 
 @dataclass(frozen=True)
@@ -95,35 +91,34 @@ class StudiesController(QObject):
     def __init__(self, workbench: Workbench, view: StudiesView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
-        self._entries: dict[Path, GalleryEntry] = {}
-        self._own: list[Path] = [Path(file) for file in workbench.settings.studies]
-        self._roles: dict[str, str] = {}
-        self._states: dict[Path, StudyState] = {}
-        self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
-        """What was expanded since the gallery was read; files that change are seen when it is read again."""
-        self._waiting: list[Path] = []
+        self._catalogue = StudyCatalogue(workbench)
+        self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._reports: dict[Path, Path] = {}
-        self._selected: Path | None = None
         self._jobs: dict[str, Path] = {}
-        self._reading = 0
-        """Counts changes of what the states depend on: answers to older questions are passed over."""
         self._visible = self._launching = False
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
         self._pause.setInterval(_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
-        self._next = QTimer(self)
-        self._next.setSingleShot(True)
-        self._next.setInterval(_NEXT_MS)
-        self._next.timeout.connect(self._read_next)
+        self._catalogue.listed.connect(self._on_listed)
+        self._catalogue.mapped.connect(self._on_mapped)
+        self._catalogue.state_changed.connect(self._on_state)
+        self._catalogue.failed.connect(view.show_error)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
         workbench.jobs.added.connect(self._on_job)
         workbench.jobs.changed.connect(self._on_job)
         workbench.jobs.ended.connect(self._on_job_ended)
-        for timer in (self._pause, self._next):
-            workbench.stopped.connect(timer.stop)
+        workbench.stopped.connect(self._pause.stop)
+
+    @property
+    def _selected(self) -> Path | None:
+        return self._catalogue.selected
+
+    @property
+    def _state(self) -> StudyState | None:
+        return self._catalogue.states.get(self._selected) if self._selected else None
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
@@ -131,61 +126,49 @@ class StudiesController(QObject):
         """Whether the page is shown: nothing is read for a hidden one, and all of it on showing."""
         self._visible = visible
         if visible:
-            self.read()
+            self._catalogue.read()
+        else:
+            self._catalogue.stop_reading()
 
     def select(self, file: Path) -> None:
         """Show a study of the list."""
-        if file != self._selected and file in self._entries:
+        if file != self._selected and file in self._catalogue.entries:
             self._view.clear_message()
-            self._selected = file
+            before, self._catalogue.selected = self._selected, file
             self._show_selected()
+            if self._catalogue.samples:  # which are asked of the selected study alone
+                self._catalogue.read_these([each for each in (before, file) if each])
 
     def open_file(self, file: Path) -> None:
         """Add a study file of the user's to the list and show it; one that is broken shows why."""
-        if file not in self._own and file not in self._entries:
-            self._own.append(file)
-            self._workbench.settings.studies = [str(each) for each in self._own]
         self._view.clear_message()
-        self._selected = file
-        self.read()
+        self._catalogue.selected = file
+        self._catalogue.add(file)
 
     def forget(self) -> None:
         """Take the selected file of the user's from the list; the file itself stays."""
-        if self._selected in self._own:
-            self._own.remove(self._selected)
-            self._workbench.settings.studies = [str(each) for each in self._own]
-            self._selected = None
-            self.read()
+        file = self._selected
+        if file is not None and self._catalogue.is_own(file):
+            self._catalogue.selected = None
+            self._catalogue.remove(file)
 
     def map_role(self, name: str, location: str) -> None:
         """A role stands for a folder or a hub id from now on; empty for none."""
-        location = location.strip()
-        if location == self._roles.get(name, ""):
-            return
-
-        def saved(roles: dict[str, str]) -> None:
-            self._roles = roles
-            self._estimates.clear()
-            self._show_selected()
-            self._read_states()
-
-        def question(_store: Any) -> dict[str, str]:
-            return save_role(name, location)
-
-        self._view.clear_message()
-        self._workbench.store.ask(question, saved, self._view.show_error)
+        if location.strip() != self._catalogue.roles.get(name, ""):
+            self._view.clear_message()
+            self._catalogue.map_role(name, location.strip())
 
     def change(self) -> None:
         """Something was ticked on which depends what is missing."""
-        if self._selected is not None:
-            self._read_state(self._selected)
+        self._catalogue.samples = self._view.choice().samples
+        self._catalogue.read_these([self._selected] if self._selected else [])
 
     def estimate(self) -> None:
         """Time a few documents of what is missing."""
         file, state = self._selected, self._state
         if file is None or state is None or state.needs or not state.missing:
             return
-        consent, missing, title = self._view.choice().run_model_code, state.missing, self._entries[file].title
+        consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
         hardware = environment.hardware if environment else ""
 
@@ -201,12 +184,12 @@ class StudiesController(QObject):
 
     def run(self) -> None:
         """Queue what is neither stored nor queued: the missing measurements of runs, and of the sweep."""
-        file, study = self._selected, self._bound(self._selected)
+        file, study = self._selected, self._catalogue.bound(self._selected)
         if file is None or study is None or self._launching:
             return
         self._view.clear_message()
-        choice, queued = self._view.choice(), self._queued()
-        environment = self._environment
+        choice, queued = self._view.choice(), self._catalogue.queued()
+        environment = self._catalogue.environment
 
         def question(store: Any) -> StudyState:
             expansion = expansion_of(study)
@@ -215,7 +198,7 @@ class StudiesController(QObject):
 
         def answer(state: StudyState) -> None:
             self._launching = False
-            self._set_state(file, state)
+            self._catalogue.set_state(file, state)
             self._launch(file, study, choice, state, queued)
 
         def refused(text: str) -> None:
@@ -228,7 +211,8 @@ class StudiesController(QObject):
     def pause(self) -> None:
         """Hold the selected study's jobs."""
         for entry in self._active(self._selected):
-            self._workbench.pause(entry.id)
+            if entry.state in ("queued", "running"):
+                self._workbench.pause(entry.id)
 
     def resume(self) -> None:
         """Let them go on."""
@@ -243,13 +227,13 @@ class StudiesController(QObject):
 
     def show_results(self) -> None:
         """Go to the selected study's numbers."""
-        study = self._bound(self._selected)
+        study = self._catalogue.bound(self._selected)
         if study is not None:
             self.results_requested.emit(study)
 
     def report(self, folder: Path) -> None:
         """Write the selected study's report into a folder."""
-        file, study = self._selected, self._bound(self._selected)
+        file, study = self._selected, self._catalogue.bound(self._selected)
         if file is None or study is None:
             return
 
@@ -271,130 +255,55 @@ class StudiesController(QObject):
         self._view.show_notice("Writing the report\N{HORIZONTAL ELLIPSIS}")
         self._workbench.store.ask(question, answer, self._view.show_error)
 
-    # ---- gallery, roles and states -------------------------------------------------------------------------------
+    # ---- what is shown -------------------------------------------------------------------------------------------
 
-    def read(self) -> None:
-        """Read gallery, roles and the user's own files again, then what is stored of each study."""
-        own = list(self._own)
-        self._expanded = {}
+    def _on_listed(self) -> None:
+        catalogue = self._catalogue
+        if self._selected not in catalogue.entries:
+            catalogue.selected = next(iter(catalogue.entries), None)
+        self._view.show_list(list(catalogue.entries.values()), self._selected)
+        self._show_active()
+        for file, state in catalogue.states.items():
+            if file in catalogue.entries:
+                self._view.show_state(file, state)
+        if self._shown != self._to_show():
+            self._show_selected()
+        self._read_states()
 
-        def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
-            shipped = list(gallery())
-            known = {entry.file for entry in shipped}
-            entries = [*shipped, *(_own_entry(file) for file in own if file not in known)]
-            try:
-                return entries, load_roles(), ""
-            except WinaError as error:  # studies without roles run all the same
-                return entries, {}, str(error)
+    def _on_mapped(self) -> None:
+        self._estimates.clear()
+        self._show_selected()
+        self._read_states()
 
-        def answer(found: tuple[list[GalleryEntry], dict[str, str], str]) -> None:
-            entries, roles, trouble = found
-            if trouble:
-                self._view.show_error(trouble)
-            changed = entries != list(self._entries.values()) or roles != self._roles
-            self._entries, self._roles = {entry.file: entry for entry in entries}, roles
-            if self._selected not in self._entries:
-                self._selected = next(iter(self._entries), None)
-                changed = True
-            self._view.show_list(entries, self._selected)
-            self._show_active()
-            for file, state in self._states.items():
-                if file in self._entries:
-                    self._view.show_state(file, state)
-            if changed:
-                self._show_selected()
-            self._read_states()
-
-        self._workbench.store.ask(question, answer, self._view.show_error)
+    def _on_state(self, file: Path) -> None:
+        self._view.show_state(file, self._catalogue.states[file])
+        if file == self._selected:
+            self._show_progress()
 
     def _read_states(self) -> None:
-        if not self._visible:
-            return
-        self._reading += 1
-        self._waiting = [file for file, entry in self._entries.items() if entry.study and file != self._selected]
-        if self._selected in self._entries:
-            self._read_state(self._selected)
-        self._next.start()
+        if self._visible:
+            self._catalogue.read_states()
 
     def _read_current(self) -> None:
         """What is computed now, and what is looked at."""
         if self._visible:
-            for file in {file for file in (self._selected, *self._jobs.values()) if file in self._entries}:
-                self._read_state(file)
+            self._catalogue.read_these({file for file in (self._selected, *self._jobs.values()) if file})
 
-    def _read_next(self) -> None:
-        """One study after the other, so that what the store is asked and told meanwhile need not wait for all."""
-        if self._visible and self._waiting:
-            self._read_state(self._waiting.pop(0))
-
-    def _read_state(self, file: Path) -> None:
-        study = self._entries[file].study
-        if study is None:
-            return
-        lacking = needs(study, self._roles)
-        # Its runs can be told before anything stands for its roles: as if the published weights did.
-        stand_in = {role.name: role.hub or role.name for role in lacking}
-        bound, reading, queued = bind(study, self._roles | stand_in), self._reading, self._queued()
-        environment = self._environment
-        samples = file == self._selected and self._view.choice().samples
-
-        known = self._expanded.get(file)
-
-        def question(store: Any) -> tuple[Expansion, StudyState]:
-            expansion = known[1] if known and known[0] == bound else expansion_of(bound)
-            return expansion, read_state(expansion, store, environment, queued, samples)
-
-        def answer(found: tuple[Expansion, StudyState]) -> None:
-            expansion, state = found
-            if reading == self._reading:
-                self._expanded[file] = bound, expansion
-                self._set_state(file, replace(state, needs=tuple(stand_in)))
-
-        def refused(text: str) -> None:
-            if reading == self._reading:
-                self._set_state(file, StudyState(trouble=text, needs=tuple(stand_in)))
-
-        self._workbench.store.ask(question, answer, refused)
-
-    def _set_state(self, file: Path, state: StudyState) -> None:
-        self._states[file] = state
-        if self._waiting:
-            self._next.start()
-        self._view.show_state(file, state)
-        if file == self._selected:
-            self._show_progress()
+    def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
+        file = self._selected
+        return (self._catalogue.entries[file], self._catalogue.open_roles(file)) if file else (None, [])
 
     def _show_selected(self) -> None:
         file = self._selected
-        entry = self._entries.get(file) if file else None
-        self._view.show_study(entry, removable=file in self._own)
-        if file is None or entry is None:
+        self._shown = entry, roles = self._to_show()
+        self._view.show_study(entry, removable=self._catalogue.is_own(file))
+        if file is None:
             return
-        self._view.show_roles(self._open_roles(entry))
-        self._view.show_state(file, self._states.get(file))
+        self._view.show_roles(roles)
+        self._view.show_state(file, self._state)
         self._view.show_estimate(self._estimates.get(file, ""), running=self._is_estimating(file))
         self._view.show_report(self._reports.get(file))
         self._show_progress()
-
-    def _open_roles(self, entry: GalleryEntry) -> list[Role]:
-        """The roles that the user maps: those to which the file itself gives no model, with what they stand for."""
-        roles = entry.study.roles if entry.study else ()
-        return [
-            role.model_copy(update={"location": self._roles.get(role.name, "")}) for role in roles if not role.location
-        ]
-
-    @property
-    def _state(self) -> StudyState | None:
-        return self._states.get(self._selected) if self._selected else None
-
-    @property
-    def _environment(self) -> str:
-        return self._workbench.environment.key if self._workbench.environment else ""
-
-    def _bound(self, file: Path | None) -> StudySpec | None:
-        """A study with its roles mapped as far as they are; None for a file that cannot be read."""
-        entry = self._entries.get(file) if file else None
-        return bind(entry.study, self._roles) if entry and entry.study else None
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
@@ -402,7 +311,7 @@ class StudiesController(QObject):
         self, file: Path, study: StudySpec, choice: LaunchChoice, state: StudyState, queued: frozenset[str]
     ) -> None:
         runs = tuple(run for run in state.missing if run.spec.content_hash() not in queued)
-        title = self._entries[file].title
+        title = self._catalogue.entries[file].title
         if runs:
             job = EvaluateJob(runs=runs, samples=choice.samples, run_model_code=choice.run_model_code)
             self._submit(file, job, title)
@@ -421,12 +330,6 @@ class StudiesController(QObject):
     def _times(self, study: StudySpec) -> bool:
         jobs = [entry.job for entry in self._workbench.jobs.active]
         return any(isinstance(job, LatencyJob) and job.spec == study.latency for job in jobs)
-
-    def _queued(self) -> frozenset[str]:
-        """Hashes of the runs that jobs of this window will still compute."""
-        jobs = [entry.job for entry in self._workbench.jobs.active]
-        runs: list[PendingRun] = [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
-        return frozenset(run.spec.content_hash() for run in runs)
 
     def _active(self, file: Path | None) -> list[JobEntry]:
         """The jobs that measure a study and have not ended."""
@@ -466,7 +369,7 @@ class StudiesController(QObject):
         elif entry.state == "cancelled" and not estimating:
             self._view.show_notice("The study was cancelled; finished measurements are stored.")
         if isinstance(entry.result, EstimateRecord):
-            self._estimates[file] = estimate_text(entry.result, self._states.get(file) or StudyState())
+            self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
         if estimating and file == self._selected:
             self._view.show_estimate(self._estimates.get(file, ""))
         if not estimating:
@@ -479,11 +382,3 @@ class StudiesController(QObject):
     def _on_results(self) -> None:
         if not self._pause.isActive():
             self._pause.start()
-
-
-def _own_entry(file: Path) -> GalleryEntry:
-    """A file of the user's; one that cannot be read with the reason."""
-    try:
-        return GalleryEntry(file, "own", load_study(file))
-    except WinaError as error:
-        return GalleryEntry(file, "own", None, str(error))
