@@ -111,7 +111,7 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
         patch.setattr("wina_core.engine.evaluating._measure", computed)
         code, out, err = wina("study", "run", study, "--json")
         assert code == 0
-        assert "0 of 6 measurements to compute" in err
+        assert "6 of 6 measurements are stored and reused" in err
         assert json.loads(out) == rows
 
     assert json.loads(wina.succeeds("results", "--json", "--study", "tiny grid")) == rows
@@ -142,7 +142,7 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     assert [name for name in rows[0] if name.startswith("demo_choice")]
     code, out, err = wina("study", "run", saved, "--json")
     assert code == 0
-    assert "0 of 1 measurements to compute" in err
+    assert "1 of 1 measurements are stored and reused" in err
     assert json.loads(out) == rows
 
 
@@ -346,7 +346,7 @@ def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wina_core.engine.evaluating._measure", lambda *_: None)
         _, _, err_again = wina("study", "run", study)
-    assert f"{total - stored} of {total} measurements to compute" in err_again
+    assert f"{stored} of {total} measurements are stored and reused" in err_again
 
 
 def units(database: Path) -> int:

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError
+from wina_core.latency_specs import LatencySpec, Shape
 from wina_core.methods import get_method
 from wina_core.paths import resources_folder
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
@@ -14,6 +17,7 @@ from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
     NO_ROTATION,
+    ROLE,
     AllocatedSparsity,
     Arm,
     CalibrationSpec,
@@ -127,13 +131,21 @@ SHIPPED = sorted((resources_folder() / "studies").iterdir())
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_every_shipped_study_expands_to_runs_of_every_arm_sparsity_and_allocator(file: Path) -> None:
     study = load_study(file)
+    study = bind(study, {role.name: "demo" for role in study.roles})
     runs = expand(study)
     assert study.name == file.stem
+    located = {ROLE + role.name: role.location for role in study.roles}
     for arm in study.arms:
         get_method(arm.method)
         own = [run for run in runs if (run.method, run.rotation) == (arm.method, arm.rotation)]
-        points = 1 if arm.method == DENSE else len(study.sparsities) * len(study.allocators) + len(study.plans)
-        assert len(own) == len(study.models) * points
+        models = {
+            (located.get(model.location, model.location), model.dtype, model.quantization)
+            for model in study.models
+            if not arm.roles or model.location.removeprefix(ROLE) in arm.roles
+        }
+        sparsities = arm.sparsities or study.sparsities
+        points = 1 if arm.method == DENSE else len(sparsities) * len(study.allocators) + len(study.plans)
+        assert len(own) == len(models) * points
     labels = {run.plan.origin for run in runs if isinstance(run.plan, AllocatedSparsity)}
     assert labels == {allocator.label for allocator in study.allocators if allocator.name != "uniform"}
 
@@ -153,6 +165,54 @@ def test_a_written_study_reads_back_with_its_plans_and_without_a_deviation(tmp_p
     again = load_study(tmp_path / "a b.json")
     assert again == study
     assert again.content_hash() == study.content_hash()
+
+
+WORDS = st.text(min_size=1, max_size=20)
+SPARSITIES = st.lists(st.floats(0.0, 1.0, exclude_max=True, allow_subnormal=False), min_size=1, max_size=3)
+TASKS = st.one_of(
+    st.sampled_from(("a", "b")),
+    st.builds(TaskSpec, name=st.sampled_from(("c", "d")), num_fewshot=st.none() | st.integers(0, 9), metric=st.none()),
+)
+EVALUATIONS = st.builds(
+    EvaluationSpec,
+    tasks=st.lists(TASKS, max_size=3, unique_by=lambda task: task if isinstance(task, str) else task.name),
+    limit=st.none() | st.integers(1, 99),
+    batch_size=st.just("auto") | st.integers(1, 64),
+    deviation=st.none() | st.builds(TextSpec, tokens=st.integers(64, 999)),
+    cost_context=st.none() | st.integers(1, 99),
+)
+STUDIES = st.builds(
+    StudySpec,
+    name=WORDS,
+    description=st.text(max_size=50),
+    roles=st.builds(Role, name=WORDS, hub=st.text(max_size=9)).map(lambda role: (role,)),
+    models=st.just((HUB, ModelSource(location="a b/\N{SNOWMAN}", dtype="float16"))),
+    arms=st.lists(st.sampled_from((Arm(), Arm(name="W", method=WINA, rotation=AS_RELEASED_ROTATION))), min_size=1),
+    sparsities=SPARSITIES,
+    plans=st.sampled_from(((), (PLAN,))),
+    evaluation=EVALUATIONS,
+    latency=st.none() | st.builds(LatencySpec, shapes=st.just((Shape(outputs=8, inputs=4),))),
+)
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@settings(max_examples=60, deadline=None)
+@given(study=STUDIES)
+def test_whatever_study_is_written_reads_back_equal(
+    suffix: str, study: StudySpec, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("study") / f"study{suffix}"
+    save_study_file(study, file)
+    again = load_study(file)
+    assert again == study
+    assert again.content_hash() == study.content_hash()
+
+
+def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
+    text = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
+    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', text), encoding="utf-8")
+    (role,) = load_study(tmp_path / "s.toml").roles
+    assert role.location == str(tmp_path.parent / "models" / "small")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Every table and figure of the paper, at demo size: all steps run offline, and every published column has a number."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.wina_core.test_paper_tasks import FILES
+from wina_core.cli.computing import Manner, compute
+from wina_core.cli.latency import sweep_products
+from wina_core.engine import session
+from wina_core.errors import WinaError
+from wina_core.evaluation import tasks
+from wina_core.evaluation.sandbox import check_sandbox
+from wina_core.gallery import find_study, gallery
+from wina_core.paper import MEAN, mean_weights, preferred_metric, published
+from wina_core.specs import ROLE
+from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.study import expand
+from wina_core.study_specs import StudySpec
+
+TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
+SWEEPS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.latency]
+CONSENT = Manner(run_model_code=True)
+Cell = tuple[str, str, str, float, str]
+"""Role, quantization, arm, sparsity, task."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One database and one session for all studies: what they share is computed once, models are loaded once."""
+    folder = tmp_path_factory.mktemp("twins")
+    shared = session.Session(capacity=12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WINA_HOME", str(folder))
+        patch.setattr(session, "Session", lambda: shared)
+        patch.setattr(tasks, "_stock_paths", lambda: FILES)  # since reading all names takes long
+        with Store(folder / "results.sqlite") as opened:
+            yield opened
+
+
+def numbers(study: StudySpec, rows: list[MetricRow]) -> dict[Cell, dict[str, float]]:
+    """The metrics of each task, by what the paper calls the model, the method and the rest."""
+    models = {}
+    for run in expand(study):
+        (role,) = {
+            model.location.removeprefix(ROLE)
+            for model in study.models
+            if (model.dtype, model.quantization) == (run.model.dtype, run.model.quantization)
+        }
+        (arm,) = {arm.name for arm in study.arms if (arm.method, arm.rotation) == (run.method, run.rotation)}
+        sparsity = 0.0 if run.method.name == "dense" else run.plan.sparsity  # type: ignore[union-attr]  # all uniform
+        models[run.content_hash()] = role, run.model.quantization, arm, sparsity
+    found: dict[Cell, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault((*models[row.run], row.task), {})[row.metric] = row.value
+    return found
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_runs_and_has_a_number_for_every_published_column(name: str, store: Store) -> None:
+    study = find_study(name)
+    if "humaneval" in study.evaluation.task_names:
+        try:
+            check_sandbox()
+        except WinaError as error:
+            pytest.skip(str(error))
+    computed = compute(study, CONSENT, store)
+    computed.check()
+    assert {row.status for row in store.runs(computed.study)} == {"done"}
+    rows = numbers(study, store.metric_rows(MetricFilter(study=computed.study)))
+    roles = {model.location.removeprefix(ROLE) for model in study.models}
+    sparsities = {0.0, *study.sparsities}
+    wanted = [
+        number
+        for number in published(study.paper)
+        if number.model in roles and number.sparsity in sparsities and number.method in {arm.name for arm in study.arms}
+    ]
+    assert {number.column for number in wanted} == {
+        number.column for number in published(study.paper) if number.model in roles
+    }
+    for number in wanted:
+        cell = (number.model, number.quantization, number.method, number.sparsity)
+        if number.task == MEAN:
+            assert all(preferred_metric(rows[*cell, task]) for task in mean_weights(study.paper))
+        else:
+            assert number.metric in rows[*cell, number.task], f"{name} has no number for {number}"
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_twin_of_a_sweep_times_every_point_once(name: str, store: Store) -> None:
+    study = find_study(name)
+    assert study.latency is not None
+    report, rows = sweep_products(study.latency, again=False, store=store)
+    assert len(rows) == len(study.latency.points()) == report.measured + report.stored
+    assert all(row.median_ms > 0 and row.speedup > 0 for row in rows)
+    again, _ = sweep_products(study.latency, again=False, store=store)
+    assert (again.measured, again.stored) == (0, len(rows))
+
+
+def test_every_study_of_the_paper_has_a_twin_of_the_same_steps() -> None:
+    entries = {entry.name: entry.study for entry in gallery()}
+    for entry in gallery():
+        if entry.kind != "paper":
+            continue
+        assert entry.study is not None, entry.error
+        twin = entries[entry.name.replace("paper-", "demo-")]
+        assert twin is not None
+        assert (twin.paper, twin.evaluation.task_names) == (entry.study.paper, entry.study.evaluation.task_names)
+        assert [arm.name for arm in twin.arms] == list(dict.fromkeys(arm.name for arm in entry.study.arms))
+        assert [role.name for role in twin.roles] == [role.name for role in entry.study.roles]
+        assert [model.quantization for model in twin.models] == [model.quantization for model in entry.study.models]
+        assert bool(twin.latency) == bool(entry.study.latency)
