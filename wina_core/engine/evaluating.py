@@ -13,6 +13,7 @@ from wina_core.engine.cancellation import cancellable
 from wina_core.engine.costing import cost_metrics, count_run
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.session import Session, unchanged
+from wina_core.engine.sharing import Group, group_of
 from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.evaluation import check_tasks, evaluate_task, measure_deviation
 from wina_core.evaluation.batching import ran_out_of_memory
@@ -21,7 +22,7 @@ from wina_core.methods import get_method
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.reporting import Level, Reporter
-from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, RunSpec
 from wina_core.synthetic.measure import measure_synthetic
 
 _NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
@@ -63,9 +64,9 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
 def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
     """The runs in their order, but each rotated model's all at its first one's place, so that it is made only once."""
-    groups: dict[tuple[ModelSource, RotationSpec], list[PendingRun]] = {}
+    groups: dict[Group, list[PendingRun]] = {}
     for run in runs:
-        groups.setdefault((run.spec.model, run.spec.rotation), []).append(run)
+        groups.setdefault(group_of(run), []).append(run)
     return [run for group in groups.values() for run in group]
 
 
