@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from wina_core.errors import WinaError
@@ -17,6 +18,8 @@ _BLOCK = 4096
 _BLOCKS_PER_TENSOR = 4
 DATA_SUFFIXES = (".jsonl", ".parquet")
 """Files of local data that stand in for the hub's."""
+TASK_SUFFIXES = (".yaml", ".yml", ".py", ".json", ".csv", *DATA_SUFFIXES)
+"""Files that a task's numbers may depend on."""
 _SHIPPED = "demo:"
 """What the name of a shipped text begins with."""
 
@@ -86,21 +89,32 @@ def resolve_text(spec: TextSpec) -> TextSpec:
 
 
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
-    """The same evaluation with an absolute data folder and the digest of all data in it; WinaError where it is none."""
-    if spec.data_folder is None:
-        return spec
-    folder = data_folder(spec.data_folder)
-    files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
-    digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
-    location = "demo" if spec.data_folder == "demo" else str(folder.resolve())
-    return spec.model_copy(update={"data_folder": location, "data_fingerprint": digest.hexdigest()[:16]})
+    """The same evaluation with absolute folders of tasks and of data, and the digests of all that is in them;
+    WinaError where there is no such folder."""
+    changes: dict[str, object] = {}
+    if spec.task_folders:
+        folders = [_folder(folder, "task") for folder in spec.task_folders]
+        files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in TASK_SUFFIXES]
+        changes["task_folders"] = tuple(str(folder.resolve()) for folder in folders)
+        changes["task_fingerprint"] = _digest(file for file in files if file.is_file())
+    if spec.data_folder is not None:
+        folder = data_folder(spec.data_folder)
+        files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
+        digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
+        changes["data_folder"] = "demo" if spec.data_folder == "demo" else str(folder.resolve())
+        changes["data_fingerprint"] = digest.hexdigest()[:16]
+    return spec.model_copy(update=changes)
 
 
 def data_folder(name: str) -> Path:
     """The folder of an EvaluationSpec's local data: "demo", or a path; WinaError where there is none."""
-    folder = demo_folder() / "data" if name == "demo" else Path(name).expanduser()
+    return demo_folder() / "data" if name == "demo" else _folder(name, "data")
+
+
+def _folder(name: str, of: str) -> Path:
+    folder = Path(name).expanduser()
     if what_is_at(folder) != "folder":
-        raise WinaError(f"The data folder {folder} does not exist; correct it or leave it out.")
+        raise WinaError(f"The {of} folder {folder} does not exist; correct it or leave it out.")
     return folder
 
 
@@ -135,7 +149,8 @@ def _digest(files: Iterable[Path]) -> str:
 
 def _samples(path: Path) -> Iterator[bytes]:
     if path.suffix != ".safetensors" or path.stat().st_size <= _WHOLE:
-        yield path.read_bytes()
+        with path.open("rb") as file:
+            yield from iter(partial(file.read, 1 << 20), b"")
         return
     header = read_safetensors_header(path)
     yield json.dumps(header, sort_keys=True).encode()

@@ -303,6 +303,8 @@ class EvaluationSpec(Spec):
     """Those with nothing particular are kept as their names."""
     task_folders: tuple[str, ...] = ()
     """Folders of lm-eval task files searched beside the stock ones; the demo's own tasks are always found."""
+    task_fingerprint: str = ""
+    """Digest of all files in them (`wina_core.sources.resolve_data`); empty until resolved."""
     data_folder: str | None = None
     """Folder with local data in place of the hub's, "demo" for the shipped one: in it a folder for each task, named as
     the task or as its name begins up to an underscore (mmlu serves mmlu_anatomy), with a file for each split, as

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 
 _DEPTH = 4
 """Arrays in arrays that may run on over the end of a line."""
+_PATIENCE = 500_000
+"""Characters parsed in search of a line, about a second's work: within a long text in quotes no beginning is valid, and
+all of them would be tried."""
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
     """The line, counted from 1, with which `path` or the longest part of it that is there comes to be in the text,
-    which must be valid TOML; None for an empty path, and where not even its beginning is there.
+    which must be valid TOML; None for an empty path, where not even its beginning is there, and where the search would
+    take long.
 
     A beginning of the text, with its open arrays closed, is valid TOML too, and has the field or has not: the line is
     found by halving.
@@ -19,10 +23,18 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     path = path[: _known(whole, path)]
     if not path:
         return None
+    patience = _PATIENCE
     low, high = 0, len(lines)  # the field is not in the first `low` lines, and is in the first `high`
     while high - low > 1:
         middle = (low + high) // 2
-        begun = next(filter(None, (_parsed(lines[:end]) for end in range(middle, low, -1))), {})
+        begun: dict[str, object] = {}
+        for end in range(middle, low, -1):
+            patience -= sum(map(len, lines[:end]))
+            if patience < 0:
+                return None
+            if parsed := _parsed(lines[:end]):
+                begun = parsed
+                break
         if _known(begun, path) == len(path):
             high = middle
         else:

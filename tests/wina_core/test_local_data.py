@@ -174,6 +174,8 @@ def test_columns_that_only_scoring_reads_are_missed_at_once(tmp_path: Path, monk
         ("validation.jsonl", b"\n", r"validation\.jsonl holds no documents"),
         ("validation.jsonl", b'{"a": 1}\n{"a": "b"}\n', r'column "a" of the data file .* mixes kinds of values'),
         ("validation.jsonl", b'{"a": "\xff"}\n', r"validation\.jsonl cannot be read .*replace it"),
+        ("validation.jsonl", b'{"a": 9999999999999999999999}\n', r"validation\.jsonl cannot be read .*replace it"),
+        ("validation.jsonl", b'{"a": "\\ud800"}\n', r"validation\.jsonl cannot be read .*replace it"),
         ("validation.parquet", b"PAR1 or not", r"validation\.parquet cannot be read .*replace it"),
     ],
 )

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core import sources
 from wina_core.errors import WinaError
-from wina_core.sources import resolve_rotation
-from wina_core.specs import ModelSource, RotationSpec, TextSpec
+from wina_core.sources import resolve_data, resolve_rotation
+from wina_core.specs import EvaluationSpec, ModelSource, RotationSpec, TextSpec
 
 
 def _source(location: object) -> ModelSource:
@@ -123,3 +123,18 @@ def test_a_name_too_long_for_any_file_is_told(tmp_path: Path) -> None:
     ):
         with pytest.raises(WinaError, match=r"cannot be looked at \(File name too long\); check the path"):
             look()
+
+
+def test_task_files_are_part_of_an_evaluations_identity_wherever_it_is_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tasks" / "own" / "own.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("task: own\n", encoding="utf-8")
+    before = resolve_data(EvaluationSpec(task_folders=(str(tmp_path / "tasks"),)))
+    monkeypatch.chdir(tmp_path)
+    assert resolve_data(EvaluationSpec(task_folders=("tasks",))) == before
+    file.write_text("task: own\nnum_fewshot: 5\n", encoding="utf-8")
+    assert resolve_data(before).content_hash() != before.content_hash()
+    with pytest.raises(WinaError, match=r"The task folder .*nowhere does not exist"):
+        resolve_data(EvaluationSpec(task_folders=("nowhere",)))

@@ -81,7 +81,7 @@ def read_documents(path: Path) -> Dataset:
     """The documents of a JSONL or Parquet file; WinaError where there are none."""
     try:
         table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
-    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+    except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
         raise WinaError(f"The data file {path} cannot be read ({_first_line(error)}); replace it.") from error
     if not table.num_rows:
         raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
