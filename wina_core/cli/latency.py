@@ -101,8 +101,8 @@ def latency(
     if export is not None:
         check_table_file(export)  # now, not after minutes of timing
     if listed:
-        rows = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
-        print_table(("preset", "operations", "outputs x inputs"), rows, as_json)
+        offered = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
+        print_table(("preset", "operations", "outputs x inputs"), offered, as_json)
         return
     if decode:
         if model is None:
