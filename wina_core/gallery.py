@@ -1,6 +1,7 @@
 """The studies there are: the paper's tables and figures, their demo-sized twins, and the user's own. Light."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +45,21 @@ def own_folder() -> Path:
 
 
 def gallery() -> tuple[GalleryEntry, ...]:
-    """All studies, the paper's first and the user's last, each kind by name; a broken file has its error."""
+    """All studies, the paper's first and the user's last, each kind in the order of a table of contents: Figure 2,
+    Table 2, Table 13; a broken file has its error."""
     shipped, own = resources_folder() / "studies", own_folder()
     entries = [
         *(_entry(file, "demo" if file.name.startswith(_DEMO) else "paper") for file in _files(shipped)),
         *(_entry(file, "own") for file in _files(own)),
     ]
     order: tuple[Kind, ...] = ("paper", "demo", "own")
-    return tuple(sorted(entries, key=lambda entry: (order.index(entry.kind), entry.name)))
+    return tuple(sorted(entries, key=lambda entry: (order.index(entry.kind), _place(entry.title))))
+
+
+def _place(title: str) -> tuple[bool, list[tuple[int, str]]]:
+    """Sorts what is of a figure or table before the rest, and numbers by their size."""
+    words = re.findall(r"\d+|[^\W\d]+", title.lower().replace("figures", "figure"))
+    return not {"figure", "table"} & set(words), [(int(word), "") if word.isdecimal() else (0, word) for word in words]
 
 
 def _files(folder: Path) -> list[Path]:

@@ -86,10 +86,12 @@ class TaskIndex:
         found: set[int] = set()
         for end in range(len(letters)):
             head, wrong, rest = letters[:end], letters[end], letters[end + 1 :]
-            for correct in (head + rest, head + rest[:1] + wrong + rest[1:]):
-                found.update(place for place in places if correct in self._joined[place])
-            near = [place for place in places if head in self._joined[place] and rest in self._joined[place]]
-            found.update(place for place in near if _one_apart(self._joined[place], head, rest))
+            swapped = head + rest[:1] + wrong + rest[1:]
+            places = [place for place in places if head in self._joined[place]]
+            for place in (place for place in places if rest[1:] in self._joined[place]):
+                name = self._joined[place]
+                if swapped in name or (rest in name and (head + rest in name or _one_apart(name, head, rest))):
+                    found.add(place)
         return sorted(found)
 
     def _in_order(self, letters: str) -> list[int]:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import app
-from wina_core.cli.computing import shown_first
+from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
 from wina_core.gallery import count_measurements, find_study, gallery, needs, own_folder
 from wina_core.methods import get_method
@@ -56,6 +56,15 @@ def test_the_gallery_has_every_table_and_figure_of_the_paper() -> None:
     titles = {entry.title.partition(":")[0] for entry in PAPER}
     assert tables <= titles
     assert {"Figure 2", "Figure 3", "Figures 4, 6, 7", "Figure 5"} <= titles
+
+
+def test_the_gallery_is_in_the_order_of_the_paper_and_twins_come_before_other_demos() -> None:
+    paper = [entry.title.partition(":")[0] for entry in PAPER]
+    figures = ["Figure 2", "Figure 3", "Figures 4, 6, 7", "Figure 5"]
+    assert paper == [*figures, *(f"Table {number}" for number in range(2, 14))]
+    demos = [entry.title for entry in gallery() if entry.kind == "demo"]
+    assert [title.partition(":")[0] for title in demos[: len(paper)]] == [f"Demo of {title}" for title in paper]
+    assert demos[len(paper)] == "Demo: a first look"
 
 
 @pytest.mark.parametrize("entry", [entry for entry in gallery() if entry.kind != "own"], ids=lambda entry: entry.name)
