@@ -72,7 +72,7 @@ def _names_kind(part: str | int) -> bool:
     return isinstance(part, str) and (part in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(part))
 
 
-_FIELD = re.compile(r"[a-z][a-z0-9_]*")
+_FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
 
 
 def _reason(alternatives: Sequence[ErrorDetails]) -> str:

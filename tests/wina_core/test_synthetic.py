@@ -192,7 +192,7 @@ def test_an_evaluation_stores_the_unit_and_loads_no_model():
 
 
 def test_the_study_covers_the_papers_table():
-    study = load_study(resources_folder() / "studies" / "synthetic.toml")
+    study = load_study(resources_folder() / "studies" / "paper-synthetic.toml")
     assert isinstance(study, StudySpec)
     runs = expand(study)
     cells = [

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.tables import pivot, print_table
+from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.errors import WinaError
 from wina_core.store import MetricFilter, Store
 
@@ -27,8 +27,9 @@ def results(
 ) -> None:
     """Print the stored results, one line per run."""
     with Store(database) as store:
-        rows = store.metric_rows(wanted(store, study, method, rotation, task, metric))
-    print_table(*pivot(rows), as_json)
+        chosen = wanted(store, study, method, rotation, task, metric)
+        rows, spec = store.metric_rows(chosen), store.study_spec(chosen.study)
+    print_table(*pivot(shown_first(rows, spec.evaluation if spec else None)), as_json)
 
 
 def wanted(

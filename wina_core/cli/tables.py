@@ -7,9 +7,11 @@ from typing import Any
 
 import typer
 
+from wina_core.paper import preferred_metric
 from wina_core.records import QuantizationReport
-from wina_core.specs import DEVIATION
+from wina_core.specs import DEVIATION, EvaluationSpec
 from wina_core.store import MetricRow
+from wina_core.store.reader import OWN_UNITS
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
 
@@ -44,6 +46,20 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
             ]
         )
     return columns, table
+
+
+def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = None) -> list[MetricRow]:
+    """The rows, those that tables show before the others: the workbench's own numbers, and of every task that was asked
+    for the metric that `evaluation` declares or the published evaluation prefers."""
+    rows = list(rows)
+    metrics: dict[str, list[str]] = {}
+    for row in rows:
+        metrics.setdefault(row.task, []).append(row.metric)
+    declared = {name: evaluation.task(name).metric for name in evaluation.task_names} if evaluation else {}
+    shown = {task: declared.get(task) or preferred_metric(names) for task, names in metrics.items()}
+    return sorted(
+        rows, key=lambda row: row.unit not in OWN_UNITS and (row.task, row.metric) != (row.unit, shown[row.task])
+    )
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
