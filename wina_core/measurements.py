@@ -13,18 +13,29 @@ def measurement_key(run: RunSpec, unit: str) -> str:
     return _key(run.model, run.evaluation, unit, run.method.name != DENSE.name)
 
 
+def measured_alone(run: RunSpec, unit: str) -> str:
+    """16 hex digits that are equal where a unit of two runs measures the very same, whatever else they measure."""
+    return run.model_copy(update={"evaluation": _alone(run.evaluation, unit)}).content_hash()
+
+
 @lru_cache(maxsize=1024)
 def _key(model: ModelSource, evaluation: EvaluationSpec, unit: str, gated: bool) -> str:
-    alone = evaluation.model_copy(
-        update={
-            "tasks": (evaluation.task(unit),) if unit in evaluation.task_names else (),
-            "limit": None,  # the task has its own by now
-            "num_fewshot": None,
-            "dense_prefix": 0.0,
-            "deviation": evaluation.deviation if unit == DEVIATION else None,
-            "cost_context": evaluation.cost_context if unit == COST else None,
-            "synthetic": evaluation.synthetic if unit == SYNTHETIC else None,
-        }
-    )
+    alone = _alone(evaluation, unit).model_copy(update={"dense_prefix": 0.0})
     parts = [model.content_hash(), alone.content_hash(), gated]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1024)
+def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
+    """What of an evaluation one of its units depends on; the rest at its default."""
+    own = evaluation.model_dump(include={"batch_size", "seed", "dense_prefix"})
+    if unit in evaluation.task_names:
+        own |= evaluation.model_dump(
+            include={"task_folders", "task_fingerprint", "data_folder", "data_fingerprint"}
+        ) | {"tasks": (evaluation.task(unit),)}  # which has its own limit and examples by now
+    return EvaluationSpec(
+        **own,
+        deviation=evaluation.deviation if unit == DEVIATION else None,
+        cost_context=evaluation.cost_context if unit == COST else None,
+        synthetic=evaluation.synthetic if unit == SYNTHETIC else None,
+    )

@@ -41,6 +41,9 @@ SYNTHETIC = "synthetic"
 """Name of the unit of work that gates random networks instead of a model (paper, section 3.4), and the location of
 the ModelSource that such runs have."""
 
+OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
+"""Units that are measurements of the workbench's own, not tasks: they have no documents."""
+
 ROLE = "role:"
 """What the location of a model begins with that a study names by its role in it, as "role:Llama-2-7B"."""
 
