@@ -52,6 +52,8 @@ class LanguageModel(HFLM):
         self._max_length = self._window = self.max_length  # which would read it from the model's config every time
         self._lengths: dict[str, int] | None = None
         """Tokens of the prompts of generations."""
+        self._scored: dict[int, int] = {}
+        """Hash of a request's ids as they are read -> the position of its first logits that are scored."""
         self._encode = lru_cache(maxsize=4)(super().tok_encode)  # lm-eval asks for the context anew with every choice
         self.set_cache_hook(self)
 
@@ -127,13 +129,14 @@ class LanguageModel(HFLM):
         override_bs: int | None = None,
     ) -> Any:
         if override_bs is None:  # not windows of a text
-            self._check_lengths(requests)
+            self._look_through(requests)
         answers = super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
         if override_bs is not None:
             self._advance(self._total * len(requests) / max(self._windows, 1))
         return answers
 
-    def _check_lengths(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
+    def _look_through(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
+        """Refuse what cannot be answered, and note what is cut off and which logits are scored."""
         window = self._window
         for request, (_, context, continuation) in zip(self._asked, encoded, strict=True):
             if not 0 < len(continuation) <= window:
@@ -143,17 +146,29 @@ class LanguageModel(HFLM):
                 )
             if len(context) + len(continuation) > window + 1:  # the last token is not read
                 self.truncated.add(id(request))
+            ids = (context + continuation)[-(window + 1) :][:-1]
+            first = len(ids) - len(continuation)
+            self._scored[_key(ids)] = min(first, self._scored.get(_key(ids), first))
 
     def _model_call(self, inps: Tensor, attn_mask: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
-        """Logits [batch, tokens, vocabulary] of right-padded ids [batch, tokens]."""
+        """Logits [batch, positions, vocabulary] of right-padded ids [batch, tokens]: those of the last positions, from
+        the first one that is scored in any row. lm-eval counts from the end, and takes a softmax of all it gets."""
         real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
         with real:
             logits: Tensor = super()._model_call(inps, attn_mask, labels)
-        return logits
+        return logits[:, min(self._scored.get(_key(row), 0) for row in inps.tolist()) :]
 
     def _advance(self, requests: float) -> None:
         self._done = min(self._done + requests, self._total)
         self._reporter.progress(self._done, self._total, "requests", self._task)
+
+
+def _key(ids: list[int]) -> int:
+    """A hash that padding does not change."""
+    end = len(ids)
+    while end and ids[end - 1] == _PADDING:
+        end -= 1
+    return hash(tuple(ids[:end]))
 
 
 def _tokenizer(loaded: LoadedModel) -> Any:
