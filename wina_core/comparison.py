@@ -2,37 +2,42 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import NormalDist
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.errors import WinaError
-from wina_core.paper import base_metric, preferred_metric
+from wina_core.flips import sign_flips
+from wina_core.paper import base_metric, mean_weights, preferred_metric, published
+from wina_core.proportions import Z95, mcnemar_p, newcombe, normal_p
 from wina_core.records import METRIC_UNITS, SampleRecord
-from wina_core.specs import COST
+from wina_core.specs import COST, OWN_UNITS
 from wina_core.store import MetricFilter, MetricRow
-from wina_core.store.reader import OWN_UNITS, Reader
+from wina_core.store.reader import Reader
 
-MCNEMAR, BOOTSTRAP, UNPAIRED, PROPAGATED = "exact McNemar", "paired bootstrap", "unpaired z", "propagated"
+MCNEMAR, BOOTSTRAP, UNPAIRED = "exact McNemar", "paired bootstrap", "unpaired z"
+FLIPPED, PROPAGATED = "sign flips", "propagated"
 INTERVALS = {
     MCNEMAR: "Newcombe's score interval for paired proportions",
     BOOTSTRAP: "percentiles of 10,000 paired resamples",
     UNPAIRED: "normal, from both standard errors as if independent",
+    FLIPPED: "the effects that the test does not refuse, widened to the tasks' propagated intervals as far as p allows",
     PROPAGATED: "the tasks' intervals, their distances from the effects squared and added",
 }
 """What each test's 95 % interval is."""
 
 MEAN_OF_TASKS = "mean of tasks"
 RESAMPLES = 10_000
-Z95 = NormalDist().inv_cdf(0.975)
 
 Numbers = NDArray[np.float64]
 _SEED = 20_000
 _AT_ONCE = 2_000_000
 """Numbers drawn at a time, to bound the memory of resampling."""
 _PERPLEXITIES = ("perplexity", "word_perplexity", "byte_perplexity")
+_OF_SUMS = (*_PERPLEXITIES, "bits_per_byte")
+"""Metrics that are not a mean over documents but come from sums."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,9 @@ class Comparison:
     first_only: int | None = None
     """Documents that the first run got right and the second wrong; None where documents are not right or wrong."""
     second_only: int | None = None
+    documents: "tuple[Numbers, Numbers] | None" = field(default=None, repr=False, compare=False)
+    """What each document contributes to the effect, and its share in it; both [documents]. None where that cannot be
+    told apart, and where documents were not paired."""
 
     @property
     def effect(self) -> float:
@@ -64,40 +72,7 @@ class Comparison:
         return self.first - self.second
 
 
-# ---- statistics ------------------------------------------------------------------------------------------------
-
-
-def mcnemar_p(first_only: int, second_only: int) -> float:
-    """Two-sided exact McNemar test: of the discordant documents, each run wins half by chance."""
-    from scipy.stats import binomtest  # a second, in a module that the window imports
-
-    discordant = first_only + second_only
-    return float(binomtest(first_only, discordant, 0.5).pvalue) if discordant else 1.0
-
-
-def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
-    """95 % interval of the difference of paired proportions: Newcombe's method 10 (Statistics in Medicine 17, 1998,
-    2635-2650), Wilson intervals of the two proportions joined by their continuity-corrected correlation."""
-    n = both + first_only + second_only + neither
-    yes_first, yes_second = both + first_only, both + second_only
-    first, second = yes_first / n, yes_second / n
-    (low_1, high_1), (low_2, high_2) = _wilson(yes_first, n), _wilson(yes_second, n)
-    margins = yes_first * (n - yes_first) * yes_second * (n - yes_second)
-    excess = both * neither - first_only * second_only
-    phi = (max(excess - n / 2, 0.0) if excess > 0 else excess) / math.sqrt(margins) if margins else 0.0
-
-    def joined(one: float, other: float) -> float:
-        return math.sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
-
-    effect = first - second
-    return effect - joined(first - low_1, high_2 - second), effect + joined(high_1 - first, second - low_2)
-
-
-def _wilson(successes: int, n: int) -> tuple[float, float]:
-    share, z2 = successes / n, Z95**2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
-    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+# ---- resampling ------------------------------------------------------------------------------------------------
 
 
 def aggregate(metric: str, total: Numbers | float, weight: Numbers | float) -> Numbers:
@@ -134,13 +109,6 @@ def _portions(total: int, most: int) -> list[int]:
     return [min(most, total - start) for start in range(0, total, most)]
 
 
-def normal_p(effect: float, stderr: float) -> float:
-    """Two-sided p of an effect with a known standard error."""
-    if stderr == 0:
-        return 1.0 if effect == 0 else 0.0
-    return math.erfc(abs(effect) / stderr / math.sqrt(2))
-
-
 # ---- one task --------------------------------------------------------------------------------------------------
 
 
@@ -160,8 +128,11 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
     else:
         low, high, p, stderr = bootstrap(row.metric, scores_1, scores_2)
         test = BOOTSTRAP
+    documents = None
+    if np.array_equal(scores_1[:, 1], scores_2[:, 1]) and base_metric(row.metric) not in _OF_SUMS:
+        documents = (scores_1[:, 0] - scores_2[:, 0]) / scores_1[:, 1].sum(), scores_1[:, 1] / scores_1[:, 1].sum()
     return Comparison(
-        row.unit, row.task, row.metric, n, first, second, low, high, stderr, p, test, first_only=one, second_only=other
+        row.unit, row.task, row.metric, n, first, second, low, high, stderr, p, test, one, other, documents
     )
 
 
@@ -171,8 +142,9 @@ def _right_or_wrong(scores: Numbers) -> bool:
 
 def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
     """Two runs from their values and standard errors alone, as if independent: wider than paired where, as usual, runs
-    agree on most documents. None without standard errors."""
-    if first.stderr is None or second.stderr is None:
+    agree on most documents. None without standard errors, and where one is 0: few documents that all came out alike
+    tell nothing of how sure their value is."""
+    if not first.stderr or not second.stderr:
         return None
     effect, stderr = first.value - second.value, math.hypot(first.stderr, second.stderr)
     return Comparison(
@@ -191,9 +163,12 @@ def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
 
 
 def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = None) -> Comparison:
-    """The mean over tasks, equally or by weights, errors propagated as of independent tasks: p from their standard
-    errors, the interval from their intervals (Zou and Donner, Statistics in Medicine 27, 2008, 1693-1702), which keeps
-    its width where few documents all agree."""
+    """The mean over tasks, equally or by weights. Where all are paired, by flipping the signs of all their documents
+    (`sign_flips`). Else from the tasks' intervals, their distances from the effects squared and added (Zou and Donner,
+    Statistics in Medicine 27, 2008, 1693-1702), with the p of a normal distribution of just that interval.
+
+    Flips of documents that hardly differ leave a narrow interval; where the tasks' own reach further, it does too, but
+    never over 0 where p < 0.05: 0 is outside of the interval exactly where p says so."""
     total = weights or [1.0] * len(comparisons)
     shares = [weight / sum(total) for weight in total]
 
@@ -204,7 +179,16 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
         return math.hypot(*(share * of(each) for share, each in zip(shares, comparisons, strict=True)))
 
     first, second = added(lambda each: each.first), added(lambda each: each.second)
-    effect, stderr = first - second, in_squares(lambda each: each.stderr)
+    effect = first - second
+    together = _together(comparisons, shares)
+    low = effect - in_squares(lambda each: each.effect - each.low)
+    high = effect + in_squares(lambda each: each.high - each.effect)
+    if together is None:
+        p = normal_p(effect, (effect - low if effect > 0 else high - effect) / Z95)
+    else:
+        p, inner_low, inner_high = sign_flips(*together)
+        low = inner_low if low <= 0 < inner_low else min(low, inner_low)
+        high = inner_high if inner_high < 0 <= high else max(high, inner_high)
     return Comparison(
         unit="",
         task=MEAN_OF_TASKS,
@@ -212,12 +196,24 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
         n=sum(each.n for each in comparisons if each.n is not None),
         first=first,
         second=second,
-        low=effect - in_squares(lambda each: each.effect - each.low),
-        high=effect + in_squares(lambda each: each.high - each.effect),
-        stderr=stderr,
-        p=normal_p(effect, stderr),
-        test=PROPAGATED,
+        low=low,
+        high=high,
+        stderr=in_squares(lambda each: each.stderr),
+        p=p,
+        test=PROPAGATED if together is None else FLIPPED,
+        documents=together,
     )
+
+
+def _together(comparisons: Sequence[Comparison], shares: Sequence[float]) -> tuple[Numbers, Numbers] | None:
+    """The documents of all tasks as one task's; None where one has none."""
+    known = [each.documents for each in comparisons if each.documents is not None]
+    if not known or len(known) < len(comparisons):
+        return None
+    contributions, weights = (
+        np.concatenate([share * each[side] for share, each in zip(shares, known, strict=True)]) for side in (0, 1)
+    )
+    return contributions, weights
 
 
 # ---- two runs --------------------------------------------------------------------------------------------------
@@ -228,10 +224,11 @@ def compare_runs(
 ) -> tuple[Comparison, ...]:
     """The runs with these hashes on every task that both have, each by its preferred metric or the one in `metrics`.
 
-    Paired by document. `allow_unpaired`: where samples are missing, and for what has none, from standard errors.
-    Raises WinaError where the runs were asked different things or answered different documents, where samples are
-    missing and may not be, and where no task is shared. A group whose value its members' documents do not make up is
-    left to its members.
+    Paired by document; a group from its members' pairs, pooled or as their equal mean, whichever its value is. A group
+    whose value is neither is compared from its standard errors, as `test` tells, and so is, with `allow_unpaired`, a
+    task whose samples are missing. What has no standard errors either is left out. Raises WinaError where the runs were
+    asked different things or answered different documents, where samples are missing and may not be, and where no task
+    is shared.
     """
     rows_1, rows_2 = _rows(store, first), _rows(store, second)
     found: list[Comparison] = []
@@ -269,44 +266,73 @@ def _compare(
             f"The runs {first.run[:8]} and {second.run[:8]} were asked different prompts in {first.task} (few-shot, "
             "version or data differ), so they cannot be compared; compare runs of one study."
         )
-    if samples and all(samples):
-        together = _matched(first, second, samples)
-        if together is not None:
-            return paired(first, *together)
-        own = any(sample.task == first.task and first.metric in sample.scores for sample in samples[0])
-        if own and not allow_unpaired:
+    if not samples:
+        return unpaired(first, second) if allow_unpaired else None
+    if all(samples):
+        members = _paired_members(first, second, samples)
+        built = _built(first, second, members)
+        if built is None and [each.task for each in members] == [first.task] and not allow_unpaired:
             raise WinaError(
                 f"{first.metric} of {first.task} is not a mean over its documents, so the runs cannot be compared in "
                 "pairs; add --unpaired, or name another metric."
             )
-    elif samples and not allow_unpaired:
+        return built or unpaired(first, second)
+    if not allow_unpaired:
         lacking = first if not samples[0] else second
         raise WinaError(
             f"The run {lacking.run[:8]} has no samples of {first.unit} stored, which a paired comparison needs; "
             "compute them with --samples (wina study run STUDY --samples), or compare without pairs with --unpaired."
         )
-    return unpaired(first, second) if allow_unpaired else None
+    return unpaired(first, second)
 
 
-def _matched(
+class _Member(NamedTuple):
+    """A task's documents in both runs, each [documents, 2]."""
+
+    task: str
+    first: Numbers
+    second: Numbers
+
+
+def _built(first: MetricRow, second: MetricRow, members: Sequence[_Member]) -> Comparison | None:
+    """A task, or a group, from its documents; None where they do not add up to the stored values.
+
+    lm-eval's groups are the mean over their members, equally or weighted by size; which, the stored values tell.
+    """
+    if not members:
+        return None
+    pooled = paired(first, *(np.concatenate([each[side] for each in members]) for side in (1, 2)))
+    if _is_of(pooled, first, second):
+        return pooled
+    of_members = mean([paired(first, each.first, each.second) for each in members])
+    if _is_of(of_members, first, second):
+        return replace(of_members, unit=first.unit, task=first.task, metric=first.metric)
+    return None
+
+
+def _is_of(found: Comparison, first: MetricRow, second: MetricRow) -> bool:
+    pairs = ((found.first, first.value), (found.second, second.value))
+    return all(math.isclose(built, stored, rel_tol=1e-6, abs_tol=1e-9) for built, stored in pairs)
+
+
+def _paired_members(
     first: MetricRow, second: MetricRow, samples: Sequence[Sequence[SampleRecord]]
-) -> tuple[Numbers, Numbers] | None:
-    """Both runs' scores and weights by document, of the task itself or, for a group, of all its members; None where
-    they do not add up to the stored values."""
-    documents = [_documents(of, first) for of in samples]
-    one, other = documents
+) -> tuple[_Member, ...]:
+    """The task itself or, for a group, all its members; none for a group within a group."""
+    one, other = (_documents(of, first) for of in samples)
     if one.keys() != other.keys() or any(one[key].target != other[key].target for key in one):
         raise WinaError(
             f"The runs {first.run[:8]} and {second.run[:8]} answered different documents of {first.task} ({len(one)} "
             f"and {len(other)}), so they cannot be paired; compute both with the same limit and data."
         )
-    if not one:
-        return None
-    scores = [np.array([of[key].scores[first.metric] for key in one], dtype=np.float64) for of in documents]
-    for row, own in zip((first, second), scores, strict=True):
-        if not math.isclose(aggregate(row.metric, *own.sum(axis=0)), row.value, rel_tol=1e-6, abs_tol=1e-9):
-            return None
-    return scores[0], scores[1]
+    keys: dict[str, list[tuple[str, int]]] = {}
+    for key in one:
+        keys.setdefault(key[0], []).append(key)
+
+    def scores(of: Mapping[tuple[str, int], SampleRecord], task: str) -> Numbers:
+        return np.array([of[key].scores[first.metric] for key in keys[task]], dtype=np.float64)
+
+    return tuple(_Member(task, scores(one, task), scores(other, task)) for task in keys)
 
 
 def _documents(samples: Collection[SampleRecord], row: MetricRow) -> dict[tuple[str, int], SampleRecord]:
@@ -329,9 +355,28 @@ def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
 
 
 def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Those of tasks whose metric is a fraction, which alone have a mean that says something."""
+    """Those of tasks whose metric is a fraction that is better when higher, which alone have a mean that says
+    something: a stereotype score is best at one half."""
     return tuple(
-        each
-        for each in top_level(comparisons)
-        if each.unit not in OWN_UNITS and METRIC_UNITS.get(base_metric(each.metric)) == "fraction"
+        each for each in top_level(comparisons) if each.unit not in OWN_UNITS and has_mean(base_metric(each.metric))
     )
+
+
+def has_mean(metric: str) -> bool:
+    """Whether values of a metric can be averaged over tasks."""
+    return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
+
+
+def mean_of_study(comparisons: Sequence[Comparison], paper: str, tasks: Collection[str]) -> Comparison | None:
+    """The mean that the tables of a study show: the paper's, over the tasks and with the weights of that, as far as the
+    study has these `tasks`; of a study that repeats none of the paper's numbers, the equal one over all fractions. None
+    where a task is missing, where there is only one, and where the paper has none."""
+    weights = {task: weight for task, weight in mean_weights(paper).items() if task in tasks}
+    if weights:
+        by_task = {each.task: each for each in top_level(comparisons)}
+        members = [by_task[task] for task in weights if task in by_task]
+        return mean(members, list(weights.values())) if len(weights) == len(members) > 1 else None
+    if paper and any(number.task in tasks for number in published(paper)):
+        return None
+    several = averageable(comparisons)
+    return mean(several) if len(several) > 1 else None

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from wina_core.errors import WinaError, explain, problems
 from wina_core.export import write_atomically
 from wina_core.plan import UniformSparsity
+from wina_core.run_labels import LabelledRun, RunLabel, allocation_of, arm_names, distinct, model_names
 from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
 from wina_core.specs import (
     DENSE,
@@ -31,6 +32,9 @@ MAX_RUNS = 20_000
 MAX_FILE_BYTES = 32 * 2**20
 SCHEMA_VERSION = 1
 """Of studies' files, and of all that is in them."""
+_PROGRAM_TASKS = ("humaneval", "mbpp")
+"""What the names of lm-eval's tasks begin with that run what a model writes. The engine refuses any such task without
+consent, whatever its name."""
 
 
 def expand(study: StudySpec) -> tuple[RunSpec, ...]:
@@ -40,11 +44,22 @@ def expand(study: StudySpec) -> tuple[RunSpec, ...]:
     their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
     MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
     """
+    return specs_of(labelled(study))
+
+
+def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
+    """The runs that `expand` gives, each with every name that the study has for it: a run whose model plays two roles,
+    or that is of two arms, stands here twice. Raises WinaError as `expand`."""
     lines = [arm for model in study.models for arm in study.arms if _is_for(arm, model)]
     count = sum(1 if _is_dense(arm) else _points(study, arm) for arm in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
-    return _distinct(_resolved(study), [resolve(_mapped(study, model)) for model in study.models])
+    return _labelled(_resolved(study), [resolve(_mapped(study, model)) for model in study.models], study)
+
+
+def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
+    """The runs themselves, each once."""
+    return tuple({run.label.run: run.spec for run in runs}.values())
 
 
 def count_runs(study: StudySpec) -> int:
@@ -52,19 +67,20 @@ def count_runs(study: StudySpec) -> int:
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
     located = [named.get(model.location, model.location) for model in study.models]
     sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
-    return len(_distinct(study, sources))
+    return len(specs_of(_labelled(study, sources, study)))
 
 
-def _distinct(study: StudySpec, sources: Sequence[ModelSource]) -> tuple[RunSpec, ...]:
-    """The runs, each once; `sources` are what the study's models stand for."""
-    runs = (
-        run
-        for model, source in zip(study.models, sources, strict=True)
-        for arm in study.arms
+def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec) -> tuple[LabelledRun, ...]:
+    """The runs with their names; `sources` are what the study's models stand for, `named` the study as it was
+    written: resolving adds fingerprints to what names are made of."""
+    models, arms = model_names(named), arm_names(named)
+    return distinct(
+        LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, allocation_of(run)))
+        for model, source, model_name in zip(study.models, sources, models, strict=True)
+        for arm, arm_name in zip(study.arms, arms, strict=True)
         if _is_for(arm, model)
         for run in _runs(study, source, arm)
     )
-    return tuple({run.content_hash(): run for run in runs}.values())
 
 
 def _is_for(arm: Arm, model: ModelSource) -> bool:
@@ -123,6 +139,11 @@ def _located(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
 def roles_of(study: StudySpec) -> dict[str, str]:
     """Content hash of a resolved model: the role it plays, or its own location where it plays none."""
     return {resolve(_mapped(study, model)).content_hash(): model.location.removeprefix(ROLE) for model in study.models}
+
+
+def program_tasks(study: StudySpec) -> tuple[str, ...]:
+    """The study's tasks, of those known here, that score a model by running what it writes."""
+    return tuple(name for name in study.evaluation.task_names if name.startswith(_PROGRAM_TASKS))
 
 
 def unmapped(study: StudySpec) -> tuple[Role, ...]:

@@ -1,23 +1,10 @@
 """The stored runs of a study under the names that the study gives them: by role, arm and sparsity."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.plan import UniformSparsity
-from wina_core.sources import demo_folder
-from wina_core.specs import (
-    DENSE,
-    NO_ROTATION,
-    ROLE,
-    SYNTHETIC,
-    Arm,
-    EvaluationSpec,
-    ModelSource,
-    RotationSpec,
-    RunSpec,
-)
-from wina_core.store.columns import model_label
+from wina_core.run_labels import LabelledRun, distinct, own_label, sparsity_of
+from wina_core.specs import DENSE, EvaluationSpec
 from wina_core.store.reader import Reader
 from wina_core.study_specs import StudySpec
 
@@ -29,16 +16,16 @@ class StudyRun:
     run: str
     """Its hash."""
     model: str
-    """The role it plays, or its own short name."""
+    """As `RunLabel.model`."""
     quantization: str
     arm: str
-    """The arm's name or, where it has none, its label."""
+    """As `RunLabel.arm`."""
     method: str
     """The method's name in the registry."""
     sparsity: float
     """The target, 0 for dense."""
     allocation: str
-    """How the target is spread: an allocator's label, or a table's origin."""
+    """As `RunLabel.allocation`."""
     evaluation: EvaluationSpec
 
     @property
@@ -50,22 +37,22 @@ class StudyRun:
 def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
     """The runs of a launched study, in its order, whether or not they are computed. No file of theirs is needed.
 
-    A run stands here once for every role that its model plays and every arm that it is of. Raises WinaError for a study
-    that was never launched here.
+    A run stands here once for every role that its model plays and every arm that it is of, and no two in one place.
+    Runs that were stored without the study's names for them have their own. Raises WinaError for a study that was never
+    launched here.
     """
-    stored = store.runs(study.content_hash())
+    name = study.content_hash()
+    stored = store.runs(name)
     if not stored and study.models:
         raise WinaError(f'The study "{study.name}" has not been launched here; run it first (wina study run).')
-    specs = {row.run: store.run_spec(row.run) for row in stored}
-    found = [
-        _study_run(run, spec, _model_name(model), arm.name or arm.label)
-        for model in dict.fromkeys(study.models)
-        for run, spec in specs.items()
-        if spec is not None and _bare_model(spec.model, study) == _bare_model(model, study)
-        for arm in study.arms
-        if _is_of(spec, arm, model)
-    ]
-    return tuple(found)
+    read = ((row.run, store.run_spec(row.run)) for row in stored)
+    specs = {run: spec for run, spec in read if spec is not None}
+    labels = store.run_labels(name)
+    if labels:
+        found = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]
+    else:
+        found = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
+    return tuple(map(_study_run, distinct(found)))
 
 
 def comparable(runs: tuple[StudyRun, ...], baseline: str) -> tuple[tuple[StudyRun, StudyRun], ...]:
@@ -98,53 +85,15 @@ def _dense_place(run: StudyRun) -> tuple[str, str, float, str]:
     return run.model, run.quantization, 0.0, "uniform"
 
 
-def _study_run(run: str, spec: RunSpec, model: str, arm: str) -> StudyRun:
-    plan = spec.plan
+def _study_run(run: LabelledRun) -> StudyRun:
+    spec, label = run
     return StudyRun(
-        run=run,
-        model=model,
+        run=label.run,
+        model=label.model,
         quantization=spec.model.quantization,
-        arm=arm,
+        arm=label.arm,
         method=spec.method.name,
-        sparsity=plan.sparsity if isinstance(plan, UniformSparsity) else plan.budget,
-        allocation="uniform" if isinstance(plan, UniformSparsity) else plan.origin,
+        sparsity=sparsity_of(spec),
+        allocation=label.allocation,
         evaluation=spec.evaluation,
     )
-
-
-def _model_name(model: ModelSource) -> str:
-    if model.location.startswith(ROLE):
-        return model.location.removeprefix(ROLE)
-    return model_label(model.model_copy(update={"quantization": "none"}))
-
-
-def _is_of(run: RunSpec, arm: Arm, model: ModelSource) -> bool:
-    """Whether a run of this model is one of the arm's."""
-    if arm.roles and model.location.removeprefix(ROLE) not in arm.roles:
-        return False
-    same_method = run.method == arm.method or run.method.name == arm.method.name == DENSE.name
-    return same_method and _bare(run.rotation) == _bare(arm.rotation)
-
-
-def _bare_model(model: ModelSource, study: StudySpec) -> ModelSource:
-    """A model with what its role stands for and without the fingerprint that resolving adds."""
-    locations = {ROLE + role.name: role.location for role in study.roles}
-    location = _absolute(locations.get(model.location, model.location))
-    return model.model_copy(update={"location": location, "fingerprint": ""})
-
-
-def _bare(rotation: RotationSpec) -> RotationSpec:
-    """A rotation with absolute paths and without the fingerprints that resolving adds."""
-    if rotation.is_identity:
-        return NO_ROTATION
-    text = rotation.text.model_copy(update={"source": _absolute(rotation.text.source), "fingerprint": ""})
-    matrices = None if rotation.matrices is None else _absolute(rotation.matrices)
-    return rotation.model_copy(update={"text": text, "matrices": matrices, "matrices_fingerprint": ""})
-
-
-def _absolute(location: str) -> str:
-    """What resolving makes of a location, whether or not anything is there still."""
-    if location in ("", "demo", SYNTHETIC) or location.startswith("demo:"):
-        return location
-    path = Path(location).expanduser().resolve()
-    return "demo" if path == (demo_folder() / "model").resolve() else str(path)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.wina_core import samples
 from wina_core.comparison import (
     BOOTSTRAP,
+    FLIPPED,
     MCNEMAR,
     PROPAGATED,
     UNPAIRED,
@@ -22,12 +23,15 @@ from wina_core.comparison import (
     averageable,
     bootstrap,
     compare_runs,
-    mcnemar_p,
     mean,
-    newcombe,
+    mean_of_study,
 )
 from wina_core.errors import WinaError
+from wina_core.flips import FLIPS, sign_flips
+from wina_core.paper import COMMONSENSE
+from wina_core.proportions import mcnemar_p, newcombe, wilson
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
+from wina_core.run_labels import LabelledRun, RunLabel
 from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec, UniformSparsity
 from wina_core.store import Store
 from wina_core.study_specs import StudySpec
@@ -101,6 +105,8 @@ def test_a_mean_propagates_its_tasks_errors() -> None:
     equal, weighted = mean(tasks), mean(tasks, [3, 1])
     assert (equal.effect, equal.stderr) == pytest.approx((0.0, 0.025), abs=1e-12)
     assert equal.p == pytest.approx(1.0)
+    below = weighted.effect - weighted.low
+    assert weighted.p == pytest.approx(math.erfc(weighted.effect / below * 1.959964 / math.sqrt(2)), abs=1e-6)
     assert (weighted.first, weighted.effect) == pytest.approx((0.65, 0.05))
     assert weighted.stderr == pytest.approx(math.hypot(0.0225, 0.01))
     assert (weighted.test, weighted.n) == (PROPAGATED, 200)
@@ -108,6 +114,79 @@ def test_a_mean_propagates_its_tasks_errors() -> None:
     assert (weighted.low, weighted.high) == pytest.approx(
         (0.05 - math.hypot(0.045, 0.02), 0.05 + math.hypot(0.06, 0.015))
     )
+
+
+def every_flip(differences: Sequence[float], shares: Sequence[float], effect: float) -> float:
+    """The test by going through all ways to flip, after the subtraction of an effect."""
+    shifted = [share * (each - effect) for share, each in zip(shares, differences, strict=True)]
+    ways = [
+        abs(sum(sign * each for sign, each in zip(signs, shifted, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(shifted))
+    ]
+    return sum(way >= abs(sum(shifted)) - 1e-9 for way in ways) / len(ways)
+
+
+DIFFERENCES = st.lists(st.tuples(st.integers(-2, 2), st.sampled_from((1.0, 2.0))), min_size=1, max_size=9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(documents=DIFFERENCES)
+def test_sign_flips_are_the_enumeration_of_all_and_the_interval_is_what_they_do_not_refuse(
+    documents: list[tuple[int, float]],
+) -> None:
+    differences = [float(each) for each, _ in documents]
+    shares = [weight / sum(weight for _, weight in documents) for _, weight in documents]
+    p, low, high = sign_flips(np.array(differences) * shares, np.array(shares))
+    effect = float(np.dot(differences, shares))
+    assert p == pytest.approx(every_flip(differences, shares, 0.0), abs=1e-9)
+    assert low <= effect <= high
+    if not (low - 1e-6 < 0 < low + 1e-6 or high - 1e-6 < 0 < high + 1e-6):
+        assert (p < 0.05 - 1e-9) == (not low <= 0 <= high)
+    for end, outwards in ((low, -1), (high, 1)):
+        if math.isfinite(end) and abs(end - effect) > 1e-4:
+            assert every_flip(differences, shares, end - outwards * 1e-5) > 0.05
+            assert every_flip(differences, shares, end + outwards * 1e-5) <= 0.05 + 1e-9
+
+
+def test_many_documents_are_flipped_by_chance_and_come_near_the_binomial() -> None:
+    differences = np.array([1.0] * 60 + [-1.0] * 40 + [0.0] * 300 + [0.5, -0.25] * 100)
+    shares = np.full(len(differences), 1 / len(differences))
+    p, low, high = sign_flips(differences * shares, shares)
+    assert (p, low, high) == sign_flips(differences * shares, shares)
+    effect, error = differences.mean(), math.sqrt((differences**2).sum()) / len(differences)
+    assert p == pytest.approx(math.erfc(effect / error / math.sqrt(2)), abs=4 / math.sqrt(FLIPS))
+    assert (low, high) == pytest.approx((effect - 1.96 * error, effect + 1.96 * error), rel=0.05)
+
+
+def test_few_documents_that_agree_are_no_more_than_the_sign_test_says() -> None:
+    """Five discordant documents of 32, all one way, in eight tasks: as likely as five heads or five tails."""
+    tasks = [
+        Comparison(
+            str(place), str(place), "acc", 4, 0.5 + won / 4, 0.5, *newcombe(2, won, 0, 2 - won), 0.0, 1, MCNEMAR,
+            documents=(np.array([won / 4, 0.0, 0.0, 0.0]), np.full(4, 0.25)),
+        )
+        for place, won in enumerate([1, 1, 1, 1, 1, 0, 0, 0])
+    ]  # fmt: skip
+    found = mean(tasks)
+    assert found.test == FLIPPED
+    assert found.effect == pytest.approx(5 / 32)
+    assert found.p == pytest.approx(0.0625)
+    assert found.low < 0 < found.effect < found.high
+
+
+def test_documents_that_do_not_differ_leave_the_interval_as_wide_as_the_tasks() -> None:
+    same = (np.zeros(10), np.full(10, 0.1))
+    found = mean([Comparison("a", "a", "acc", 10, 0.5, 0.5, -0.3, 0.3, 0.0, 1, MCNEMAR, documents=same)])
+    assert (found.p, found.low, found.high) == (pytest.approx(1.0), pytest.approx(-0.3), pytest.approx(0.3))
+
+
+def test_no_errors_are_taken_from_documents_that_all_came_out_alike() -> None:
+    assert wilson(0, 20)[1] == pytest.approx(0.161, abs=5e-4)
+    alike = Comparison("a", "a", "acc", 4, 1.0, 0.5, -0.1, 0.8, 0.0, 0.5, UNPAIRED)
+    found = mean([alike, alike])
+    assert found.stderr == 0
+    assert found.p == pytest.approx(math.erfc((found.effect - found.low) ** -1 * found.effect * 1.959964 / math.sqrt(2)))
+    assert (found.p < 0.05) == (found.low > 0)
 
 
 # ---- stored runs -----------------------------------------------------------------------------------------------
@@ -173,7 +252,10 @@ def text(run: RunSpec) -> UnitRecord:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "results.sqlite") as opened:
-        opened.save_study(STUDY, (TEAL, WINA))
+        named = ((TEAL, "TEAL"), (WINA, "WINA"))
+        opened.save_study(
+            STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
+        )
         yield opened
 
 
@@ -238,6 +320,65 @@ def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> N
     with pytest.raises(WinaError, match="acc of choice is not a mean over its documents"):
         compared(store)
     assert compared(store, allow_unpaired=True)[0].test == UNPAIRED
+
+
+GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large": [1, 1, 1, 0, 0, 1], "small": [1, 1]}}
+
+
+def group(run: RunSpec, by_size: bool, name: str = "text") -> UnitRecord:
+    """A group of two tasks of six and two documents, its value weighted by size or not; `name` is its unit's."""
+    members = GROUP[run.method.name]
+    documents = tuple(
+        SampleRecord(task=task, doc=doc, scores={"acc": (score, 1.0)}, target="0", response="[]")
+        for task, scores in members.items()
+        for doc, score in enumerate(scores)
+    )
+    values = {task: sum(scores) / len(scores) for task, scores in members.items()}
+    weights = {task: len(scores) if by_size else 1 for task, scores in members.items()}
+    values[name] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
+    metrics = tuple(MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
+    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=documents)
+
+
+@pytest.mark.parametrize(("by_size", "effect", "test"), [(True, 3 / 8, MCNEMAR), (False, 7 / 12, FLIPPED)])
+def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
+    store: Store, by_size: bool, effect: float, test: str
+) -> None:
+    record(store, group(TEAL, by_size), group(WINA, by_size))
+    found = {each.task: each for each in compared(store)}
+    assert set(found) == {"large", "small", "text"}
+    assert (found["text"].effect, found["text"].test, found["text"].n) == (pytest.approx(effect), test, 8)
+    assert found["text"].p == pytest.approx(2 / 2**3)  # three documents, all one way
+    assert found["text"].low <= 0 < found["text"].high
+    assert mean_of_study(compared(store), "", ()) is None  # one task has no mean over tasks
+
+
+def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
+    odd, other = (group(run, True) for run in (TEAL, WINA))
+    last = odd.metrics[-1].model_copy(update={"value": 0.111})
+    record(store, odd.model_copy(update={"metrics": (*odd.metrics[:-1], last)}), other)
+    found = {each.task: each.test for each in compared(store)}
+    assert found == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
+
+
+def test_the_mean_of_a_study_is_the_papers() -> None:
+    def one(task: str, effect: float, metric: str = "acc") -> Comparison:
+        return Comparison(task, task, metric, 40, 0.5 + effect, 0.5, effect - 0.1, effect + 0.1, 0.05, 0.5, BOOTSTRAP)
+
+    groups = ("code", "fewshot", "summarization", "multi", "single", "synthetic")
+    longbench = [one(f"longbench_{name}", place / 100, "score") for place, name in enumerate(groups)]
+    found = mean_of_study(longbench, "longbench", [each.task for each in longbench])
+    assert found is not None
+    assert found.effect == pytest.approx((4 * 1 + 4 * 2 + 4 * 3 + 4 * 4 + 3 * 5) / 2100)
+    assert mean_of_study(longbench[1:], "longbench", [each.task for each in longbench]) is None  # one is missing
+    commonsense = [one(task, 0.01) for task in COMMONSENSE]
+    table_6 = [*commonsense, one("mmlu", 0.2), one("gsm8k", 0.3, "exact_match,flexible-extract")]
+    found = mean_of_study(table_6, "additional", [each.task for each in table_6])
+    assert found is not None
+    assert found.effect == pytest.approx(0.01)
+    stereotypes = [one(f"crows_pairs_english_{name}", 0.1, "pct_stereotype") for name in ("age", "gender")]
+    assert mean_of_study(stereotypes, "crows_pairs", [each.task for each in stereotypes]) is None
+    assert mean_of_study(stereotypes, "", ()) is None  # best at one half: a mean says nothing
 
 
 def test_runs_without_a_common_task_are_told(store: Store) -> None:

@@ -3,7 +3,9 @@
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,17 +13,30 @@ import pytest
 
 from wina_core.cli import app
 from wina_core.errors import WinaError
+from wina_core.gallery import find_study, gallery
 from wina_core.latency_specs import LatencyPoint, LatencySpec, Shape
-from wina_core.paper import COMMONSENSE, published_value
+from wina_core.paper import COMMONSENSE, display_scale, published_value
 from wina_core.plan import UniformSparsity
 from wina_core.records import Environment, LatencyRecord, LayerRecord, MetricRecord, SampleRecord, UnitRecord
 from wina_core.report import make_report
 from wina_core.report.findings import gather
-from wina_core.report.layout import Cell, Table, tables
+from wina_core.report.layout import Cell, Table, published_metric, tables
+from wina_core.report.significance import significance
 from wina_core.report.writing import latex
-from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
+from wina_core.run_labels import LabelledRun, RunLabel, arm_names, model_names, sparsity_of
+from wina_core.specs import (
+    DENSE,
+    Arm,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TaskSpec,
+    TextSpec,
+)
 from wina_core.store import Store
-from wina_core.study import load_study
+from wina_core.study import bind, labelled, load_study, specs_of
 from wina_core.study_specs import Role, StudySpec
 
 ENVIRONMENT = Environment(device="cpu", hardware="a processor", versions={"torch": "2.13.0", "lm-eval": "0.4.13"})
@@ -48,23 +63,28 @@ def study(**changes: object) -> StudySpec:
     return StudySpec.model_validate(settings | changes)
 
 
-def runs(of: StudySpec) -> list[RunSpec]:
-    """As `expand` makes them, of models that are not here."""
+def named(of: StudySpec) -> list[LabelledRun]:
+    """As `labelled` makes them, of models that are not here."""
     locations = {f"role:{role.name}": role.location for role in of.roles}
-    return [
-        RunSpec(
-            model=model.model_copy(
-                update={"location": locations.get(model.location, model.location), "fingerprint": "f"}
-            ),
-            rotation=arm.rotation,
-            method=arm.method,
-            plan=UniformSparsity(sparsity=sparsity),
-            evaluation=of.evaluation,
-        )
-        for model in of.models
-        for arm in of.arms
-        for sparsity in ((0.0,) if arm.method.name == "dense" else of.sparsities)
-    ]
+    found = []
+    for model, model_name in zip(of.models, model_names(of), strict=True):
+        for arm, arm_name in zip(of.arms, arm_names(of), strict=True):
+            for sparsity in (0.0,) if arm.method.name == "dense" else of.sparsities:
+                location = locations.get(model.location, model.location)
+                run = RunSpec(
+                    model=model.model_copy(update={"location": location, "fingerprint": "f"}),
+                    rotation=arm.rotation,
+                    method=arm.method,
+                    plan=UniformSparsity(sparsity=sparsity),
+                    calibration=of.calibration if arm.method.needs_calibration else None,
+                    evaluation=of.evaluation,
+                )
+                found.append(LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, "uniform")))
+    return found
+
+
+def runs(of: StudySpec) -> list[RunSpec]:
+    return [run.spec for run in named(of)]
 
 
 def unit(run: RunSpec, task: str, value: float, metric: str = "acc", samples: int = 0, **more: object) -> UnitRecord:
@@ -74,7 +94,7 @@ def unit(run: RunSpec, task: str, value: float, metric: str = "acc", samples: in
         for doc in range(samples)
     )
     value = right / samples if samples else value
-    record = {"task": task, "metric": metric, "value": value, "stderr": 0.01, "n": samples or 400, "num_fewshot": 0}
+    record = {"task": task, "metric": metric, "value": value, "stderr": 0.01, "n": samples or 4000, "num_fewshot": 0}
     layers = tuple(
         LayerRecord(layer=layer, projection=name, metric="sparsity", value=0.4 + layer / 10)
         for layer in range(2)
@@ -94,14 +114,15 @@ def unit(run: RunSpec, task: str, value: float, metric: str = "acc", samples: in
 
 def fill(store: Store, of: StudySpec, missing: tuple[str, str] = ("", ""), samples: int = 0) -> None:
     """Store all units of the study but those of the method and task in `missing`."""
-    store.save_study(of, runs(of))
+    store.save_study(of, named(of))
     for run in runs(of):
         store.begin_run(run.content_hash(), ENVIRONMENT)
-        for task in COMMONSENSE:
+        for task in set(of.evaluation.task_names) & set(COMMONSENSE):
             paper = published_value("commonsense", "Llama-2-7B", "WINA", 0.5, task)
             assert paper is not None
             if (run.method.name, task) != missing:
-                store.record_unit(unit(run, task, paper / 100 + STEPS[run.method.name], samples=samples))
+                value, metric = paper / 100 + STEPS[run.method.name], published_metric("commonsense", task)
+                store.record_unit(unit(run, task, value, metric, samples))
 
 
 @pytest.fixture
@@ -196,7 +217,7 @@ def test_one_model_may_play_two_roles(store: Store) -> None:
 def test_stereotypes_are_best_at_one_half(store: Store) -> None:
     task = "crows_pairs_english_gender"
     of = study(paper="crows_pairs", evaluation=EvaluationSpec(tasks=(task,), deviation=None), sparsities=(0.5,))
-    store.save_study(of, runs(of))
+    store.save_study(of, named(of))
     for run, value in zip(runs(of), (0.6, 0.45, 0.58), strict=True):
         store.record_unit(unit(run, task, value, metric="pct_stereotype", higher_is_better=False))
     (table,) = tables(gather(store, of))
@@ -210,7 +231,7 @@ def test_stereotypes_are_best_at_one_half(store: Store) -> None:
 def test_a_study_of_ones_own_shows_its_tasks_their_mean_and_what_the_workbench_measures(store: Store) -> None:
     tasks = ("mine", TaskSpec(name="yours", metric="f1"))
     of = study(paper="", evaluation=EvaluationSpec(tasks=tasks, cost_context=64))
-    store.save_study(of, runs(of))
+    store.save_study(of, named(of))
     for run in runs(of):
         for task in ("mine", "yours"):
             store.record_unit(unit(run, task, 0.5))
@@ -236,6 +257,121 @@ def test_what_readers_should_know_is_told(store: Store) -> None:
     assert limits.startswith("Only the first documents of these tasks were asked: piqa (20), ")
     assert cut == "Prompts longer than the model's context lost their beginning: piqa (7 prompts)."
     assert hardware.startswith("Not all was computed on the same hardware")
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in gallery() if entry.study and entry.study.models])
+def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, name: str) -> None:
+    """With a made-up number for each run, every number is in the tables as often as its run has parts."""
+    of = find_study(name)
+    of = bind(of, {role.name: "demo" for role in of.roles})
+    of_runs = labelled(of)
+    store.save_study(of, of_runs)
+    numbers = {spec.content_hash(): 0.1 + place / 10_000 for place, spec in enumerate(specs_of(of_runs))}
+    whole = of.paper in ("ablation", "quantization")  # their tables show nothing but means
+    for spec in specs_of(of_runs):
+        for asked in spec.evaluation.units if whole else spec.evaluation.units[:1]:
+            store.record_unit(made_up(of, spec, asked, numbers[spec.content_hash()]))
+    shown = Counter(
+        round(cell.value.value / display_scale(cell.value.metric), 8)
+        for table in tables(gather(store, of))
+        for row in table.rows
+        for cell in row.cells
+        if cell.value is not None
+    )
+    parts = len(of.evaluation.synthetic.networks) if of.evaluation.synthetic else 1
+    assert shown == Counter(round(numbers[run.label.run], 8) for run in of_runs for _ in range(parts))
+
+
+def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord:
+    """A unit with one number, or for random networks one of each."""
+    if run.evaluation.synthetic:
+        return unit(run, run.evaluation.synthetic.networks[0], value, "error").model_copy(
+            update={
+                "unit": asked,
+                "metrics": tuple(
+                    MetricRecord(task=network, metric="error", value=value)
+                    for network in run.evaluation.synthetic.networks
+                ),
+            }
+        )
+    own = {"deviation": "kl", "cost": "counted_flops_saving"}.get(asked)
+    return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
+
+
+def test_two_runs_never_share_a_cell(store: Store) -> None:
+    fill(store, study())
+    findings = gather(store, study())
+    same = tuple(replace(run, arm="WINA") if run.arm == "TEAL" else run for run in findings.runs)
+    with pytest.raises(ValueError, match="would stand in one cell"):
+        tables(replace(findings, runs=same))
+
+
+def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) -> None:
+    of = study(arms=(*ARMS, Arm(name="Cut", method=MethodSpec(name="wina", selection="threshold"))))
+    store.save_study(of, runs(of))
+    assert {(run.model, run.arm) for run in gather(store, of).runs} == {
+        ("llama", arm) for arm in ("dense", "teal", "wina", "wina, threshold")
+    }
+
+
+def test_names_are_those_of_the_launch_wherever_the_report_is_written(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model named by a relative path, and two arms of one method that reach other sparsities."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    of = study(
+        paper="",
+        roles=(),
+        models=(ModelSource(location="./model"),),
+        arms=(
+            Arm(name="low", method=MethodSpec(name="wina"), sparsities=(0.25,)),
+            Arm(name="high", method=MethodSpec(name="wina"), sparsities=(0.65,)),
+        ),
+    )
+    monkeypatch.chdir(tmp_path)
+    store.save_study(of, labelled(of))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = gather(store, of).runs
+    assert [(run.model, run.arm, run.sparsity) for run in found] == [("model", "low", 0.25), ("model", "high", 0.65)]
+
+
+def test_arms_that_are_called_the_same_are_told_apart() -> None:
+    threshold = MethodSpec(name="wina", selection="threshold")
+    of = study(arms=(*ARMS, Arm(name="WINA", method=threshold)))
+    assert arm_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
+    apart = (Arm(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)), Arm(name="WINA", method=threshold))
+    assert arm_names(study(arms=apart)) == ("WINA", "WINA")  # one line of two sparsities
+    dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
+    assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")
+
+
+def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None:
+    of = study()
+    fill(store, of)
+    (run,) = [run.spec for run in named(of) if run.label.arm == "WINA" and sparsity_of(run.spec) == 0.5]
+    store.record_unit(unit(run, "piqa", 0.7, "acc"))
+    found = cells(tables(gather(store, of))[0])["50 %", "WINA"]
+    assert (found["PiQA"].paper, found["Avg"].paper, found["Arc-C"].paper) == (None, None, 44.71)
+
+
+@pytest.mark.parametrize("why", ["demo", "limit", "few"])
+def test_nothing_is_said_to_agree_that_was_not_measured_alike(store: Store, why: str) -> None:
+    demo = (Role(name="Llama-2-7B", location="demo"),)
+    limit = EvaluationSpec(tasks=COMMONSENSE, deviation=None, limit=40)
+    of = study(**({"roles": demo} if why == "demo" else {"evaluation": limit} if why == "limit" else {}))
+    fill(store, of, samples=20 if why == "few" else 0)
+    table = tables(gather(store, of))[0]
+    assert table.has_paper
+    assert {cell.agrees for row in table.rows for cell in row.cells} == {None}
+
+
+def test_other_numbers_of_examples_than_the_papers_are_told(store: Store) -> None:
+    of = study(evaluation=EvaluationSpec(tasks=({"name": "piqa", "num_fewshot": 5}, "boolq"), deviation=None))
+    fill(store, of)
+    (told,) = gather(store, of).warnings
+    assert told == "The published numbers have other numbers of examples in the prompt: piqa (5-shot)."
 
 
 # ---- files -----------------------------------------------------------------------------------------------------
@@ -300,6 +436,42 @@ def test_the_page_says_how_to_do_it_again_without_anybodys_folders(written: Path
     assert again == study(roles=(Role(name="Llama-2-7B", hub="meta-llama/Llama-2-7b-hf"),))
 
 
+def test_a_shared_study_carries_nobodys_folders_and_its_report_tells_what_is_needed(
+    store: Store, tmp_path: Path
+) -> None:
+    private = TextSpec(source="/home/somebody/secret/text.txt")
+    of = study(
+        models=(ModelSource(location="role:Llama-2-7B"), ModelSource(location="C:\\Users\\somebody\\mine")),
+        arms=(
+            Arm(method=MethodSpec(name="wina"), rotation=RotationSpec(matrices="/home/somebody/bases.safetensors")),
+            Arm(method=MethodSpec(name="teal"), rotation=RotationSpec(objective="error", text=private)),
+        ),
+        allocators=({"name": "curves", "text": private},),
+        calibration={"text": private},
+        evaluation=EvaluationSpec(
+            tasks=("humaneval",), data_folder="/home/somebody/data", task_folders=("~/tasks",), deviation=private
+        ),
+    )
+    store.save_study(of, named(of))
+    store.record_unit(unit(runs(of)[0], "humaneval", 0.5, "pass@1", samples=20))
+    page = make_report(store, of, tmp_path)
+    assert "somebody" not in page.with_suffix(".toml").read_text(encoding="utf-8")
+    assert "somebody" not in page.read_text(encoding="utf-8")
+    again = load_study(page.with_suffix(".toml"))
+    assert [model.location for model in again.models] == ["role:Llama-2-7B", "role:mine"]
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert "--role Llama-2-7B=FOLDER --role mine=FOLDER --samples --run-model-code" in text
+    assert "humaneval run programs that the model writes on your machine" in text
+    assert r"of which it keeps only the names: text.txt, data, tasks, bases.safetensors" in text
+
+
+def test_numbers_of_the_demo_model_are_named_as_such(store: Store, tmp_path: Path) -> None:
+    of = study(title="Table 3", roles=(Role(name="Llama-2-7B", location="demo"),))
+    fill(store, of)
+    page = make_report(store, of, tmp_path).read_text(encoding="utf-8")
+    assert "<title>Table 3 (demo model)</title>" in page
+
+
 def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "| Sparsity | Method | PiQA | Arc-C |" in text
@@ -312,11 +484,29 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
 def test_significance_is_paired_where_samples_are(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "### Against TEAL" in text
-    (line,) = re.findall(r"\| Llama-2-7B \| 65 % \| WINA \| boolq \|.*", text)
+    (line,) = re.findall(r"\| Llama-2-7B \| 65 % \| WINA \| boolq \|.*McNemar.*", text)
     assert line.endswith("| 200 | 6 / 0 | exact McNemar |")
     assert "| 0.031 |" in line
-    (mean,) = re.findall(r"\| Llama-2-7B \| 65 % \| WINA \| mean of 7 \|.*", text)
-    assert "| < 0.001 |" in mean.replace("\\", "")
+    assert "mean of" not in text  # as in the table above: a task is missing
+
+
+def test_the_mean_that_is_tested_is_the_one_in_the_table(store: Store) -> None:
+    of = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONSENSE, "mmlu"), deviation=None))
+    fill(store, of, samples=200)
+    for run in runs(of):
+        store.record_unit(unit(run, "mmlu", 0.9 if run.method.name == "wina" else 0.1, samples=200))
+    findings = gather(store, of)
+    found = significance(store, findings)
+    assert found is not None
+    contrast = found.contrasts[-1]
+    wina, teal = (findings.mean(run.run, dict.fromkeys(COMMONSENSE, 1))[0] for run in (contrast.run, contrast.baseline))
+    assert contrast.mean is not None
+    assert wina is not None
+    assert teal is not None
+    assert 100 * contrast.mean.first == pytest.approx(wina.value)
+    assert 100 * contrast.mean.effect == pytest.approx(wina.value - teal.value)
+    assert contrast.mean.p < 0.001
+    assert contrast.mean.low > 0
 
 
 def test_every_table_is_written_in_every_format(written: Path) -> None:
@@ -386,7 +576,7 @@ def test_the_command_reports_what_was_run_under_a_files_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Store(tmp_path / "results.sqlite") as store:
-        store.save_study(study(), runs(study()))
+        store.save_study(study(), named(study()))
     file = tmp_path / "study.toml"
     file.write_text('name = "The commons\' <sense> & $x_1$"\nlatency = { shapes = [{ outputs = 8, inputs = 8 }] }\n')
     words = ["report", str(file), "--output", str(tmp_path / "out"), "--database", str(tmp_path / "results.sqlite")]

@@ -7,7 +7,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
-from wina_core.comparison import INTERVALS, Comparison, averageable, compare_runs, mean
+from wina_core.comparison import INTERVALS, Comparison, compare_runs, mean_of_study
 from wina_core.errors import WinaError
 from wina_core.paper import base_metric
 from wina_core.store import Store
@@ -42,7 +42,8 @@ def compare(
         if study is None:
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
-            found = _lines(compare_runs(store, first, second, allow_unpaired=unpaired))
+            compared = compare_runs(store, first, second, allow_unpaired=unpaired)
+            found = _lines(compared, mean_of_study(compared, "", ()))
             columns: tuple[str, ...] = COLUMNS
         else:
             columns, found = _study_lines(store, study, baseline, unpaired)
@@ -61,11 +62,13 @@ def _study_lines(
     pairs = comparable(runs, reference) if reference else ()
     if not pairs:
         raise WinaError(f'The study "{spec.name}" has no two arms at equal sparsity to compare.')
-    lines = [
-        (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8], *line)
-        for run, other in pairs
-        for line in _lines(compare_runs(store, run.run, other.run, allow_unpaired=allow_unpaired))
-    ]
+    tasks = spec.evaluation.task_names
+    metrics = {task.name: task.metric for task in map(spec.evaluation.task, tasks) if task.metric}
+    lines = []
+    for run, other in pairs:
+        compared = compare_runs(store, run.run, other.run, allow_unpaired=allow_unpaired, metrics=metrics)
+        who = (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8])
+        lines += [(*who, *line) for line in _lines(compared, mean_of_study(compared, spec.paper, tasks))]
     return ("model", "arm", "baseline", "sparsity", "run", "its baseline", *COLUMNS), lines
 
 
@@ -77,9 +80,8 @@ def _run(store: Store, prefix: str) -> str:
     return found[0]
 
 
-def _lines(comparisons: tuple[Comparison, ...]) -> list[tuple[Any, ...]]:
-    several = averageable(comparisons)
-    shown = [*comparisons, *([mean(several)] if len(several) > 1 else [])]
+def _lines(comparisons: tuple[Comparison, ...], over_tasks: Comparison | None) -> list[tuple[Any, ...]]:
+    shown = [*comparisons, *([over_tasks] if over_tasks else [])]
     return [
         (
             each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high, each.p,

@@ -1,19 +1,16 @@
 """Computing a study as far as it is not stored yet, and showing all of it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import typer
 
 from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
-from wina_core.cli.tables import pivot, print_table
+from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
 from wina_core.errors import WinaError
-from wina_core.paper import preferred_metric
-from wina_core.specs import EvaluationSpec
-from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.study import expand
+from wina_core.store import MetricFilter, Store
+from wina_core.study import labelled, specs_of
 from wina_core.study_specs import StudySpec
 
 
@@ -62,8 +59,8 @@ def run_study(study: StudySpec, manner: Manner, database: str | None, as_json: b
 
 def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
     """Compute a study's missing measurements, or `again` all, and store them; not those of its sweep."""
-    runs = expand(study)
-    name = store.save_study(study, runs)
+    named = labelled(study)
+    runs, name = specs_of(named), store.save_study(study, named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
     pending = every if manner.again else store.pending(runs, manner.samples)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
@@ -76,17 +73,3 @@ def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
     job = EvaluateJob(runs=tuple(pending), samples=manner.samples, run_model_code=manner.run_model_code)
     outcome = run_recorded(job, store) if manner.engines == 1 else run_recorded_in_pool(job, store, manner.engines)
     return Computed(name, len(runs), outcome.failures)
-
-
-def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec) -> list[MetricRow]:
-    """The rows of a study, the numbers that tables show before the tasks' others: the workbench's own, and of each
-    task that the study names the metric that it declares or that the published evaluation prefers."""
-    rows = list(rows)
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(row.task, []).append(row.metric)
-    shown = {
-        name: evaluation.task(name).metric or preferred_metric(found.get(name, ())) for name in evaluation.task_names
-    }
-    units = set(evaluation.task_names)
-    return sorted(rows, key=lambda row: row.unit in units and shown.get(row.task) != row.metric)

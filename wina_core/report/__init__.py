@@ -5,7 +5,8 @@ from pathlib import Path
 
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
-from wina_core.report.document import Document, shareable, write_up
+from wina_core.report.again import shareable
+from wina_core.report.document import Document, write_up
 from wina_core.report.writing import html, markdown, write_tables
 from wina_core.store import Store
 from wina_core.study import save_study_file

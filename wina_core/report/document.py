@@ -1,13 +1,12 @@
 """What a report says, apart from how it is written: the same for HTML and Markdown."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
 from wina_core.comparison import INTERVALS, PROPAGATED, Comparison
-from wina_core.gallery import gallery
+from wina_core.report.again import command, command_note, is_folder
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import ABSENT, number, p_value, signed
@@ -37,6 +36,8 @@ class Document:
     summary: tuple[tuple[str, str], ...]
     """What was run, as names and values."""
     command: str
+    command_note: str
+    """What to know before running it; empty for nothing."""
     study_file: str
     warnings: tuple[str, ...]
     tables: tuple[Table, ...]
@@ -62,11 +63,12 @@ def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = ""
     contrasts = significance(store, findings, baseline)
     environments = _environments(findings)
     return Document(
-        title=study.title or study.name,
+        title=_title(findings),
         name=study.name,
         description=study.description,
         summary=_summary(findings, environments),
-        command=_command(study, study_file),
+        command=command(study, study_file, samples=store.has_samples(study.content_hash())),
+        command_note=command_note(study),
         study_file=study_file,
         warnings=findings.warnings,
         tables=found,
@@ -84,31 +86,10 @@ def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = ""
     )
 
 
-def shareable(study: StudySpec) -> StudySpec:
-    """The study without the folders that its roles stand for on this machine."""
-    roles = tuple(
-        role.model_copy(update={"location": "" if _is_folder(role.location) else role.location}) for role in study.roles
-    )
-    return study.model_copy(update={"roles": roles})
-
-
-def _is_folder(location: str) -> bool:
-    return PurePath(location).is_absolute() or location.startswith((".", "~"))
-
-
-def _command(study: StudySpec, study_file: str) -> str:
-    """By name where the gallery has the very study, else from the file; with the roles that it leaves open."""
-    known = (entry.study for entry in gallery() if entry.study is not None)
-    shipped = next((each for each in known if _anywhere(each) == _anywhere(study)), None)
-    there = {role.name: role.location for role in (shipped or shareable(study)).roles}
-    opened = [role.name for role in study.roles if not there[role.name] or there[role.name] != role.location]
-    named = (word for name in opened for word in ("--role", f"{name}=FOLDER"))
-    return shlex.join(["wina", "study", "run", study.name if shipped else study_file, *named])
-
-
-def _anywhere(study: StudySpec) -> StudySpec:
-    """The study whatever its roles stand for."""
-    return study.model_copy(update={"roles": tuple(role.model_copy(update={"location": ""}) for role in study.roles)})
+def _title(findings: Findings) -> str:
+    """The study's; numbers of the demo model are never taken for a published model's."""
+    title = findings.study.title or findings.study.name
+    return f"{title} (demo model)" if findings.of_demo and "demo model" not in title.lower() else title
 
 
 # ---- what was run ----------------------------------------------------------------------------------------------
@@ -147,7 +128,7 @@ def _models(study: StudySpec) -> list[str]:
     found = []
     for model in study.models:
         name = model.location.removeprefix(ROLE)
-        name = PurePath(name).name if _is_folder(name) else name
+        name = PurePath(name).name if is_folder(name) else name
         details = [hubs.get(model.location, ""), model.dtype if model.dtype != "auto" else ""]
         details.append(model.quantization if model.quantization != "none" else "")
         told = ", ".join(filter(None, details))

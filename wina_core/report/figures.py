@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wina_core.paper import base_metric, published_value
+from wina_core.paper import base_metric
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
-from wina_core.report.layout import Measure, measures
+from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.store import LayerMap, Store
 from wina_core.study_runs import StudyRun
 
@@ -41,6 +41,10 @@ _SETTINGS: Any = {
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK
     ),
 }
+
+
+_PlotPoint = tuple[float, float | None, tuple[float, float] | None, float | None]
+"""Sparsity in percent, ours, its 95 % interval, the paper's."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def _frontier(findings: Findings) -> Figure | None:
 
     points = [point for panel in panels for line in _lines(findings, *panel[1:]).values() for point in line.points]
     notes = [f"{', '.join(dict.fromkeys(panel[3].title for panel in panels))} against target sparsity"]
-    notes += ["error bars are 1.96 standard errors"] if any(point[2] for point in points) else []
+    notes += ["error bars are 95 % intervals"] if any(point[2] for point in points) else []
     notes += ["dashed lines are the published numbers"] if any(point[3] is not None for point in points) else []
     caption = f"{'; '.join(notes)}."
     return Figure("frontier", "Frontier", caption, _svg("frontier", len(panels), draw))
@@ -111,8 +115,7 @@ class _Line:
     colour: str
     marker: str
     dense: bool
-    points: tuple[tuple[float, float | None, float | None, float | None], ...]
-    """Sparsity in percent, ours, its standard error, the paper's."""
+    points: tuple[_PlotPoint, ...]
 
 
 def _plotted(findings: Findings) -> tuple[Measure, ...]:
@@ -154,25 +157,18 @@ def _looks(runs: Sequence[StudyRun], names: Mapping[str, str]) -> Mapping[str, t
     return looks
 
 
-def _plot_point(
-    findings: Findings, run: StudyRun, measure: Measure
-) -> tuple[float, float | None, float | None, float | None]:
+def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoint:
     if measure.weights is not None:
         value, _ = findings.mean(run.run, measure.weights)
     else:
         value = findings.value(run.run, measure.task, measure.metric)
-    paper = None
-    if findings.study.paper and measure.complete:
-        arm = "dense" if run.is_dense else run.arm
-        paper = published_value(
-            findings.study.paper, run.model, arm, run.sparsity, measure.task, measure.metric, run.quantization
-        )
-    ours = (None, None) if value is None else (value.value, value.stderr)
+    paper, _ = papers_number(findings, run, measure, value)
+    ours = (None, None) if value is None else (value.value, value.interval)
     return 100 * run.sparsity, *ours, paper
 
 
 def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
-    ours = [(x, y, error or 0.0) for x, y, error, _ in line.points if y is not None]
+    ours = [(x, y, ends or (y, y)) for x, y, ends, _ in line.points if y is not None]
     theirs = [(x, paper) for x, _, _, paper in line.points if paper is not None]
     if line.dense:
         if ours:
@@ -181,9 +177,10 @@ def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
             axes.axhline(theirs[0][1], color=line.colour, linewidth=1, linestyle="--", alpha=0.7)
         return
     if ours:
-        x, y, errors = zip(*ours, strict=True)
+        x, y, _ = zip(*ours, strict=True)
+        errors = [[height - low for _, height, (low, _) in ours], [high - height for _, height, (_, high) in ours]]
         axes.errorbar(
-            x, y, yerr=[1.96 * error for error in errors], color=line.colour, marker=line.marker, markersize=4,
+            x, y, yerr=errors, color=line.colour, marker=line.marker, markersize=4,
             linewidth=1.4, elinewidth=0.7, label=name,
         )  # fmt: skip
     if theirs:

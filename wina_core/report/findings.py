@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from wina_core.comparison import has_mean
+from wina_core.gallery import gallery
 from wina_core.paper import base_metric, display_scale, preferred_metric
+from wina_core.proportions import Z95, wilson
 from wina_core.records import METRIC_UNITS
 from wina_core.specs import COST, DEVIATION, SYNTHETIC
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
@@ -25,6 +28,12 @@ class Value:
     higher_is_better: bool | None = None
     deviation: float | None = None
     """Over seeds, where the task reports one."""
+    n: int | None = None
+    """Documents, of a mean those of its smallest task; None where that is unknown."""
+    interval: tuple[float, float] | None = None
+    """95 %: Wilson's of a fraction, else normal; None where nothing says how sure it is."""
+    metrics: tuple[tuple[str, str], ...] = ()
+    """Task and metric of all that a mean is over."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,11 @@ class Findings:
         any is."""
         values = [self.value(run, task) for task in weights]
         missing = sum(value is None for value in values)
-        return (None if missing else _mean(values, list(weights.values()))), missing
+        found = None if missing else _mean(values, list(weights.values()))
+        if found is not None:
+            parts = ((task, value.metric) for task, value in zip(weights, values, strict=True) if value)
+            found = replace(found, metrics=tuple(parts))
+        return found, missing
 
     def _chosen(self, task: str) -> str:
         evaluation = self.study.evaluation
@@ -98,12 +111,33 @@ class Findings:
         return len(wanted - {(unit.run, unit.unit) for unit in self.units}), len(wanted)
 
     @property
+    def of_demo(self) -> tuple[str, ...]:
+        """The roles that the shipped demo model plays, or its own name where it plays none."""
+        roles = [role.name for role in self.study.roles if role.location == "demo"]
+        return (*roles, *(("demo",) if any(model.location == "demo" for model in self.study.models) else ()))
+
+    def _other_shots(self) -> list[tuple[str, int]]:
+        """Tasks that were asked with another number of examples than in the study that repeats the paper as it is."""
+        published = [
+            entry.study.evaluation
+            for entry in gallery()
+            if entry.kind == "paper" and entry.study and self.study.paper and entry.study.paper == self.study.paper
+        ]
+        found = []
+        for task in self.tasks:
+            asked = self.study.evaluation.task(task).num_fewshot
+            papers = {other.task(task).num_fewshot for other in published if task in other.task_names}
+            if asked is not None and papers and asked not in papers:
+                found.append((task, asked))
+        return found
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What whoever reads the numbers should know, each sentence once."""
         sentences = []
-        demo = [role.name for role in self.study.roles if role.location == "demo"]
-        if demo and self.study.paper:
-            sentences.append(f"The shipped demo model stands for {', '.join(demo)}: the published numbers are not its.")
+        if self.of_demo and self.study.paper:
+            named = ", ".join(self.of_demo)
+            sentences.append(f"The shipped demo model stands for {named}: the published numbers are not its.")
         synthetic = self.study.evaluation.synthetic
         if synthetic and self.study.paper and synthetic.size != SIZE:
             sentences.append(f"The published errors come out at size {SIZE}, not at {synthetic.size}.")
@@ -111,6 +145,9 @@ class Findings:
         limited = [f"{task} ({limit})" for task, limit in limits.items() if limit is not None]
         if limited:
             sentences.append(f"Only the first documents of these tasks were asked: {', '.join(limited)}.")
+        shots = [f"{task} ({asked}-shot)" for task, asked in self._other_shots()]
+        if shots:
+            sentences.append(f"The published numbers have other numbers of examples in the prompt: {', '.join(shots)}.")
         cut: dict[str, int] = {}
         for row in self.rows:
             if row.truncated:
@@ -148,7 +185,7 @@ def own_metrics(study: StudySpec) -> tuple[tuple[str, str], ...]:
 
 
 def _is_fraction(metric: str) -> bool:
-    return metric == "mean" or METRIC_UNITS.get(base_metric(metric)) == "fraction"
+    return metric == "mean" or has_mean(base_metric(metric))
 
 
 def _value(rows: Collection[MetricRow], metric: str) -> Value | None:
@@ -164,7 +201,18 @@ def _value(rows: Collection[MetricRow], metric: str) -> Value | None:
         metric=name,
         higher_is_better=row.higher_is_better,
         deviation=None if deviation is None else scale * deviation.value,
+        n=row.n,
+        interval=_interval(row, scale),
     )
+
+
+def _interval(row: MetricRow, scale: float) -> tuple[float, float] | None:
+    if row.stderr is None or not math.isfinite(row.value):
+        return None
+    if row.n and METRIC_UNITS.get(base_metric(row.metric)) == "fraction" and 0 <= row.value <= 1:
+        low, high = wilson(row.value * row.n, row.n)
+        return scale * low, scale * high
+    return scale * (row.value - Z95 * row.stderr), scale * (row.value + Z95 * row.stderr)
 
 
 def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None) -> Value | None:
@@ -181,9 +229,25 @@ def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None
     )
     metrics = {value.metric for value in known}
     better = {value.higher_is_better for value in known}
+    sizes = [value.n for value in known if value.n is not None]
     return Value(
         value=sum(share * value.value for share, value in zip(shares, known, strict=True)),
         stderr=stderr,
         metric=metrics.pop() if len(metrics) == 1 else "mean",
         higher_is_better=better.pop() if len(better) == 1 else True,
+        n=min(sizes) if len(sizes) == len(known) else None,
+        interval=_mean_interval(known, shares),
     )
+
+
+def _mean_interval(values: Sequence[Value], shares: Sequence[float]) -> tuple[float, float] | None:
+    """The tasks' intervals, their distances from the values squared and added, as of independent tasks."""
+    ends = [value.interval for value in values if value.interval is not None]
+    if len(ends) < len(values):
+        return None
+    middle = sum(share * value.value for share, value in zip(shares, values, strict=True))
+    below, above = (
+        math.hypot(*(share * (value.value - end[side]) for share, value, end in zip(shares, values, ends, strict=True)))
+        for side in (0, 1)
+    )
+    return middle - below, middle + above

@@ -20,8 +20,8 @@ HEADS: Mapping[Axis, str] = {
     "allocation": "Allocation",
 }
 _BITS = {"none": "FP16", "int8": "INT8", "int4": "INT4"}
-SIGNIFICANT = 1.96
-"""Standard errors of ours within which a published number counts as the same."""
+FEWEST = 30
+"""Documents of which it is said whether a published number lies within the error of ours."""
 
 
 class _Layout(NamedTuple):
@@ -64,6 +64,8 @@ class Cell:
     paper_deviation: float | None = None
     missing: int = 0
     """Measurements that are missing for it."""
+    judged: bool = True
+    """Whether ours was measured as the paper's, of as many documents, so that it can be said to agree."""
     best: bool = False
     """Of the sparse methods of its sparsity."""
 
@@ -74,10 +76,13 @@ class Cell:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the paper's lies within SIGNIFICANT standard errors of ours; None where that cannot be told."""
-        if self.difference is None or self.value is None or self.value.stderr is None:
+        """Whether the paper's lies within ours' 95 % interval; None where that cannot be told."""
+        if self.paper is None or self.value is None or self.value.interval is None:
             return None
-        return abs(self.difference) <= SIGNIFICANT * self.value.stderr
+        if not self.judged or (self.value.n is not None and self.value.n < FEWEST):
+            return None
+        low, high = self.value.interval
+        return low <= self.paper <= high
 
 
 @dataclass(frozen=True)
@@ -162,21 +167,47 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
     else:
         value = findings.value(run.run, measure.task, measure.metric)
         missing = int(value is None)
-    study = findings.study.paper
-    key = (study, run.model, "dense" if run.is_dense else run.arm, run.sparsity, measure.task)
-    paper = deviation = None
-    if study and measure.complete:
-        paper = published_value(*key, measure.metric, run.quantization)
-        deviation = published_value(*key, f"{measure.metric}_deviation") if measure.metric else None
+    paper, deviation = papers_number(findings, run, measure, value)
     place: dict[Axis, str] = {
         "model": run.model,
         "quantization": _BITS[run.quantization],
         "task": measure.title,
-        "sparsity": f"{100 * run.sparsity:.4g} %",
+        "sparsity": percent(run.sparsity),
         "arm": run.arm,
         "allocation": run.allocation,
     }
-    return _Point(place, run, Cell(value, paper, deviation, missing))
+    tasks = measure.weights or (measure.task,)
+    limited = any(findings.study.evaluation.task(task).limit for task in tasks if task in findings.tasks)
+    judged = not limited and not findings.of_demo
+    return _Point(place, run, Cell(value, paper, deviation, missing, judged))
+
+
+def papers_number(
+    findings: Findings, run: StudyRun, measure: Measure, value: Value | None
+) -> tuple[float | None, float | None]:
+    """What the paper has where ours is `value`, and its deviation over seeds; None where it has none, or used other
+    metrics than we."""
+    study = findings.study.paper
+    if not study or not measure.complete:
+        return None, None
+    key = (study, run.model, "dense" if run.is_dense else run.arm, run.sparsity, measure.task)
+    if measure.weights is not None:
+        same = value is None or all(published_metric(study, task) in ("", metric) for task, metric in value.metrics)
+        return (published_value(*key, quantization=run.quantization) if same else None), None
+    metric = measure.metric or (value.metric if value else "")
+    deviation = published_value(*key, f"{metric}_deviation") if metric else None
+    return published_value(*key, metric, run.quantization), deviation
+
+
+def published_metric(study: str, task: str) -> str:
+    """The metric of a task in the paper's tables, of this study where it is there; empty for a task that has none."""
+    numbers = (number for name in (study, "") for number in published(name) if number.task == task)
+    return next((number.metric for number in numbers), "")
+
+
+def percent(sparsity: float) -> str:
+    """A target as tables show it, with every digit that sets it apart."""
+    return f"{100 * sparsity:.10g} %"
 
 
 def _split(points: Sequence[_Point], layout: _Layout, study: str, metrics: Mapping[str, str]) -> list[Table]:
@@ -200,7 +231,11 @@ def _table(title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping
     names = tuple(dict.fromkeys(point.place[columns] for point in points))
     lines: dict[tuple[str, ...], dict[str, _Point]] = {}
     for point in sorted(points, key=_order(points)):
-        lines.setdefault(tuple(point.place[axis] for axis in axes), {})[point.place[columns]] = point
+        line = lines.setdefault(tuple(point.place[axis] for axis in axes), {})
+        if point.place[columns] in line:
+            there = line[point.place[columns]].run.run
+            raise ValueError(f"the runs {there} and {point.run.run} would stand in one cell of {title!r}")
+        line[point.place[columns]] = point
     best = _best(points)
     rows: list[Row] = []
     before: tuple[str, ...] | None = None

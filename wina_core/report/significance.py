@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wina_core.comparison import Comparison, averageable, compare_runs, mean, top_level
+from wina_core.comparison import Comparison, compare_runs, mean_of_study, top_level
 from wina_core.errors import WinaError
 from wina_core.paper import display_scale
 from wina_core.report.findings import Findings
@@ -20,7 +20,7 @@ class Contrast:
     tasks: tuple[Comparison, ...]
     """One for each unit."""
     mean: Comparison | None
-    """Over the tasks whose values are fractions, where there are several."""
+    """`mean_of_study`."""
     refusal: str = ""
     """Why there is nothing."""
 
@@ -45,17 +45,18 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> Signif
     if name is None:
         return None
     metrics = {task.name: task.metric for task in map(findings.study.evaluation.task, findings.tasks) if task.metric}
-    contrasts = tuple(_contrast(store, run, reference, metrics) for run, reference in comparable(findings.runs, name))
+    contrasts = tuple(
+        _contrast(store, findings, run, reference, metrics) for run, reference in comparable(findings.runs, name)
+    )
     return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
 
 
-def _contrast(store: Store, run: StudyRun, baseline: StudyRun, metrics: dict[str, str]) -> Contrast:
+def _contrast(store: Store, findings: Findings, run: StudyRun, baseline: StudyRun, metrics: dict[str, str]) -> Contrast:
     try:
         found = compare_runs(store, run.run, baseline.run, allow_unpaired=True, metrics=metrics)
     except WinaError as error:
         return Contrast(run, baseline, (), None, str(error))
-    several = averageable(found)
-    return Contrast(run, baseline, top_level(found), mean(several) if len(several) > 1 else None)
+    return Contrast(run, baseline, top_level(found), mean_of_study(found, findings.study.paper, findings.tasks))
 
 
 def scale(comparison: Comparison) -> float:

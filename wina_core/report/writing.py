@@ -40,10 +40,11 @@ def markdown(document: Document, images: Sequence[str]) -> str:
     parts += [f"> {_text(warning)}" for warning in document.warnings]
     parts.append("\n".join(f"- **{name}:** {_text(value)}" for name, value in document.summary))
     parts += [f"To run it again (`{document.study_file}` beside this page is the study):", f"    {document.command}"]
+    parts.append(_text(document.command_note))
     if document.tables:
         beside = (
-            f" Ours, then in brackets the published number, ours minus it, and {AGREES} where it lies within 1.96 "
-            f"standard errors of ours, {DIFFERS} where not."
+            f" Ours, then in brackets the published number, ours minus it, and {AGREES} where it lies within ours' "
+            f"95 % interval, {DIFFERS} where not; neither of a stand-in's, a part's, or fewer than 30 documents."
             if document.published
             else ""
         )

@@ -1,10 +1,10 @@
 """The columns that lists filter by, read off the specs."""
 
-import re
 from typing import Any
 
 from wina_core.plan import UniformSparsity
 from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.run_labels import model_label
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
 
 
@@ -16,15 +16,6 @@ def model_columns(source: ModelSource) -> dict[str, Any]:
         "location": source.location,
         "spec": source.model_dump_json(),
     }
-
-
-def model_label(source: ModelSource) -> str:
-    """Short name for tables and plots: the last part of the location, and what was asked for beside it."""
-    name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
-    dtype = source.dtype if source.dtype != "auto" else None
-    quantization = source.quantization if source.quantization != "none" else None
-    extra = [part for part in (source.revision, dtype, quantization) if part]
-    return f"{name} ({', '.join(extra)})" if extra else name
 
 
 def run_columns(run: RunSpec) -> dict[str, Any]:

@@ -16,9 +16,11 @@ from wina_core.errors import WinaError
 from wina_core.measurements import measurement_key
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
-from wina_core.specs import COST, DEVIATION, SYNTHETIC, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.run_labels import RunLabel
+from wina_core.specs import OWN_UNITS, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store.connection import explained
 from wina_core.store.metrics import MetricRows, Query
+from wina_core.store.reuse import twins
 from wina_core.store.rows import (
     Curve,
     DecodeRow,
@@ -45,14 +47,13 @@ from wina_core.store.tables import (
     Run,
     Sample,
     Study,
+    StudyLabel,
     StudyRun,
     Unit,
 )
 from wina_core.study_specs import StudySpec
 
 EVERYTHING = MetricFilter()
-OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
-"""Units that have no samples: they are measurements of the workbench's own, not tasks."""
 
 
 class Reader:
@@ -94,6 +95,31 @@ class Reader:
             query = query.order_by(Run.id)
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
+
+    def run_labels(self, study: str) -> list[RunLabel]:
+        """What the study with this hash calls its runs, in its order; empty where it was stored without."""
+        query = (
+            select(Run.hash, StudyLabel.model, StudyLabel.arm, StudyLabel.allocation)
+            .join(Run, Run.id == StudyLabel.run_id)
+            .join(Study, Study.id == StudyLabel.study_id)
+            .where(Study.hash == study)
+            .order_by(StudyLabel.id)
+        )
+        with self._reading() as connection:
+            return [RunLabel._make(row) for row in connection.execute(query)]
+
+    def has_samples(self, study: str) -> bool:
+        """Whether single documents' scores are stored of any run of the study with this hash."""
+        query = (
+            select(Sample.id)
+            .join(Unit, Unit.id == Sample.unit_id)
+            .join(StudyRun, StudyRun.run_id == Unit.run_id)
+            .join(Study, Study.id == StudyRun.study_id)
+            .where(Study.hash == study)
+            .limit(1)
+        )
+        with self._reading() as connection:
+            return connection.execute(query).first() is not None
 
     def units(self, study: str) -> list[UnitRow]:
         """The finished units of the runs of the study with this hash, in the order in which they were finished."""
@@ -149,20 +175,20 @@ class Reader:
         return next((pending.units for pending in self.pending([run], samples)), ())
 
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
-        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of."""
-        wanted = {run.content_hash(): run for run in runs}
-        stored: dict[str, set[str]] = {}
-        query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
-        if samples:
-            query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
+        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of.
+
+        What another run has measured alike is not missing: saving the study takes it over.
+        """
         with self._reading() as connection:
-            for name, unit in connection.execute(query):
-                stored.setdefault(name, set()).add(unit)
-        missing = (
-            (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
-            for name, run in wanted.items()
-        )
-        return [PendingRun(spec=run, units=units) for run, units in missing if units]
+            missing = missing_of(runs, connection, samples)
+            alike = {(twin.run, twin.unit): twin for twin in twins((run.spec for run in missing), connection)}
+        found: list[PendingRun] = []
+        for run in missing:
+            name = run.spec.content_hash()
+            stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}
+            if units := tuple(unit for unit in run.units if unit not in stored):
+                found.append(PendingRun(spec=run.spec, units=units))
+        return found
 
     def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
         """`measurement_key` of the runs' units: median seconds of the stored units that are alike, on all hardware or
@@ -364,6 +390,22 @@ def _readable_spec(text: str) -> RunSpec | None:
         return RunSpec.model_validate_json(text)
     except ValidationError:
         return None
+
+
+def missing_of(runs: Iterable[RunSpec], connection: Connection, samples: bool = False) -> list[PendingRun]:
+    """Those of the runs that miss units of their own, with these; with `samples` also tasks stored without theirs."""
+    wanted = {run.content_hash(): run for run in runs}
+    stored: dict[str, set[str]] = {}
+    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
+    if samples:
+        query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
+    for name, unit in connection.execute(query):
+        stored.setdefault(name, set()).add(unit)
+    missing = (
+        (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
+        for name, run in wanted.items()
+    )
+    return [PendingRun(spec=run, units=units) for run, units in missing if units]
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:

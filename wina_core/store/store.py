@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +25,12 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
+from wina_core.run_labels import LabelledRun, RunLabel
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import columns, schema, tables
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
-from wina_core.store.reader import Reader
+from wina_core.store.reader import Reader, missing_of
+from wina_core.store.reuse import take_over, twins
 from wina_core.store.sessions import Sessions
 from wina_core.study_specs import StudySpec
 
@@ -83,22 +85,30 @@ class Store(Reader):
 
     # ---- studies and their runs ----------------------------------------------------------------------------------
 
-    def save_study(self, study: StudySpec, runs: Sequence[RunSpec]) -> str:
+    def save_study(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
         """Store a study about to be launched and queue those of its `runs` that miss units; returns its hash.
 
         Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
+        What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
         """
+        labels = [run.label for run in runs if isinstance(run, LabelledRun)]
+        specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
         now = time.time()
         with self._writing() as connection:
             row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
             study_id = _upsert(connection, tables.Study, ("hash",), row)
             connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
+            connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
+            ids = self._queue(connection, specs, now)
             places = [
                 {"study_id": study_id, "run_id": run_id, "position": position}
-                for position, run_id in enumerate(self._queue(connection, runs, now))
+                for position, run_id in enumerate(ids.values())
             ]
             if places:
                 connection.execute(insert(tables.StudyRun), places)
+            if labels:
+                named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
+                connection.execute(insert(tables.StudyLabel), named)
         return study.content_hash()
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
@@ -235,8 +245,8 @@ class Store(Reader):
         with explained(self.url), self._engine.execution_options(writing=True).begin() as connection:
             yield connection
 
-    def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> list[int]:
-        """Ids of the runs, of which new ones are stored and those that miss units are queued."""
+    def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
+        """Ids of the runs by their hashes, of which new ones are stored and those that miss units are queued."""
         wanted = {run.content_hash(): run for run in runs}
         ours = tables.Run.hash.in_(wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
@@ -255,7 +265,17 @@ class Store(Reader):
         _leave(connection, again, values)
         found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
         ids = {row.hash: row.id for row in found}
-        return [ids[name] for name in wanted]
+        self._take_over(connection, wanted.values(), ids)
+        return {name: ids[name] for name in wanted}
+
+    def _take_over(self, connection: Connection, runs: Iterable[RunSpec], ids: Mapping[str, int]) -> None:
+        """Give the runs what they miss and others have measured alike; those that are complete by it are done."""
+        missing = {run.spec.content_hash(): run for run in missing_of(runs, connection)}
+        alike = twins((run.spec for run in missing.values()), connection)
+        taken = [twin for twin in alike if twin.unit in missing[twin.run].units]
+        for twin in taken:
+            take_over(connection, twin.stored, ids[twin.run])
+        _leave(connection, tables.Run.hash.in_({twin.run for twin in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
@@ -290,6 +310,10 @@ def _sessions(url: URL) -> Sessions:
     if file is None:
         return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
     return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
+
+
+def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
+    return label.run, {"model": label.model, "arm": label.arm, "allocation": label.allocation}
 
 
 def _unknown_run(run: str) -> str:

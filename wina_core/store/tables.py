@@ -185,6 +185,18 @@ class StudyRun(Table):
     position: Mapped[int]
 
 
+class StudyLabel(Table):
+    """What a study calls its runs: model, arm and allocation as RunLabel says, as many times as a run has parts."""
+
+    __tablename__ = "study_labels"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    model: Mapped[str]
+    arm: Mapped[str]
+    allocation: Mapped[str]
+
+
 class Unit(Table):
     """One finished unit of a run: an lm-eval task, or the deviation from dense."""
 

@@ -15,7 +15,7 @@ from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.specs import RotationSpec
-from wina_core.study import expand, save_study_file
+from wina_core.study import expand, labelled, save_study_file, specs_of
 from wina_core.study_specs import StudySpec
 from wina_core.task_index import TaskEntry
 
@@ -157,11 +157,10 @@ class EvaluateController(QObject):
         self._view.withdraw_consent()
 
         def question(store: Any) -> list[PendingRun]:
-            runs, taken = expand(study), _hashes(queued)
-            store.save_study(study, runs)
-            return [
-                pending for pending in store.pending(runs, choice.samples) if pending.spec.content_hash() not in taken
-            ]
+            named, taken = labelled(study), _hashes(queued)
+            store.save_study(study, named)
+            missing = store.pending(specs_of(named), choice.samples)
+            return [pending for pending in missing if pending.spec.content_hash() not in taken]
 
         self._workbench.store.ask(question, lambda pending: self._submit(study, choice, pending), self._view.show_error)
 

@@ -9,7 +9,7 @@ from wina_app.models.results_rows import COLUMNS, number
 from wina_app.models.row_table import Column
 from wina_app.models.studies import name_arms
 from wina_core.paper import display_scale, published, published_value
-from wina_core.study import expand, roles_of
+from wina_core.study import labelled, roles_of, specs_of
 from wina_core.study_specs import StudySpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -90,13 +90,16 @@ class Scope:
 
 def scope_of(study: StudySpec) -> Scope:
     """The scope of a study whose roles are mapped. Raises WinaError for what `expand` refuses."""
-    runs = expand(study) if study.models else ()
+    runs = labelled(study) if study.models else ()
     roles = roles_of(study)
     return Scope(
         title=study.title or study.name,
         paper=study.paper,
-        arms=name_arms(study, runs),
-        models={run.model.content_hash(): (roles[run.model.content_hash()], run.model.quantization) for run in runs},
+        arms=name_arms(runs),
+        models={
+            spec.model.content_hash(): (roles[spec.model.content_hash()], spec.model.quantization)
+            for spec in specs_of(runs)
+        },
     )
 
 

@@ -10,9 +10,9 @@ from wina_app.quantities import counted, duration
 from wina_core.engine.protocol import PendingRun
 from wina_core.latency_specs import LatencySpec
 from wina_core.records import EstimateRecord
-from wina_core.sources import resolve_rotation
-from wina_core.specs import DENSE, DEVIATION, NO_ROTATION, ROLE, Arm, RunSpec, TaskSpec
-from wina_core.study import expand, roles_of
+from wina_core.run_labels import LabelledRun
+from wina_core.specs import DEVIATION, ROLE, Arm, RunSpec, TaskSpec
+from wina_core.study import labelled, specs_of
 from wina_core.study_specs import StudySpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -20,9 +20,6 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 KINDS = {"paper": "The paper's tables and figures", "demo": "Demo", "own": "Yours"}
 """Of the gallery's studies, in the order of the list."""
-PROGRAM_TASKS = ("humaneval", "mbpp")
-"""What the names of lm-eval's tasks begin with that run what a model writes. The engine refuses any such task without
-consent, whatever its name."""
 _DOT = "  \N{MIDDLE DOT}  "
 
 
@@ -31,6 +28,8 @@ class Expansion:
     """A study's runs and points, which take longer to make than to look up in the store."""
 
     runs: tuple[RunSpec, ...]
+    labelled: tuple[LabelledRun, ...]
+    """The runs with what the study calls them, as they are saved."""
     labels: Mapping[str, str]
     """`label_runs`."""
     points: int
@@ -89,9 +88,9 @@ class StudyState:
 
 def expansion_of(study: StudySpec) -> Expansion:
     """Of a study whose roles are all mapped, files read. Raises WinaError for what `expand` refuses."""
-    runs, sweep = expand(study) if study.models else (), study.latency
+    runs, sweep = labelled(study) if study.models else (), study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
-    return Expansion(runs, label_runs(study, runs), points, hashes)
+    return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)
 
 
 def read_state(
@@ -113,26 +112,19 @@ def read_state(
     )
 
 
-def label_runs(study: StudySpec, runs: Iterable[RunSpec]) -> dict[str, str]:
+def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     """Run's hash: what the study calls its arm, and where there are several models its model."""
-    runs = tuple(runs)
     several = len({model.location for model in study.models}) > 1
-    arms, models = name_arms(study, runs), roles_of(study) if several else {}
     labels = {}
-    for run in runs:
-        model = models[run.model.content_hash()] if several else ""
-        quantized = run.model.quantization.upper() if run.model.quantization != "none" else ""
-        labels[run.content_hash()] = ", ".join(filter(None, (model, quantized, arms[run.content_hash()])))
+    for spec, label in runs:
+        quantized = spec.model.quantization.upper() if spec.model.quantization != "none" else ""
+        labels[label.run] = ", ".join(filter(None, (label.model if several else "", quantized, label.arm)))
     return labels
 
 
-def name_arms(study: StudySpec, runs: Iterable[RunSpec]) -> dict[str, str]:
-    """Run's hash: what the study calls its arm, or the arm's own label where it has no name."""
-    names = {}
-    for arm in study.arms:
-        rotation = NO_ROTATION if arm.rotation.is_identity else resolve_rotation(arm.rotation)
-        names[rotation, DENSE if arm.method.name == DENSE.name else arm.method] = arm.name or arm.label
-    return {run.content_hash(): names[run.rotation, run.method] for run in runs}
+def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
+    """Run's hash: what the study calls its arm."""
+    return {run.label.run: run.label.arm for run in runs}
 
 
 # ---- what a study consists of ------------------------------------------------------------------------------------
@@ -153,11 +145,6 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
         ("Timed products", _sweep(study.latency) if study.latency else ""),
     ]
     return [(caption, text) for caption, text in found if text]
-
-
-def writes_programs(study: StudySpec) -> bool:
-    """Whether it names a task, of those known here, that scores a model by running what it writes."""
-    return any(name.startswith(PROGRAM_TASKS) for name in study.evaluation.task_names)
 
 
 def _model(location: str, quantization: str) -> str:

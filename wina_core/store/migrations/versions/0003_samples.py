@@ -1,4 +1,4 @@
-"""Scores of single documents, and what a task's numbers were asked with."""
+"""Scores of single documents, what a task's numbers were asked with, and what studies call their runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -39,6 +39,22 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_samples")),
         sa.UniqueConstraint("unit_id", "task", "doc", name=op.f("uq_samples_unit_id_task_doc")),
     )
+    op.create_table(
+        "study_labels",
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("study_id", INTEGER, nullable=False),
+        sa.Column("run_id", INTEGER, nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("arm", sa.Text(), nullable=False),
+        sa.Column("allocation", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["study_id"], ["studies.id"], name=op.f("fk_study_labels_study_id"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_study_labels_run_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_study_labels")),
+    )
+    op.create_index(op.f("ix_study_labels_study_id"), "study_labels", ["study_id"])
+    op.create_index(op.f("ix_study_labels_run_id"), "study_labels", ["run_id"])
 
 
 def _chosen_on_evaluation(spec: str) -> str:

@@ -1,0 +1,47 @@
+"""How sure shares of documents are, and differences of two: intervals and tests of proportions. Light."""
+
+import math
+from statistics import NormalDist
+
+Z95 = NormalDist().inv_cdf(0.975)
+
+
+def mcnemar_p(first_only: int, second_only: int) -> float:
+    """Two-sided exact McNemar test: of the discordant documents, each run wins half by chance."""
+    from scipy.stats import binomtest  # a second, in a module that the window imports
+
+    discordant = first_only + second_only
+    return float(binomtest(first_only, discordant, 0.5).pvalue) if discordant else 1.0
+
+
+def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
+    """95 % interval of the difference of paired proportions: Newcombe's method 10 (Statistics in Medicine 17, 1998,
+    2635-2650), Wilson intervals of the two proportions joined by their continuity-corrected correlation."""
+    n = both + first_only + second_only + neither
+    yes_first, yes_second = both + first_only, both + second_only
+    first, second = yes_first / n, yes_second / n
+    (low_1, high_1), (low_2, high_2) = wilson(yes_first, n), wilson(yes_second, n)
+    margins = yes_first * (n - yes_first) * yes_second * (n - yes_second)
+    excess = both * neither - first_only * second_only
+    phi = (max(excess - n / 2, 0.0) if excess > 0 else excess) / math.sqrt(margins) if margins else 0.0
+
+    def joined(one: float, other: float) -> float:
+        return math.sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
+
+    effect = first - second
+    return effect - joined(first - low_1, high_2 - second), effect + joined(high_1 - first, second - low_2)
+
+
+def wilson(successes: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of the share that `successes` are of `n`; it keeps its width where all or none are."""
+    share, z2 = successes / n, Z95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
+    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+
+
+def normal_p(effect: float, stderr: float) -> float:
+    """Two-sided p of an effect with a known standard error."""
+    if stderr == 0:
+        return 1.0 if effect == 0 else 0.0
+    return math.erfc(abs(effect) / stderr / math.sqrt(2))

@@ -1,0 +1,120 @@
+"""How a study is run again by somebody else: its file without anybody's folders, and the command."""
+
+import re
+import shlex
+from itertools import count
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
+
+from wina_core.gallery import gallery
+from wina_core.specs import ROLE, RotationSpec, TextSpec
+from wina_core.study import program_tasks
+from wina_core.study_specs import Role, StudySpec
+
+
+def shareable(study: StudySpec) -> StudySpec:
+    """The study without anybody's folders: of models that are in one only the role is left, of other files and folders
+    the last part of their names (`private_files` tells which)."""
+    evaluation = study.evaluation
+    folders = tuple(dict.fromkeys(model.location for model in study.models if is_folder(model.location)))
+    named = {role.name for role in study.roles}
+    roles = {folder: _free_name(PurePath(folder).name or "model", named) for folder in folders}
+    return study.model_copy(
+        update={
+            "roles": (
+                *(role.model_copy(update={"location": _unless_folder(role.location)}) for role in study.roles),
+                *(Role(name=name) for name in roles.values()),
+            ),
+            "models": tuple(
+                model.model_copy(update={"location": ROLE + roles[model.location], "fingerprint": ""})
+                if model.location in roles
+                else model
+                for model in study.models
+            ),
+            "arms": tuple(arm.model_copy(update={"rotation": _shared_rotation(arm.rotation)}) for arm in study.arms),
+            "allocators": tuple(each.model_copy(update={"text": _shared(each.text)}) for each in study.allocators),
+            "calibration": study.calibration.model_copy(update={"text": _shared(study.calibration.text)}),
+            "evaluation": evaluation.model_copy(
+                update={
+                    "data_folder": evaluation.data_folder and _last_part(evaluation.data_folder),
+                    "task_folders": tuple(map(_last_part, evaluation.task_folders)),
+                    "deviation": evaluation.deviation and _shared(evaluation.deviation),
+                }
+            ),
+        }
+    )
+
+
+def private_files(study: StudySpec) -> tuple[str, ...]:
+    """The last parts of the names of the files and folders that `shareable` names no more where they are."""
+    evaluation = study.evaluation
+    texts = [arm.rotation.text.source for arm in study.arms] + [each.text.source for each in study.allocators]
+    texts += [study.calibration.text.source, evaluation.deviation.source if evaluation.deviation else ""]
+    others = [evaluation.data_folder or "", *evaluation.task_folders]
+    others += [arm.rotation.matrices or "" for arm in study.arms]
+    return tuple(dict.fromkeys(_last_part(name) for name in (*texts, *others) if is_folder(name)))
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    name = next(name for name in (wanted, *(f"{wanted} {n}" for n in count(2))) if name not in taken)
+    taken.add(name)
+    return name
+
+
+def _unless_folder(location: str) -> str:
+    return "" if is_folder(location) else location
+
+
+def _last_part(name: str) -> str:
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_folder(name) else name
+
+
+def _shared(text: TextSpec) -> TextSpec:
+    return text.model_copy(update={"source": _last_part(text.source)})
+
+
+def _shared_rotation(rotation: RotationSpec) -> RotationSpec:
+    matrices = rotation.matrices and _last_part(rotation.matrices)
+    return rotation.model_copy(update={"matrices": matrices, "text": _shared(rotation.text)})
+
+
+def is_folder(location: str) -> bool:
+    """Whether a name tells where something is on a machine, POSIX or Windows."""
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
+    return absolute or location.startswith((".", "~")) or "\\" in location
+
+
+def command(study: StudySpec, study_file: str, *, samples: bool) -> str:
+    """By name where the gallery has the very study, else from the file; with the roles that it leaves open, and what a
+    job is asked for beside it."""
+    known = (entry.study for entry in gallery() if entry.study is not None)
+    shipped = next((each for each in known if _anywhere(each) == _anywhere(study)), None)
+    given = {role.name: role.location for role in study.roles}
+    there = shipped or shareable(study)
+    opened = [
+        role.name for role in there.roles if not role.location or role.location != given.get(role.name, role.location)
+    ]
+    words = [word for name in opened for word in ("--role", f"{name}=FOLDER")]
+    words += ["--samples"] if samples else []
+    words += ["--run-model-code"] if program_tasks(study) else []
+    return shlex.join(["wina", "study", "run", study.name if shipped else study_file, *words])
+
+
+def command_note(study: StudySpec) -> str:
+    """What to know before running it again: which programs would run, and which files are needed."""
+    notes = []
+    if programs := program_tasks(study):
+        notes.append(
+            f"--run-model-code: {' and '.join(programs)} run programs that the model writes on your machine, with your "
+            "rights; use a machine or a container that has nothing to lose."
+        )
+    if private := private_files(study):
+        notes.append(
+            f"The study reads files of its author, of which it keeps only the names: {', '.join(private)}. Put them "
+            "where you run it, or name yours."
+        )
+    return " ".join(notes)
+
+
+def _anywhere(study: StudySpec) -> StudySpec:
+    """The study whatever its roles stand for."""
+    return study.model_copy(update={"roles": tuple(role.model_copy(update={"location": ""}) for role in study.roles)})
