@@ -1,4 +1,6 @@
-"""Numbers as people read them, with their units."""
+"""Numbers as people read them, with their units, and how many things are told in a sentence."""
+
+from collections.abc import Sequence
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -14,6 +16,11 @@ def count(value: float) -> str:
 def counted(number: int, noun: str) -> str:
     """ "1 run", "12 runs"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "one", "one and two", "one, two and three"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
 
 
 def size(bytes_: float) -> str:

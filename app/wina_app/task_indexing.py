@@ -1,9 +1,8 @@
 """The names of lm-eval's tasks for the window: read from the kept index, or built first by a process of its own."""
 
-import sys
+from PySide6.QtCore import QObject, Signal
 
-from PySide6.QtCore import QObject, QProcess, Signal
-
+from wina_app.side_process import PYTHON, SideProcess
 from wina_app.store_thread import StoreThread
 from wina_core.task_index import TaskIndex, load_index
 
@@ -16,13 +15,13 @@ class TaskIndexing(QObject):
 
     changed = Signal()
 
-    def __init__(self, store: StoreThread, command: tuple[str, ...] = (sys.executable, "-m", _MODULE)) -> None:
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = (*PYTHON, _MODULE)) -> None:
         """`store` is the thread on which the file is read, `command` what builds it."""
         super().__init__()
         self.index: TaskIndex | None = None
         self.remark = ""
         self._store, self._command = store, command
-        self._process: QProcess | None = None
+        self._process: SideProcess | None = None
         self._asked = False
 
     def ask(self) -> None:
@@ -34,10 +33,8 @@ class TaskIndexing(QObject):
     def stop(self) -> None:
         """End the process, if it runs."""
         if self._process is not None:
-            process, self._process = self._process, None
-            process.blockSignals(True)
-            process.kill()
-            process.waitForFinished(2_000)
+            self._process.stop()
+            self._process = None
 
     def _on_loaded(self, index: TaskIndex | None) -> None:
         if index is None:
@@ -47,24 +44,13 @@ class TaskIndexing(QObject):
             self._say("")
 
     def _build(self) -> None:
-        self._process = QProcess(self)
-        self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
-        self._process.finished.connect(self._on_built)
-        self._process.errorOccurred.connect(self._on_error)
-        self._process.start(self._command[0], list(self._command[1:]))
+        self._process = SideProcess(self._command, parent=self)
+        self._process.succeeded.connect(self._on_built)
+        self._process.failed.connect(self._fail)
         self._say(BUILDING)
+        self._process.start()
 
-    def _on_error(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart and self._process is not None:
-            self._fail(self._process.errorString())
-
-    def _on_built(self, code: int) -> None:
-        if self._process is None:
-            return
-        lines = bytes(self._process.readAll().data()).decode(errors="replace").strip().splitlines()
-        if code != 0:
-            self._fail(lines[-1] if lines else f"exit code {code}")
-            return
+    def _on_built(self) -> None:
         self._process = None
 
         def loaded(index: TaskIndex | None) -> None:

@@ -10,6 +10,7 @@ from wina_app.views.evaluate_arms import ArmPanel
 from wina_app.views.evaluate_page import EvaluatePage
 
 from tests.wina_app.stored_runs import summary
+from wina_core.consent import RISK
 from wina_core.methods import method_specs
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -152,12 +153,16 @@ def test_a_method_is_marked_in_its_colour(page, qapp) -> None:
 
 def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
     page.show()
-    assert not page.tasks.consent.isVisible()
+    consent, risk = page.tasks.options.consent, page.tasks.options.risk
+    assert not consent.isVisible()
     assert not page.choice().run_model_code
     page.tasks.advanced.open(True)
-    assert page.tasks.consent.isVisible()
-    assert "untrusted code" in page.tasks.consent.accessibleDescription()
-    page.tasks.consent.setChecked(True)
+    assert consent.isVisible()
+    assert not risk.isVisible()
+    assert RISK in consent.toolTip()
+    assert RISK in consent.accessibleDescription()
+    consent.setChecked(True)
+    assert (risk.isVisible(), risk.text()) == (True, RISK)
     assert page.choice().run_model_code
     page.withdraw_consent()
     assert not page.choice().run_model_code

@@ -1,10 +1,13 @@
 """From the gallery to what is stored of each study, to the jobs that compute the rest."""
 
+import sys
 from dataclasses import replace
 
 import pytest
 from wina_app.controllers import study_catalogue
-from wina_app.controllers.studies_controller import LaunchChoice, StudiesController
+from wina_app.controllers.studies_controller import StudiesController
+from wina_app.controllers.study_reports import StudyReports
+from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import facts, label_runs
 from wina_app.settings import Settings
 
@@ -15,9 +18,10 @@ from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord, UnitEstimate
 from wina_core.roles import load_roles
 from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
-from wina_core.study import bind, expand, load_study
+from wina_core.study import bind, expand, labelled, load_study
 from wina_core.study_specs import StudySpec
 
+PROCESS_MS = 60_000
 PLAIN = LaunchChoice(samples=False, run_model_code=False)
 
 
@@ -270,7 +274,7 @@ def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
     text = mapped.view.last("show_estimate")
     assert text.startswith("About 2:07 h for 5 measurements")
     assert "Rotating, calibrating and allocating come on top" in text
-    assert mapped.view.named("show_estimate") == {}
+    assert mapped.view.named("show_estimate") == {"running": False}
 
 
 def test_results_are_those_of_the_study_with_its_roles_mapped(mapped):
@@ -281,12 +285,27 @@ def test_results_are_those_of_the_study_with_its_roles_mapped(mapped):
     assert study.roles[0].location == load_roles()[ROLE]
 
 
-def test_a_report_is_written_of_runs_that_other_studies_computed(mapped, tmp_path):
+def reporting(bench, program):
+    """A controller that writes reports by a program of the test's, over the same gallery and store."""
+    reports = StudyReports(bench.workbench, (sys.executable, "-c", program))
+    bench.controller = StudiesController(bench.workbench, bench.view, reports)
+    bench.controller.set_visible(True)
+    return reports
+
+
+def test_a_report_is_written_by_a_process_of_its_own_over_the_same_database(mapped, tmp_path, qtbot):
+    """Of runs that other studies computed."""
+    reporting(mapped, "from wina_core.cli import main; main()")
     runs = paper_runs(mapped)
-    mapped.store.store.save_study(load_study(mapped.demo), runs)
+    mapped.store.store.save_study(load_study(mapped.demo), labelled(bind(load_study(mapped.paper), load_roles())))
     for run in runs:
         record(mapped.store.store, run, "piqa", "acc_norm", 0.7)
     mapped.controller.report(tmp_path / "reports")
+    assert mapped.view.last("show_notice").startswith("Writing")
+    qtbot.waitUntil(
+        lambda: bool(mapped.view.last("show_report") or mapped.view.calls("show_error")), timeout=PROCESS_MS
+    )
+    assert not mapped.view.calls("show_error")
     page = mapped.view.last("show_report")
     assert page.parent == tmp_path / "reports"
     assert "Table 3: a tiny one" in page.read_text(encoding="utf-8")
@@ -297,10 +316,21 @@ def test_a_report_is_written_of_runs_that_other_studies_computed(mapped, tmp_pat
     assert mapped.view.last("show_report") == page
 
 
-def test_a_report_of_nothing_says_why_there_is_none(mapped, tmp_path):
+def test_a_report_that_cannot_be_written_says_why(mapped, tmp_path, qtbot):
+    reporting(mapped, "raise SystemExit('wina: The folder cannot be made; choose another.')")
     mapped.controller.report(tmp_path / "reports")
-    assert "has not been launched here" in mapped.view.last("show_error")
-    assert not (tmp_path / "reports").exists()
+    qtbot.waitUntil(lambda: bool(mapped.view.calls("show_error")), timeout=PROCESS_MS)
+    assert mapped.view.last("show_error") == "The folder cannot be made; choose another."
+
+
+def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot):
+    reports = reporting(mapped, "import time; time.sleep(600)")
+    mapped.controller.report(tmp_path / "reports")
+    (process,) = reports._running
+    qtbot.waitUntil(lambda: process.is_running, timeout=PROCESS_MS)
+    mapped.workbench.stop()
+    assert not process.is_running
+    assert not mapped.view.calls("show_error")
 
 
 # ---- what a study consists of ----------------------------------------------------------------------------------------
@@ -322,7 +352,7 @@ def test_runs_are_called_by_their_arm_and_bits_where_there_are_several():
         arms=(Arm(name="TEAL-transform", method=MethodSpec(name="teal"), rotation=RotationSpec()),),
         sparsities=(0.5,),
     )
-    assert sorted(label_runs(study, expand(study)).values()) == ["INT8, TEAL-transform", "TEAL-transform"]
+    assert sorted(label_runs(study, labelled(study)).values()) == ["INT8, TEAL-transform", "TEAL-transform"]
 
 
 def test_the_machine_that_points_are_counted_for_is_this_one(bench):

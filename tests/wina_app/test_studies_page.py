@@ -13,6 +13,7 @@ from wina_app.views.focus_order import controls
 from wina_app.views.studies_page import StudiesPage
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
+from wina_core.consent import RISK
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.gallery import GalleryEntry
@@ -110,23 +111,26 @@ def test_a_study_that_runs_here_shows_its_runs_and_how_many_are_left(page, entri
     assert page.results.isEnabled()
 
 
-def test_consent_is_asked_for_only_where_programs_are_run_states_the_risk_and_is_never_kept(page, entries):
+def test_consent_can_be_given_whatever_the_tasks_are_called_states_the_risk_and_is_never_kept(page, entries):
+    consent, risk = page.launch.options.consent, page.launch.options.risk
     choose(page, entries[0], state_of(entries[0].study))
-    assert not page.launch.consent.isVisible()
+    assert (consent.isVisible(), consent.isEnabled()) == (True, True)
     choose(page, entries[1])
-    assert page.launch.consent.isVisible()
-    assert not page.launch.consent.isChecked(), "off at each start"
-    assert "untrusted code" in page.launch.risk.text()
-    page.launch.consent.setChecked(True)
-    page.launch.samples.setChecked(True)
+    assert not consent.isChecked(), "off at each start"
+    assert RISK in consent.toolTip()
+    assert not risk.isVisible()
+    consent.setChecked(True)
+    assert (risk.isVisible(), risk.text()) == (True, RISK)
+    page.launch.options.samples.setChecked(True)
     assert (page.choice().run_model_code, page.choice().samples) == (True, True)
     choose(page, entries[0], state_of(entries[0].study))
     assert not page.choice().run_model_code
     choose(page, entries[1])
     assert not page.choice().run_model_code, "not carried to another study and back"
-    page.launch.consent.setChecked(True)
+    consent.setChecked(True)
     page.withdraw_consent()
     assert not page.choice().run_model_code
+    assert not risk.isVisible()
 
 
 def test_a_broken_file_shows_its_line_and_reason_in_place(page, entries):
@@ -216,3 +220,27 @@ def test_nothing_is_clipped(page, entries, qtbot, size):
     qtbot.waitUntil(lambda: not clipped())
     qtbot.waitUntil(lambda: panel.widget().width() == panel.viewport().width())
     assert panel.viewport().width() >= panel.widget().minimumSizeHint().width()
+
+
+MARKUP = "<h1>x</h1><img src='file:///x'>"
+
+
+def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
+    text = PAPER.replace("Table 3: a tiny one", MARKUP).replace("Dense, TEAL", f"{MARKUP} Dense").replace(ROLE, MARKUP)
+    file = write(tmp_path, "marked", text)
+    entry = GalleryEntry(file, "own", load_study(file))
+    page.show_list([entry], file)
+    choose(page, entry, StudyState(total=5, needs=(MARKUP,)))
+    page.show_error(f"wrong: {MARKUP}")
+    shown = [label for label in page.findChildren(QLabel) if MARKUP in label.text()]
+    assert {page.detail.title, page.detail.description, page.detail.remark, page.message.label} <= set(shown)
+    assert all(label.textFormat() == Qt.TextFormat.PlainText for label in shown)
+    tips = [page.list.currentItem().toolTip(0), page.primary.toolTip()]
+    assert all("&lt;h1&gt;" in tip and "<img" not in tip for tip in tips)
+
+
+def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(page, entries):
+    choose(page, entries[0])
+    assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
+    choose(page, entries[2])
+    assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)

@@ -70,9 +70,9 @@ def test_closing_the_window_ends_the_process(store, qtbot):
     found = indexing(store, "import time; time.sleep(600)")
     found.ask()
     process = found._process
-    qtbot.waitUntil(lambda: process.processId() > 0, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: process.is_running, timeout=LOAD_MS)
     found.stop()
-    assert process.state() == process.ProcessState.NotRunning
+    assert not process.is_running
 
 
 @pytest.fixture

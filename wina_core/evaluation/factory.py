@@ -8,11 +8,11 @@ from lm_eval.tasks._factory import TaskFactory
 from lm_eval.tasks._index import Entry
 from lm_eval.tasks._yaml_loader import load_yaml
 
+from wina_core.consent import RISK
 from wina_core.errors import WinaError
 from wina_core.evaluation import local_data
 from wina_core.evaluation.code_eval import runs_in_sandbox
 from wina_core.evaluation.local_data import LocalData
-from wina_core.evaluation.sandbox import RISK
 
 
 class Factory(TaskFactory):

@@ -19,12 +19,6 @@ from typing import Literal
 
 from wina_core.errors import WinaError
 
-RISK = (
-    "The model's programs run in a sandbox without network, files or other processes, but a sandbox may have holes: "
-    "consent only where nothing of value would be lost."
-)
-"""What must be told wherever consent to running a model's programs is asked for."""
-
 _CONFINED = Path(__file__).with_name("confined.py")
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _DEVICES = (os.devnull, "/dev/urandom")

@@ -1,14 +1,16 @@
 """Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.controllers.study_catalogue import StudyCatalogue
+from wina_app.controllers.study_jobs import StudyJobs
+from wina_app.controllers.study_reports import StudyReports
 from wina_app.models.job_list import JobEntry
+from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import (
     StudyProgress,
     StudyState,
@@ -19,24 +21,13 @@ from wina_app.models.studies import (
     read_state,
 )
 from wina_app.workbench import Workbench
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob
+from wina_core.engine.protocol import EstimateJob
 from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord
-from wina_core.study import expand
-from wina_core.study_specs import Role, StudySpec
+from wina_core.study_specs import Role
 
 _PAUSE_MS = 1000
 """Between two readings of the store while results land."""
-
-
-@dataclass(frozen=True)
-class LaunchChoice:
-    """What holds for one launch."""
-
-    samples: bool
-    """Whether every document's answers are kept."""
-    run_model_code: bool
-    """Consent to run what the model writes."""
 
 
 class StudiesView(Protocol):
@@ -88,14 +79,15 @@ class StudiesController(QObject):
     results_requested = Signal(object)
     """The selected study, its roles mapped, is to be shown on the Results page."""
 
-    def __init__(self, workbench: Workbench, view: StudiesView) -> None:
+    def __init__(self, workbench: Workbench, view: StudiesView, reports: StudyReports | None = None) -> None:
+        """`reports` is for tests."""
         super().__init__()
         self._workbench, self._view = workbench, view
         self._catalogue = StudyCatalogue(workbench)
+        self._jobs = StudyJobs(workbench)
+        self._reports = reports or StudyReports(workbench)
         self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
-        self._reports: dict[Path, Path] = {}
-        self._jobs: dict[str, Path] = {}
         self._visible = self._launching = False
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -107,9 +99,11 @@ class StudiesController(QObject):
         self._catalogue.failed.connect(view.show_error)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
-        workbench.jobs.added.connect(self._on_job)
-        workbench.jobs.changed.connect(self._on_job)
-        workbench.jobs.ended.connect(self._on_job_ended)
+        self._jobs.changed.connect(self._on_job)
+        self._jobs.ended.connect(self._on_job_ended)
+        self._jobs.other_ended.connect(self._on_results)
+        self._reports.written.connect(self._on_report)
+        self._reports.failed.connect(view.show_error)
         workbench.stopped.connect(self._pause.stop)
 
     @property
@@ -173,9 +167,7 @@ class StudiesController(QObject):
         hardware = environment.hardware if environment else ""
 
         def answer(seconds: dict[str, float]) -> None:
-            if not self._is_estimating(file):
-                job = EstimateJob(runs=missing, stored=seconds, run_model_code=consent)
-                self._submit(file, job, f"Estimate {title}")
+            self._jobs.estimate(file, title, EstimateJob(runs=missing, stored=seconds, run_model_code=consent))
 
         self._view.clear_message()
         self._workbench.store.ask(
@@ -188,18 +180,21 @@ class StudiesController(QObject):
         if file is None or study is None or self._launching:
             return
         self._view.clear_message()
-        choice, queued = self._view.choice(), self._catalogue.queued()
+        choice, queued, title = self._view.choice(), self._catalogue.queued(), self._catalogue.entries[file].title
         environment = self._catalogue.environment
 
         def question(store: Any) -> StudyState:
             expansion = expansion_of(study)
-            store.save_study(study, expansion.runs)
+            store.save_study(study, expansion.labelled)
             return read_state(expansion, store, environment, queued, choice.samples)
 
         def answer(state: StudyState) -> None:
             self._launching = False
             self._catalogue.set_state(file, state)
-            self._launch(file, study, choice, state, queued)
+            runs = self._jobs.launch(file, title, study, choice, state, queued)
+            self._view.withdraw_consent()
+            self._view.show_notice(launch_text(state, runs))
+            self._read_current()
 
         def refused(text: str) -> None:
             self._launching = False
@@ -210,20 +205,15 @@ class StudiesController(QObject):
 
     def pause(self) -> None:
         """Hold the selected study's jobs."""
-        for entry in self._active(self._selected):
-            if entry.state in ("queued", "running"):
-                self._workbench.pause(entry.id)
+        self._jobs.pause(self._selected)
 
     def resume(self) -> None:
         """Let them go on."""
-        for entry in self._active(self._selected):
-            if entry.state == "paused":
-                self._workbench.resume(entry.id)
+        self._jobs.resume(self._selected)
 
     def cancel(self) -> None:
         """End them; what is stored stays."""
-        for entry in self._active(self._selected):
-            self._workbench.cancel(entry.id)
+        self._jobs.cancel(self._selected)
 
     def show_results(self) -> None:
         """Go to the selected study's numbers."""
@@ -234,26 +224,9 @@ class StudiesController(QObject):
     def report(self, folder: Path) -> None:
         """Write the selected study's report into a folder."""
         file, study = self._selected, self._catalogue.bound(self._selected)
-        if file is None or study is None:
-            return
-
-        def question(store: Any) -> Path:
-            from wina_core.report import make_report  # with all that tables are written by
-
-            if store.study_spec(study.content_hash()) is None:  # its runs are those of others
-                runs = expand(study) if study.models else ()
-                if not store.pending(runs):
-                    store.save_study(study, runs)
-            return make_report(store, study, folder)
-
-        def answer(page: Path) -> None:
-            self._reports[file] = page
-            self._view.show_notice(f"Saved the report as {page}, and as Markdown beside it.")
-            if file == self._selected:
-                self._view.show_report(page)
-
-        self._view.show_notice("Writing the report\N{HORIZONTAL ELLIPSIS}")
-        self._workbench.store.ask(question, answer, self._view.show_error)
+        if file is not None and study is not None:
+            self._view.show_notice("Writing the report\N{HORIZONTAL ELLIPSIS}")
+            self._reports.write(file, study, folder)
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
@@ -287,7 +260,7 @@ class StudiesController(QObject):
     def _read_current(self) -> None:
         """What is computed now, and what is looked at."""
         if self._visible:
-            self._catalogue.read_these({file for file in (self._selected, *self._jobs.values()) if file})
+            self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
 
     def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
@@ -301,67 +274,29 @@ class StudiesController(QObject):
             return
         self._view.show_roles(roles)
         self._view.show_state(file, self._state)
-        self._view.show_estimate(self._estimates.get(file, ""), running=self._is_estimating(file))
-        self._view.show_report(self._reports.get(file))
+        self._show_estimate(file)
+        self._view.show_report(self._reports.pages.get(file))
         self._show_progress()
 
-    # ---- jobs ----------------------------------------------------------------------------------------------------
-
-    def _launch(
-        self, file: Path, study: StudySpec, choice: LaunchChoice, state: StudyState, queued: frozenset[str]
-    ) -> None:
-        runs = tuple(run for run in state.missing if run.spec.content_hash() not in queued)
-        title = self._catalogue.entries[file].title
-        if runs:
-            job = EvaluateJob(runs=runs, samples=choice.samples, run_model_code=choice.run_model_code)
-            self._submit(file, job, title)
-        if study.latency is not None and state.points_missing and not self._times(study):
-            self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
-        self._view.withdraw_consent()
-        self._view.show_notice(launch_text(state, runs))
-        self._read_current()
-
-    def _submit(self, file: Path, job: Job, title: str) -> None:
-        job_id = self._workbench.submit(job, title)
-        self._jobs[job_id] = file
-        self._show_active()
-        self._on_job(job_id)
-
-    def _times(self, study: StudySpec) -> bool:
-        jobs = [entry.job for entry in self._workbench.jobs.active]
-        return any(isinstance(job, LatencyJob) and job.spec == study.latency for job in jobs)
-
-    def _active(self, file: Path | None) -> list[JobEntry]:
-        """The jobs that measure a study and have not ended."""
-        mine = [entry for entry in self._workbench.jobs.active if self._jobs.get(entry.id) == file]
-        return [entry for entry in mine if not isinstance(entry.job, EstimateJob)]
-
-    def _is_estimating(self, file: Path) -> bool:
-        jobs = [entry for entry in self._workbench.jobs.active if isinstance(entry.job, EstimateJob)]
-        return any(self._jobs.get(entry.id) == file for entry in jobs)
+    # ---- jobs and reports ----------------------------------------------------------------------------------------
 
     def _show_active(self) -> None:
-        self._view.show_active({file for file in self._jobs.values() if self._active(file)})
+        self._view.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})
 
     def _show_progress(self) -> None:
         state = self._state or StudyState()
-        self._view.show_progress(progress(state, self._active(self._selected)))
+        self._view.show_progress(progress(state, self._jobs.measuring(self._selected)))
 
-    def _on_job(self, job_id: str) -> None:
-        if self._selected is None or self._jobs.get(job_id) != self._selected:
-            return
-        if isinstance(self._workbench.jobs[job_id].job, EstimateJob):
-            text = self._estimates.get(self._selected, "")
-            self._view.show_estimate(text, running=self._is_estimating(self._selected))
-        else:
+    def _show_estimate(self, file: Path) -> None:
+        self._view.show_estimate(self._estimates.get(file, ""), running=self._jobs.is_estimating(file))
+
+    def _on_job(self, file: Path) -> None:
+        self._show_active()
+        if file == self._selected:
+            self._show_estimate(file)
             self._show_progress()
 
-    def _on_job_ended(self, job_id: str) -> None:
-        entry, file = self._workbench.jobs[job_id], self._jobs.pop(job_id, None)
-        if file is None:
-            self._on_results()
-            return
-        self._show_active()
+    def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
         estimating = isinstance(entry.job, EstimateJob)
         if entry.error:
             failed = f" ({entry.runs_failed} runs failed, the last one with this.)" if entry.runs_failed > 1 else ""
@@ -370,15 +305,17 @@ class StudiesController(QObject):
             self._view.show_notice("The study was cancelled; finished measurements are stored.")
         if isinstance(entry.result, EstimateRecord):
             self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
-        if estimating and file == self._selected:
-            self._view.show_estimate(self._estimates.get(file, ""))
         if not estimating:
             self._estimates.pop(file, None)
-            if file == self._selected:
-                self._view.show_estimate("")
-                self._show_progress()
             self._read_states()
+        self._on_job(file)
 
     def _on_results(self) -> None:
         if not self._pause.isActive():
             self._pause.start()
+
+    def _on_report(self, file: Path) -> None:
+        page = self._reports.pages[file]
+        self._view.show_notice(f"Saved the report as {page}, and as Markdown beside it.")
+        if file == self._selected:
+            self._view.show_report(page)

@@ -1,8 +1,8 @@
 """Two runs side by side: the difference on every task they share, and how sure it is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wina_app.models.results_rows import count_text, number
 from wina_app.models.row_table import UNKNOWN, Column, TableEntry
@@ -66,7 +66,7 @@ def p_text(p: float) -> str:
 
 
 def _is_paired(row: "Comparison") -> bool:
-    return row.test in ("exact McNemar", "paired bootstrap")
+    return row.test in ("exact McNemar", "paired bootstrap", "sign flips")
 
 
 def _short(value: float) -> str:
@@ -74,26 +74,14 @@ def _short(value: float) -> str:
     return number(float(f"{value:.4g}"))
 
 
-def _count(key: str, title: str, explanation: str) -> Column:
+def _number(key: str, title: str, text: Callable[[Any], str], width: int, explanation: str = "") -> Column:
     return Column(
         key,
         title,
         lambda row: getattr(row, key),
-        lambda row: count_text(getattr(row, key)),
+        lambda row: text(getattr(row, key)),
         numeric=True,
-        width=7,
-        explanation=explanation,
-    )
-
-
-def _value(key: str, title: str, explanation: str = "") -> Column:
-    return Column(
-        key,
-        title,
-        lambda row: getattr(row, key),
-        lambda row: _short(getattr(row, key)),
-        numeric=True,
-        width=8,
+        width=width,
         explanation=explanation,
     )
 
@@ -109,17 +97,9 @@ def _signed(value: float) -> str:
 COLUMNS: tuple[Column, ...] = (
     Column("task", "task", lambda row: row.task, lambda row: row.task, width=16),
     Column("metric", "metric", lambda row: row.metric, lambda row: row.metric, width=11),
-    _value("first", "A"),
-    _value("second", "B"),
-    Column(
-        "effect",
-        "A \N{MINUS SIGN} B",
-        lambda row: row.effect,
-        lambda row: _signed(row.effect),
-        numeric=True,
-        width=9,
-        explanation="The difference, in the metric's own unit",
-    ),
+    _number("first", "A", _short, 8),
+    _number("second", "B", _short, 8),
+    _number("effect", "A \N{MINUS SIGN} B", _signed, 9, "The difference, in the metric's own unit"),
     Column(
         "interval",
         "95 % interval",
@@ -129,16 +109,8 @@ COLUMNS: tuple[Column, ...] = (
         explanation="Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else "
         "from both standard errors as if the runs were independent",
     ),
-    Column(
-        "p",
-        "p",
-        lambda row: row.p,
-        lambda row: p_text(row.p),
-        numeric=True,
-        width=7,
-        explanation="Two-sided: how often chance alone would make a difference as large",
-    ),
-    _count("n", "n", "Documents"),
+    _number("p", "p", p_text, 7, "Two-sided: how often chance alone would make a difference as large"),
+    _number("n", "n", count_text, 7, "Documents"),
     Column(
         "paired",
         "paired",
@@ -147,8 +119,8 @@ COLUMNS: tuple[Column, ...] = (
         width=6,
         explanation="Whether the same documents' answers were compared one by one",
     ),
-    _count("first_only", "only A", "Documents that A got right and B wrong"),
-    _count("second_only", "only B", "Documents that B got right and A wrong"),
+    _number("first_only", "only A", count_text, 7, "Documents that A got right and B wrong"),
+    _number("second_only", "only B", count_text, 7, "Documents that B got right and A wrong"),
     Column("test", "test", lambda row: row.test, lambda row: row.test, width=16),
 )
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from wina_app.plain_text import plain_tip
 from wina_core.export import write_table
 
 UNKNOWN = "\N{EN DASH}"
@@ -152,7 +153,7 @@ class RowTable(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return self._shown[index.row()].texts[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self._shown[index.row()].tip(index.column())
+            return plain_tip(self._shown[index.row()].tip(index.column()))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _NUMBERS if self.columns[index.column()].numeric else _WORDS
         return None

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSignalBlocker, QSize
 from PySide6.QtWidgets import QComboBox
 
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID
 
 
@@ -32,4 +33,4 @@ class ChoiceBox(QComboBox):
                 for text, data in items:
                     self.addItem(text, data)
         self.setCurrentIndex(next((row for row, (_, data) in enumerate(items) if data == current), -1))
-        self.setToolTip(self.currentText())
+        self.setToolTip(plain_tip(self.currentText()))

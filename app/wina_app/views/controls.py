@@ -17,12 +17,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font, method_colour, notifier
 
 
-def text_label(text: str, role: str = "", *, wrap: bool = False) -> QLabel:
-    """A label in one of the style sheet's roles: title, section, muted, figure, failed."""
+def text_label(text: str, role: str = "", *, wrap: bool = False, rich: bool = False) -> QLabel:
+    """A label in one of the style sheet's roles: title, section, muted, figure, failed. Its text is shown to the
+    letter unless it is `rich`, which is for the program's own words alone."""
     label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.RichText if rich else Qt.TextFormat.PlainText)
     if role:
         label.setProperty("role", role)
     label.setWordWrap(wrap)
@@ -64,13 +67,14 @@ class ElidedLabel(QLabel):
     def __init__(self, role: str = "") -> None:
         super().__init__()
         self._whole = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def setText(self, text: str) -> None:
         """Show a text, as much of it as fits."""
         self._whole = text
-        self.setToolTip(text)
+        self.setToolTip(plain_tip(text))
         self._fit()
 
     def whole(self) -> str:
@@ -187,7 +191,7 @@ class Fold(QWidget):
 def explain_disabled(control: QWidget, *, enabled: bool, reason: str, explanation: str = "") -> None:
     """Enable a control, or disable it with the reason in its tooltip."""
     control.setEnabled(enabled)
-    control.setToolTip(explanation if enabled else reason)
+    control.setToolTip(plain_tip(explanation if enabled else reason))
 
 
 class Figures(QWidget):
@@ -211,7 +215,7 @@ class Figures(QWidget):
         self._numbers = []
         for index, (caption, number, explanation) in enumerate(figures):
             cell = QWidget()
-            cell.setToolTip(explanation)
+            cell.setToolTip(plain_tip(explanation))
             cell.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
             column = QVBoxLayout(cell)
             column.setContentsMargins(0, 0, 0, 0)

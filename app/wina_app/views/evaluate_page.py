@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
@@ -15,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.models.evaluation_grid import Choice, Grid
+from wina_app.plain_text import plain_tip
 from wina_app.quantities import counted
 from wina_app.theme import GRID
 from wina_app.views.controls import labelled, rule, text_label
@@ -34,7 +34,6 @@ class EvaluatePage(Page):
     """Emits `changed`, `evaluate_requested` and `save_requested(path)`; `choice()` has what was chosen."""
 
     changed = Signal()
-    visible_changed = Signal(bool)
     evaluate_requested = Signal()
     save_requested = Signal(Path)
     search_requested = Signal(str)
@@ -81,16 +80,6 @@ class EvaluatePage(Page):
         column.addWidget(self._trouble)
         column.addWidget(self.table, 1)
         return runs
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Have the runs counted."""
-        super().showEvent(event)
-        self.visible_changed.emit(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Nothing needs to be counted for now."""
-        super().hideEvent(event)
-        self.visible_changed.emit(False)
 
     # ---- what the user did ------------------------------------------------------------------------------------------
 
@@ -141,7 +130,7 @@ class EvaluatePage(Page):
         self._trouble.setVisible(bool(text))
         self.arms.mark_sparsities(invalid="sparsit" in text)
         self.save.setEnabled(not text)
-        self.save.setToolTip(text)
+        self.save.setToolTip(plain_tip(text))
         if text:
             self.table.show_grid(None)
             self._summary.setText("")
@@ -157,7 +146,7 @@ class EvaluatePage(Page):
 
     def withdraw_consent(self) -> None:
         """Consent to run what the model writes holds for one launch."""
-        self.tasks.consent.setChecked(False)
+        self.tasks.options.withdraw_consent()
 
     def show_counting(self) -> None:
         """The numbers shown are those of an earlier choice."""

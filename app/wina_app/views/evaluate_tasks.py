@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from wina_app.models.evaluation_grid import DEMO_TASKS
 from wina_app.theme import GRID
 from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label
-from wina_app.views.study_launch import CONSENT, RISK, SAMPLES, SAMPLES_TIP
+from wina_app.views.launch_options import LaunchOptions
 from wina_app.views.task_search import TaskSearch
 from wina_core.specs import PREFILL_POLICIES, TextSpec
 
@@ -89,15 +89,9 @@ class TaskPanel(SidePanel):
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
         self.advanced = Fold("Advanced")
-        self.samples = QCheckBox(SAMPLES)
-        self.samples.setToolTip(SAMPLES_TIP)
-        self.consent = QCheckBox(CONSENT)
-        self.consent.setAccessibleDescription(RISK)
-        for box in (self.samples, self.consent):
-            box.setAccessibleName(box.text())
-            box.toggled.connect(self.changed)
-            self.advanced.column.addWidget(box)
-        self.advanced.column.addWidget(text_label(RISK, "muted", wrap=True))
+        self.options = LaunchOptions()
+        self.options.changed.connect(self.changed)
+        self.advanced.column.addWidget(self.options)
         column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
@@ -151,8 +145,8 @@ class TaskPanel(SidePanel):
             "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
             "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
-            "samples": self.samples.isChecked(),
-            "run_model_code": self.consent.isChecked(),
+            "samples": self.options.choice().samples,
+            "run_model_code": self.options.choice().run_model_code,
         }
 
     def add_tasks(self, names: list[str]) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -50,7 +49,6 @@ class LatencyPage(Page):
     """Emits what was chosen, ticked and asked for; `choice()` has the form's content."""
 
     changed = Signal()
-    visible_changed = Signal(bool)
     measure_requested = Signal()
     kind_chosen = Signal(str)
     ordinate_chosen = Signal(str)
@@ -134,16 +132,6 @@ class LatencyPage(Page):
         whole.setSizes([36 * GRID, 24 * GRID])
         whole.setChildrenCollapsible(False)
         return whole
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Have the store read and the points counted."""
-        super().showEvent(event)
-        self.visible_changed.emit(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Nothing needs to be read for now."""
-        super().hideEvent(event)
-        self.visible_changed.emit(False)
 
     # ---- what the user did ---------------------------------------------------------------------------------------
 

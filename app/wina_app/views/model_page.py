@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.models.job_list import JobEntry
+from wina_app.plain_text import plain_tip
 from wina_app.quantities import count, percent, size
 from wina_app.theme import GRID
 from wina_app.views.bars import Bar, BarList
@@ -228,7 +229,7 @@ class ModelPage(Page):
         for location in locations:
             item = QListWidgetItem(location)
             item.setData(Qt.ItemDataRole.UserRole, location)
-            item.setToolTip(location)
+            item.setToolTip(plain_tip(location))
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:

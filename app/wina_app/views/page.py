@@ -1,10 +1,10 @@
 """What every page has in common: header with breadcrumb and one primary action, inline messages, empty state."""
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
@@ -12,7 +12,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF
+from wina_app.views.controls import text_label
 
 
 class EmptyState(QWidget):
@@ -22,10 +24,8 @@ class EmptyState(QWidget):
 
     def __init__(self, title: str, text: str, button: str = "") -> None:
         super().__init__()
-        heading = QLabel(title)
-        heading.setProperty("role", "title")
-        self._text = QLabel(text)
-        self._text.setWordWrap(True)
+        heading = text_label(title, "title")
+        self._text = text_label(text, wrap=True)
         self._text.setMaximumWidth(520)
         self._text.setMinimumWidth(320)
         self.button = QPushButton(button)
@@ -53,10 +53,8 @@ class MessageBar(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self._word = QLabel()
-        self._word.setProperty("role", "section")
-        self.label = QLabel()
-        self.label.setWordWrap(True)
+        self._word = text_label("", "section")
+        self.label = text_label("", wrap=True)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         dismiss = QPushButton("Dismiss")
@@ -85,12 +83,14 @@ class Page(QWidget):
     """Base of all pages. Subclasses hand their widget to `set_content`, set the primary action, and emit.
 
     Signals: `primary_triggered` for the button at the top right; `crumb_clicked(key)` with the key of the page that
-    a part of the breadcrumb stands for ("model", "rotation", "sparsity").
+    a part of the breadcrumb stands for ("model", "rotation", "sparsity"); `visible_changed` since nothing needs to be
+    read or counted for a page that is not shown.
     """
 
     primary_triggered = Signal()
     crumb_clicked = Signal(str)
     empty_triggered = Signal()
+    visible_changed = Signal(bool)
 
     def __init__(self, key: str, title: str) -> None:
         super().__init__()
@@ -101,8 +101,7 @@ class Page(QWidget):
         self.setProperty("role", "surface")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(f"{title} page")
-        heading = QLabel(title)
-        heading.setProperty("role", "title")
+        heading = text_label(title, "title")
         self._crumbs = QHBoxLayout()
         self._crumbs.setSpacing(0)
         self.primary = QPushButton()
@@ -133,6 +132,16 @@ class Page(QWidget):
         column.addWidget(header)
         column.addWidget(self.message)
         column.addWidget(self.body, 1)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Tell that the page is shown."""
+        super().showEvent(event)
+        self.visible_changed.emit(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tell that it is not."""
+        super().hideEvent(event)
+        self.visible_changed.emit(False)
 
     def set_content(self, content: QWidget) -> None:
         """The page's own widget, shown unless the empty state is."""
@@ -166,7 +175,7 @@ class Page(QWidget):
         self.primary.setText(text)
         self.primary.setAccessibleName(text)
         self.primary.setEnabled(enabled)
-        self.primary.setToolTip("" if enabled else reason)
+        self.primary.setToolTip("" if enabled else plain_tip(reason))
         self.primary.setVisible(True)
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
@@ -176,9 +185,7 @@ class Page(QWidget):
             item.widget().deleteLater()
         for index, (key, text) in enumerate(parts):
             if index:
-                slash = QLabel("/")
-                slash.setProperty("role", "muted")
-                self._crumbs.addWidget(slash)
+                self._crumbs.addWidget(text_label("/", "muted"))
             crumb = QPushButton(text)
             crumb.setProperty("role", "link")
             crumb.setAccessibleName(f"Go to {key}: {text}")

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from wina_app.theme import GRID
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import percent
+from wina_app.views.controls import text_label
 from wina_app.views.heatmap import Heatmap
 from wina_app.views.sparsity_scales import scale_for
 from wina_core.plan import Cell
@@ -25,15 +26,12 @@ class ResultsLayers(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.title = QLabel()
-        self.title.setProperty("role", "section")
+        self.title = text_label("", "section")
         self.heatmap = Heatmap("Measured sparsity of the selected run")
         self.heatmap.tooltip = self._cell_text
         self._bar = ColourBar()
         self._layers: LayerMap | None = None
-        self.remark = QLabel()
-        self.remark.setProperty("role", "muted")
-        self.remark.setWordWrap(True)
+        self.remark = text_label("", "muted", wrap=True)
         self._map = QWidget()
         inside = QVBoxLayout(self._map)
         inside.setContentsMargins(0, 0, 0, 0)

@@ -7,7 +7,6 @@ from PySide6.QtCore import QModelIndex, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPushButton,
     QSplitter,
@@ -21,7 +20,7 @@ from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, 
 from wina_app.store_thread import StoreThread
 from wina_app.theme import GRID
 from wina_app.views.choice_box import ChoiceBox
-from wina_app.views.controls import ElidedLabel, explain_disabled
+from wina_app.views.controls import ElidedLabel, explain_disabled, text_label
 from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.page import Page
 from wina_app.views.plot_export import offer_export
@@ -51,10 +50,8 @@ class ResultsPage(Page):
         self.filter.setAccessibleName("Filter the table")
         self.filter.setToolTip("Words in any column, or column:text, for example method:wina task:demo")
         self.start = self.filter  # the table would take a row as current
-        self._count = QLabel()
-        self._count.setProperty("role", "muted")
-        self.filter_error = QLabel()
-        self.filter_error.setProperty("role", "failed")
+        self._count = text_label("", "muted")
+        self.filter_error = text_label("", "failed")
         self.filter_error.hide()
         self.table = self._make_table()
         self.compare = QPushButton("Compare")
@@ -63,11 +60,9 @@ class ResultsPage(Page):
         self.measure, self.model, self.abscissa = ChoiceBox("Metric"), ChoiceBox("Model"), ChoiceBox("Sparsity axis")
         for key, text in ABSCISSAE.items():
             self.abscissa.addItem(text, key)
-        self.direction = QLabel()
-        self.direction.setProperty("role", "muted")
+        self.direction = text_label("", "muted")
         self.frontier = FrontierPlot()
-        self._readout = QLabel()
-        self._readout.setProperty("role", "muted")
+        self._readout = text_label("", "muted")
         self.layers = ResultsLayers()
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
@@ -100,8 +95,7 @@ class ResultsPage(Page):
         choices = QHBoxLayout()
         choices.setSpacing(GRID)
         for caption, box in (("Metric", self.measure), ("against", self.abscissa), ("of", self.model)):
-            label = QLabel(caption)
-            label.setProperty("role", "muted")
+            label = text_label(caption, "muted")
             label.setBuddy(box)
             choices.addWidget(label)
             choices.addWidget(box)

@@ -1,10 +1,11 @@
 """How a number was computed: the run's spec and the command that computes it again."""
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
 
 from wina_app.models.results_study import study_of
 from wina_app.theme import GRID, monospace
+from wina_app.views.controls import text_label
 from wina_core.specs import RunSpec
 
 
@@ -15,8 +16,8 @@ class ResultsSpec(QDialog):
         super().__init__(parent)
         self.setWindowTitle("How this was computed")
         self.resize(80 * GRID, 64 * GRID)
-        intro = QLabel("Saved as run.json, this study is computed again by <b>wina study run run.json</b>.")
-        intro.setWordWrap(True)
+        saved = "Saved as run.json, this study is computed again by <b>wina study run run.json</b>."
+        intro = text_label(saved, wrap=True, rich=True)
         self.text = QPlainTextEdit(study_of(spec).model_dump_json(indent=2, exclude_defaults=True))
         self.text.setReadOnly(True)
         self.text.setFont(monospace())

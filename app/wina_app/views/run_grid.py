@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from wina_app.icons import icon
 from wina_app.models.evaluation_grid import Cell, Grid
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, notifier, state_colour
 
 _ARM_WIDTH = GRID * 32
@@ -47,7 +48,7 @@ class RunGrid(QTableWidget):
             return
         for i, row in enumerate(grid.rows):
             arm = QTableWidgetItem(row)
-            arm.setToolTip(row)
+            arm.setToolTip(plain_tip(row))
             self.setVerticalHeaderItem(i, arm)
         self.setHorizontalHeaderLabels(list(grid.columns))
         icons = {state: icon(state, state_colour(state).name()) for state in _STATES.values()}

@@ -1,13 +1,13 @@
 """The row under the heatmap that changes the selected cells, or sets what the brush paints."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QPushButton, QSlider, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QPushButton, QSlider, QWidget
 
 from wina_app.models.sparsity_edits import HIGHEST
 from wina_app.quantities import fraction
 from wina_app.theme import GRID
 from wina_app.views.colour_maps import percent
-from wina_app.views.controls import pad_text
+from wina_app.views.controls import pad_text, text_label
 
 _NOTHING = "Select cells in the heatmap first, or turn the brush on"
 
@@ -23,7 +23,7 @@ class SparsityEditor(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._what = QLabel()
+        self._what = text_label("")
         self._what.setMinimumWidth(22 * GRID)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, round(1000 * HIGHEST))

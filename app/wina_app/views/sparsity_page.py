@@ -9,7 +9,6 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSplitter,
     QToolButton,
@@ -18,11 +17,12 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.controllers.sparsity_controller import MapKey, PlanFigures, SparsityController
+from wina_app.plain_text import plain_tip
 from wina_app.store_thread import StoreThread
 from wina_app.theme import GRID
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import percent, three_digits
-from wina_app.views.controls import ElidedLabel
+from wina_app.views.controls import ElidedLabel, text_label
 from wina_app.views.heatmap import Heatmap
 from wina_app.views.page import Page
 from wina_app.views.plot_export import offer_export
@@ -59,12 +59,11 @@ class SparsityPage(Page):
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
         self.editor = SparsityEditor()
-        self.figures = QLabel()
+        self.figures = text_label("")
         self.figures.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.allocation = ElidedLabel("muted")
         self.allocation.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._readout = QLabel()
-        self._readout.setProperty("role", "muted")
+        self._readout = text_label("", "muted")
         self.calibrate = QPushButton("Calibrate")
         self.calibrate.setToolTip(_CALIBRATE)
         self.calibrate.setAccessibleName("Calibrate error curves")
@@ -217,7 +216,7 @@ class SparsityPage(Page):
     def show_allocation(self, text: str, details: str) -> None:
         """Say how the current plan was found; empty when it was not allocated here."""
         self.allocation.setText(text)
-        self.allocation.setToolTip("\n".join(filter(None, (text, details))))
+        self.allocation.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
 
     # ---- what the user does --------------------------------------------------------------------------------------
 

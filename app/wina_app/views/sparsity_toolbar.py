@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QPushButton,
     QToolButton,
@@ -27,7 +26,7 @@ from wina_app.models.gate_choices import (
 from wina_app.models.sparsity_edits import HIGHEST
 from wina_app.quantities import fraction
 from wina_app.theme import GRID, HALF
-from wina_app.views.controls import pad_text
+from wina_app.views.controls import pad_text, text_label
 from wina_app.views.sparsity_scales import EXPLANATIONS, TITLES
 from wina_core.methods import method_specs
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
@@ -73,10 +72,10 @@ class SparsityToolbar(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        for widget in (_caption("Method"), self.method, self.selection, self.options):
+        for widget in (text_label("Method", "muted"), self.method, self.selection, self.options):
             row.addWidget(widget)
         row.addSpacing(GRID)
-        row.addWidget(_caption("Show"))
+        row.addWidget(text_label("Show", "muted"))
         row.addLayout(self._switches())
         row.addStretch(1)
         for widget in (self.allocator, self.budget, self.allocate):
@@ -178,9 +177,3 @@ def _switch(menu: QMenu, text: str, tip: str) -> QAction:
     action.setCheckable(True)
     action.setToolTip(tip)
     return action
-
-
-def _caption(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setProperty("role", "muted")
-    return label

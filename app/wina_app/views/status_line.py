@@ -5,8 +5,10 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
 
 from wina_app.icons import icon
+from wina_app.plain_text import plain_tip
 from wina_app.quantities import size
 from wina_app.theme import HALF, notifier, state_colour
+from wina_app.views.controls import text_label
 from wina_core.records import Environment
 
 _LOOK = {"ready": "done", "working": "running", "starting": "queued", "stopped": "failed", "stopping": "cancelled"}
@@ -20,7 +22,7 @@ class StatusLine(QStatusBar):
         self.setSizeGripEnabled(False)
         self._state = "starting"
         self._icon = QLabel()
-        self._engine, self._device, self._memory, self._database = QLabel(), QLabel(), QLabel(), QLabel()
+        self._engine, self._device, self._memory, self._database = (text_label("") for _ in range(4))
         engine = QWidget()
         row = QHBoxLayout(engine)
         row.setContentsMargins(HALF * 2, 0, 0, 0)
@@ -50,7 +52,7 @@ class StatusLine(QStatusBar):
         """Where the engine computes."""
         self._device.setText(f"{environment.device}: {environment.hardware}")
         versions = "\n".join(f"{name} {version}" for name, version in environment.versions.items())
-        self._device.setToolTip(versions)
+        self._device.setToolTip(plain_tip(versions))
 
     def show_memory(self, pid: int | None) -> None:
         """Sample the memory of the engine and of the machine; microseconds."""
@@ -64,4 +66,4 @@ class StatusLine(QStatusBar):
     def show_database(self, name: str, url: str) -> None:
         """Which database the results are kept in."""
         self._database.setText(f"Database {name}")
-        self._database.setToolTip(url)
+        self._database.setToolTip(plain_tip(url))

@@ -4,12 +4,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
+from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 
-from wina_app.controllers.studies_controller import LaunchChoice
+from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import StudyProgress, StudyState
-from wina_app.quantities import counted
+from wina_app.plain_text import plain_tip
+from wina_app.quantities import counted, listed
 from wina_app.theme import GRID
 from wina_app.views.controls import explain_disabled
 from wina_app.views.page import Page
@@ -20,7 +21,7 @@ from wina_core.gallery import GalleryEntry
 from wina_core.study_specs import Role
 
 _SUFFIXES = (".toml", ".json")
-_LIST_WIDTH = GRID * 39
+_LIST_WIDTH, _WIDEST_LIST = GRID * 39, GRID * 56
 _RUNNING = "This study is queued or running already"
 _BROKEN = "The file of this study cannot be read"
 _NO_RESULTS = "Nothing of this study is stored yet"
@@ -29,7 +30,6 @@ _NO_RESULTS = "Nothing of this study is stored yet"
 class StudiesPage(Page):
     """Emits what was chosen, typed and asked for; `choice()` has what holds for the next launch."""
 
-    visible_changed = Signal(bool)
     changed = Signal()
     study_chosen = Signal(Path)
     file_opened = Signal(Path)
@@ -51,7 +51,8 @@ class StudiesPage(Page):
         self._state: StudyState | None = None
         self._progress: StudyProgress | None = None
         self.list = StudyList()
-        self.list.setFixedWidth(_LIST_WIDTH)
+        self.list.setMinimumWidth(_LIST_WIDTH)
+        self.list.setMaximumWidth(_WIDEST_LIST)
         self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
@@ -73,8 +74,8 @@ class StudiesPage(Page):
         row = QHBoxLayout(content)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
-        row.addWidget(self.list)
-        row.addWidget(self.detail, 1)
+        row.addWidget(self.list, 1)
+        row.addWidget(self.detail, 3)
         row.addWidget(self.launch)
         self.set_content(content)
         self.set_primary("Run", enabled=False, reason="No study is selected")
@@ -86,16 +87,6 @@ class StudiesPage(Page):
         button.setAccessibleName(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
         button.clicked.connect(lambda: then())
         return button
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Have gallery and store read."""
-        super().showEvent(event)
-        self.visible_changed.emit(True)
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Nothing needs to be read for now."""
-        super().hideEvent(event)
-        self.visible_changed.emit(False)
 
     # ---- what the user did ---------------------------------------------------------------------------------------
 
@@ -180,7 +171,7 @@ class StudiesPage(Page):
         """Offer to open the selected study's report; None where none was made."""
         self._report = page
         self.opening.setVisible(page is not None)
-        self.opening.setToolTip(str(page or ""))
+        self.opening.setToolTip(plain_tip(str(page or "")))
 
     def _enable(self) -> None:
         state, reason = self._state, self._reason()
@@ -200,7 +191,7 @@ class StudiesPage(Page):
         if state is None:
             return "What is stored of this study is being read"
         if state.needs:
-            return f"Say which model stands for {' and '.join(state.needs)}"
+            return f"Say which model stands for {listed(state.needs)}"
         if state.trouble:
             return state.trouble
         if self._progress is not None:

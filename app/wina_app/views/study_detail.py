@@ -4,6 +4,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from wina_app.models.studies import StudyState, facts
+from wina_app.plain_text import plain_tip
+from wina_app.quantities import listed
 from wina_app.theme import GRID, HALF
 from wina_app.views.controls import ElidedLabel, rule, text_label
 from wina_app.views.run_grid import RunGrid
@@ -49,7 +51,9 @@ class StudyDetail(QWidget):
         self.title.setText(entry.title if entry else "")
         self.description.setText(study.description if study else "")
         self.description.setVisible(bool(study and study.description))
-        self.file.setText(str(entry.file) if entry else "")
+        shipped = entry is not None and entry.kind != "own"
+        self.file.setText("" if entry is None else entry.file.name if shipped else str(entry.file))
+        self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
         self.error.setText(entry.error if entry else "")
         self.error.setVisible(bool(entry and entry.error))
         while (item := self._facts.takeAt(0)) is not None:
@@ -75,7 +79,7 @@ def _remark(state: StudyState) -> str:
     if state.trouble:
         return state.trouble
     if state.needs:
-        return f"To run it here, say at the right which model stands for {' and '.join(state.needs)}."
+        return f"To run it here, say at the right which model stands for {listed(state.needs)}."
     return "" if state.grid else _NO_RUNS
 
 

@@ -3,27 +3,17 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from wina_app.controllers.studies_controller import LaunchChoice
-from wina_app.models.studies import StudyProgress, StudyState, writes_programs
+from wina_app.models.launch_choice import LaunchChoice
+from wina_app.models.studies import StudyProgress, StudyState
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font
 from wina_app.views.controls import SidePanel, beside, explain_disabled, labelled, text_label
+from wina_app.views.launch_options import LaunchOptions
 from wina_core.study_specs import Role, StudySpec
 
 _WIDTH = GRID * 36
-SAMPLES = "Keep every document's answers"
-SAMPLES_TIP = (
-    "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
-    "without them is measured again"
-)
-CONSENT = "Run programs that the model writes"
-RISK = (
-    "Tasks such as humaneval score a model by running what it writes. That is untrusted code: it runs in a process of "
-    "its own, without network and with limits on time, memory and files, but no sandbox is perfect. Holds for the next "
-    "launch alone."
-)
-
 _CHANGING = "Its jobs stop after their batch"
 
 
@@ -48,14 +38,8 @@ class StudyLaunch(SidePanel):
         self._roles.setSpacing(GRID)
         self.roles: dict[str, QLineEdit] = {}
         self._shown_roles: tuple[Role, ...] = ()
-        self.samples = QCheckBox(SAMPLES)
-        self.samples.setToolTip(SAMPLES_TIP)
-        self.samples.toggled.connect(self.changed)
-        self.consent = QCheckBox(CONSENT)
-        self.risk = text_label(RISK, "muted", wrap=True)
-        for box in (self.samples, self.consent):
-            box.setAccessibleName(box.text())
-        self.consent.setAccessibleDescription(RISK)
+        self.options = LaunchOptions()
+        self.options.changed.connect(self.changed)
         self.estimate = QPushButton("Estimate time")
         self.estimate.setAccessibleName("Estimate time")
         self.estimate.clicked.connect(self.estimate_requested)
@@ -65,7 +49,7 @@ class StudyLaunch(SidePanel):
             self.column.addWidget(widget)
         self.column.addLayout(self._roles)
         self.column.addSpacing(GRID)
-        for widget in (text_label("Next launch", "section"), self.samples, self.consent, self.risk):
+        for widget in (text_label("Next launch", "section"), self.options):
             self.column.addWidget(widget)
         self.column.addLayout(beside(self.estimate))
         self.column.addWidget(self.estimated)
@@ -98,25 +82,16 @@ class StudyLaunch(SidePanel):
 
     def choice(self) -> LaunchChoice:
         """What is ticked for the next launch."""
-        consent = self.consent.isChecked() and not self.consent.isHidden()
-        return LaunchChoice(samples=self.samples.isChecked(), run_model_code=consent)
+        return self.options.choice()
 
     def withdraw_consent(self) -> None:
         """Consent holds for one launch."""
-        self.consent.setChecked(False)
+        self.options.withdraw_consent()
 
     def show_study(self, study: StudySpec | None) -> None:
-        """Ask for what this study needs; consent only where it has tasks that run what the model writes."""
+        """Ask for what this study needs; consent is not carried from one study to another."""
         self.withdraw_consent()
-        runs_programs = study is not None and writes_programs(study)
-        for widget in (self.consent, self.risk):
-            widget.setVisible(runs_programs)
-        explain_disabled(
-            self.samples,
-            enabled=study is not None and bool(study.evaluation.tasks),
-            reason="This study has no tasks with documents",
-            explanation=SAMPLES_TIP,
-        )
+        self.options.offer(study is not None and bool(study.evaluation.tasks))
         if study is None:
             self.show_roles(())
 
@@ -158,7 +133,7 @@ class StudyLaunch(SidePanel):
         if role.hub:
             hub = QPushButton("Hub")
             hub.setAccessibleName(f"Take the published weights of {role.name}")
-            hub.setToolTip(f"Downloads {role.hub} when the study is run")
+            hub.setToolTip(plain_tip(f"Downloads {role.hub} when the study is run"))
             hub.clicked.connect(lambda: self._map(role.name, role.hub))
             buttons.append(hub)
         column.addLayout(beside(*buttons))

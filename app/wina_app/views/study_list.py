@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.icons import icon
 from wina_app.models.studies import KINDS, StudyState
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font, notifier, state_colour, tokens
 from wina_core.gallery import GalleryEntry
 
@@ -70,7 +71,7 @@ class StudyList(QTreeWidget):
             for entry in members:
                 item = QTreeWidgetItem([entry.title])
                 item.setData(0, _FILE, entry.file)
-                item.setToolTip(0, entry.error or (entry.study.description if entry.study else ""))
+                item.setToolTip(0, plain_tip(entry.error or (entry.study.description if entry.study else "")))
                 group.addChild(item)
                 self._items[entry.file] = item
                 self._mark(entry.file, _BROKEN if entry.error else "", "failed" if entry.error else "")
@@ -85,8 +86,9 @@ class StudyList(QTreeWidget):
 
     def show_active(self, files: Collection[Path]) -> None:
         """Mark the studies that have jobs."""
-        self._active = frozenset(files)
-        self._restyle()
+        if self._active != frozenset(files):
+            self._active = frozenset(files)
+            self._restyle()
 
     @property
     def files(self) -> Collection[Path]:

@@ -23,7 +23,7 @@ class TaskSearch(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText("Type to search all tasks, such as piqa")
+        self.setPlaceholderText("Search all tasks")
         self.setAccessibleName("Task name")
         self.setToolTip("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas")
         self.setClearButtonEnabled(True)
