@@ -67,8 +67,10 @@ class Products:
     """In a row, each on another copy of the weights, so that a launch's and an event's own time count little."""
 
 
-_SMALL = Shape(outputs=48, inputs=64)
-TOY = Products(shapes=(_SMALL,), batched=(_SMALL,), batches=(4,), sparsities=(0.0, 0.5), turns=2, calls=1)
+_SMALL = Shape(outputs=48, inputs=32)
+TOY = Products(
+    shapes=(_SMALL,), batched=(_SMALL,), batches=(4,), dtypes=("bfloat16",), sparsities=(0.0, 0.5), turns=2, calls=1
+)
 
 
 def run(out: Path | None, toy: bool) -> None:

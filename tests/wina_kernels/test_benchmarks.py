@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -15,6 +14,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from tests.interpreter import runs
 
 FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
 SPREADS = ("wall_seconds", "cpu_seconds", "wall_ratio", "cpu_ratio")
@@ -90,12 +91,11 @@ def test_without_a_gpu_its_benchmark_says_how_to_run_it() -> None:
     assert "run: python kernels/benchmarks/run.py gpu." in line
 
 
-def test_the_gpu_benchmark_goes_its_whole_way_under_the_interpreter(tmp_path: Path) -> None:
+@runs
+def test_the_gpu_benchmark_goes_its_whole_way(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     file = tmp_path / "gpu.json"
-    command = [sys.executable, FOLDER / "run.py", "gpu", "--toy", "--out", file]
-    done = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    benchmark("run").main(["gpu", "--toy", "--out", str(file)])
     content = json.loads(file.read_text(encoding="utf-8"))
     assert content["copy_gb_per_second"] > 0
     contenders = {(line["batch"], line["contender"]) for line in content["products"]}

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
 from wina_kernels.weights import QuantizedWeight
 
-from tests.interpreter import DEVICE, INTERPRETED, run_interpreted, runs, runs_the_others
+from tests.interpreter import DEVICE, INTERPRETED, runs
 from tests.wina_kernels.backend_checks import (
     Case,
     assert_product,
@@ -38,30 +38,27 @@ few = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-@runs_the_others
-def test_under_the_interpreter() -> None:
-    run_interpreted(__file__)
+# The interpreter takes milliseconds for every tile: it is given few, but more than one of inputs and of outputs.
+sizes = {"most_inputs": 40, "most_outputs": 160} if INTERPRETED else {}
 
 
 @runs
 @few
-@given(case=cases(DEVICE))
+@given(case=cases(DEVICE, **sizes))
 def test_what_exceeds_a_threshold_is_multiplied(case: Case) -> None:
     check_sparse_linear(gpu, case)
 
 
 @runs
 @few
-@given(case=cases(DEVICE))
+@given(case=cases(DEVICE, **sizes))
 def test_exactly_the_highest_are_multiplied(case: Case) -> None:
     check_top_k_linear(gpu, case)
 
 
 @runs
 @few
-@given(case=cases(DEVICE))
+@given(case=cases(DEVICE, **sizes))
 def test_what_is_masked_is_multiplied(case: Case) -> None:
     check_masked_linear(gpu, case)
 
@@ -85,7 +82,7 @@ def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int,
     random = torch.Generator().manual_seed(bits)
     form = {32: "float", 16: "float", 8: "int8", 4: "int4"}[bits]
     dtype = torch.float32 if bits == 32 else torch.bfloat16
-    n, m = 75, 2 * tile.outputs + 9
+    n, m = 4 * tile.inputs + 11, 2 * tile.outputs + 9
     weight_t = weight(form, n, m, dtype, 16, True, 0, random, DEVICE)
     splits = (tile.outputs + 3, m - tile.outputs - 3)
     x = torch.randn(rows, n, generator=random).to(dtype).to(DEVICE)
