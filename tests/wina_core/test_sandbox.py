@@ -55,12 +55,12 @@ def test_programs_that_do_not_end_are_ended(program):
 @pytest.mark.parametrize(
     "program",
     [
-        "held = bytearray(8 << 30)",
+        "held = bytearray(1 << 29)",
         "held = []\nwhile True:\n    held.append(bytearray(1 << 26))",
     ],
 )
 def test_memory_is_limited(program):
-    assert not run_confined(program).passed
+    assert run_confined(program, Limits(memory=2**28)) == FAILED
 
 
 @confining
