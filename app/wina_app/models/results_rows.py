@@ -81,8 +81,8 @@ COLUMNS: tuple[Column, ...] = (
     _percentage("counted", "Sparsity measured from the masks, over the gated weights"),
     _full(),
     _plain("task", 14),
-    _plain("metric", 15),
-    Column("value", "value", lambda row: row.value, lambda row: number(row.value), numeric=True, width=10),
+    _plain("metric", 18),
+    Column("value", "value", lambda row: row.value, lambda row: number(row.value), numeric=True, width=12),
     Column("stderr", "± stderr", lambda row: row.stderr, lambda row: error_text(row.stderr), numeric=True, width=8),
     Column(
         "n",
