@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from itertools import count
-from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from itertools import chain, count
+from pathlib import PurePosixPath, PureWindowsPath
 
 from wina_core.gallery import gallery
 from wina_core.specs import ROLE, RotationSpec, TextSpec
@@ -17,7 +17,7 @@ def shareable(study: StudySpec) -> StudySpec:
     evaluation = study.evaluation
     folders = tuple(dict.fromkeys(model.location for model in study.models if is_folder(model.location)))
     named = {role.name for role in study.roles}
-    roles = {folder: _free_name(PurePath(folder).name or "model", named) for folder in folders}
+    roles = {folder: _free_name(last_part(folder) or "model", named) for folder in folders}
     return study.model_copy(
         update={
             "roles": (
@@ -35,8 +35,8 @@ def shareable(study: StudySpec) -> StudySpec:
             "calibration": study.calibration.model_copy(update={"text": _shared(study.calibration.text)}),
             "evaluation": evaluation.model_copy(
                 update={
-                    "data_folder": evaluation.data_folder and _last_part(evaluation.data_folder),
-                    "task_folders": tuple(map(_last_part, evaluation.task_folders)),
+                    "data_folder": evaluation.data_folder and last_part(evaluation.data_folder),
+                    "task_folders": tuple(map(last_part, evaluation.task_folders)),
                     "deviation": evaluation.deviation and _shared(evaluation.deviation),
                 }
             ),
@@ -51,11 +51,12 @@ def private_files(study: StudySpec) -> tuple[str, ...]:
     texts += [study.calibration.text.source, evaluation.deviation.source if evaluation.deviation else ""]
     others = [evaluation.data_folder or "", *evaluation.task_folders]
     others += [arm.rotation.matrices or "" for arm in study.arms]
-    return tuple(dict.fromkeys(_last_part(name) for name in (*texts, *others) if is_folder(name)))
+    return tuple(dict.fromkeys(last_part(name) for name in (*texts, *others) if is_folder(name)))
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
-    name = next(name for name in (wanted, *(f"{wanted} {n}" for n in count(2))) if name not in taken)
+    names = chain([wanted], (f"{wanted} {number}" for number in count(2)))
+    name = next(name for name in names if name not in taken)
     taken.add(name)
     return name
 
@@ -64,16 +65,17 @@ def _unless_folder(location: str) -> str:
     return "" if is_folder(location) else location
 
 
-def _last_part(name: str) -> str:
+def last_part(name: str) -> str:
+    """A path without the folders that it is in; any other name as it is."""
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_folder(name) else name
 
 
 def _shared(text: TextSpec) -> TextSpec:
-    return text.model_copy(update={"source": _last_part(text.source)})
+    return text.model_copy(update={"source": last_part(text.source)})
 
 
 def _shared_rotation(rotation: RotationSpec) -> RotationSpec:
-    matrices = rotation.matrices and _last_part(rotation.matrices)
+    matrices = rotation.matrices and last_part(rotation.matrices)
     return rotation.model_copy(update={"matrices": matrices, "text": _shared(rotation.text)})
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePath
 
 from wina_core.comparison import INTERVALS, PROPAGATED, Comparison
-from wina_core.report.again import command, command_note, is_folder
+from wina_core.report.again import command, command_note, last_part
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import ABSENT, number, p_value, signed
@@ -128,7 +127,7 @@ def _models(study: StudySpec) -> list[str]:
     found = []
     for model in study.models:
         name = model.location.removeprefix(ROLE)
-        name = PurePath(name).name if is_folder(name) else name
+        name = last_part(name)
         details = [hubs.get(model.location, ""), model.dtype if model.dtype != "auto" else ""]
         details.append(model.quantization if model.quantization != "none" else "")
         told = ", ".join(filter(None, details))
