@@ -257,19 +257,20 @@ def test_inspecting_reports_and_exporting_is_refused(tmp_path):
         run_job(RotateJob(model=source, rotation=rotation, export_to=str(tmp_path / "out")), Session(), print, Silent())
 
 
-def test_the_libraries_are_imported_only_when_they_are_used():
-    code = "import sys, wina_core.quantization; print({'torchao', 'hqq'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
-
-
-@pytest.mark.parametrize("function", ["loading.load_model", "shape.empty_model"])
-def test_hqq_is_imported_only_to_quantize(tmp_path, function):
+def test_the_libraries_are_imported_only_to_quantize(tmp_path):
+    """Importing what quantizes, loading a model and reading a shape take neither of them."""
     code = (
-        "import sys; from wina_core import quantization; from wina_core.models import loading, shape\n"
+        "import sys; from wina_core import quantization\n"
+        "print({'torchao', 'hqq'} & set(sys.modules))\n"
+        "from wina_core.models import loading, shape\n"
         "from wina_core.reporting import Silent; from wina_core.specs import ModelSource; from torch import nn\n"
-        f"{function}(ModelSource(location={str(tiny_folder(tmp_path))!r}), Silent())\n"
-        "print({'transformers.cache_utils', 'hqq'} & set(sys.modules))\n"
+        f"source = ModelSource(location={str(tiny_folder(tmp_path))!r})\n"
+        "for function in (shape.empty_model, loading.load_model):\n"
+        "    function(source, Silent())\n"
+        "    print({'transformers.cache_utils', 'hqq'} & set(sys.modules))\n"
         "print(quantization.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "{'transformers.cache_utils'}\ntorch.Size([64, 64]) True\n"
+    assert done.stdout == (
+        "set()\n{'transformers.cache_utils'}\n{'transformers.cache_utils'}\ntorch.Size([64, 64]) True\n"
+    )

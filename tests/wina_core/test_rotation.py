@@ -63,7 +63,8 @@ def _off_diagonal(matrix: Tensor) -> float:
 def test_every_rotation_keeps_the_logits(
     text: TextSpec, family: str, mode: str, per_head: bool, tied: bool, dtype: torch.dtype, limit: float
 ) -> None:
-    loaded = tiny_loaded(family, tied=tied, dtype=dtype)
+    layers = 3 if family == "gemma3_text" else 2  # two have all that one layer hands to the next
+    loaded = tiny_loaded(family, tied=tied, dtype=dtype, layers=layers)
     dense = _logits(loaded)
     report = rotate(loaded, _spec(text, mode, per_head), Silent())
     loaded.model.tie_weights()  # as lm-eval does when it wraps a model
