@@ -37,7 +37,7 @@ def above_rows(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any) ->
     keys = np.empty(x.shape[1], np.int32)
     for row in range(x.shape[0]):
         if dense[row]:
-            out[row] = x[row]
+            _copy(x[row], out[row])
             kept[row] = x.shape[1]
             continue
         _keys(x[row], scale, keys)
@@ -54,7 +54,7 @@ def top_rows(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any) -> 
     ratio = np.float32(0.8)
     for row in range(x.shape[0]):
         if dense[row]:
-            out[row] = x[row]
+            _copy(x[row], out[row])
             kept[row] = x.shape[1]
             continue
         _keys(x[row], scale, keys)
@@ -87,6 +87,13 @@ def top_rows_shared(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: A
     for thread in prange(threads):
         own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
         top_rows(x[own], scale, keep, dense[own], out[own], kept[own])
+
+
+@_compiled
+def _copy(row: Any, out: Any) -> None:
+    # One by one: for `out[:] = row` numba compiles the message that shapes differ too, which takes it seconds.
+    for i in range(row.size):
+        out[i] = row[i]
 
 
 @_compiled

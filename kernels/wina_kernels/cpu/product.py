@@ -126,4 +126,5 @@ def _add_together(
             stop = min(last, block + BLOCK)
             for row in range(batch):
                 add_rows(sums[row], weights, stride, rows[row], values[row], at[row], until[row], block, stop)
-        at[:] = until
+        for row in range(batch):
+            at[row] = until[row]
