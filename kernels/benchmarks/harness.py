@@ -1,0 +1,121 @@
+"""Evaluating the demo's multiple-choice task against the bare forward passes of the very same batches: what lm-eval,
+progress, cancelling and the checks around the model cost.
+
+Everything but the forward passes is to take a tenth of their time at most. Expected before it was measured: reading the
+task file and its data, 0.1 s; tokenizing, some 0.2 ms for every choice and once for every context; log-probabilities
+of all positions of a batch, a pass over its logits, of which a small model with a vocabulary of 4,096 makes many for
+the work that it does. lm-eval's own class and loop around the same model stand beside, for what of it is lm-eval's.
+
+Turns seconds apart differ by more than this on a machine that others use. So `outside_forward` is told too: within one
+evaluation, the processor time outside of the model's forward over the time inside; the median of as many evaluations.
+
+What was seen (`results/harness-cpu.json`, on a machine that others used): 0.075 in bfloat16 and 0.043 in float32, where
+lm-eval alone takes 0.158 and 0.074. Before log-probabilities were taken only from the first position that is scored on,
+NaN were looked for by a maximum, and contexts were encoded once, bfloat16 was at lm-eval's level and missed the bar.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from comparing import Comparison, Contender, Facts, compare
+from lm_eval.evaluator import evaluate
+from lm_eval.models.huggingface import HFLM
+from random_models import threads
+from torch import Tensor
+
+from wina_core.evaluation import evaluate_task
+from wina_core.evaluation.tasks import load_task
+from wina_core.models.loading import LoadedModel, load_model
+from wina_core.reporting import Silent
+from wina_core.specs import DType, EvaluationSpec, ModelSource
+
+TASK = "demo_choice"
+DOCUMENTS, BATCH = 100, 16
+AT_MOST = 1.1
+
+
+def measure(toy: bool) -> list[Comparison]:
+    """In bfloat16, as the demo model is stored, and in float32; with one thread, whose times others disturb least."""
+    documents, repetitions = (2, 1) if toy else (DOCUMENTS, 3)
+    spec = EvaluationSpec(tasks=(TASK,), limit=documents, batch_size=BATCH, deviation=None)
+    dtypes: tuple[DType, ...] = ("float32",) if toy else ("bfloat16", "float32")
+    found = []
+    for dtype in dtypes:
+        loaded = load_model(ModelSource(location="demo", dtype=dtype, device="cpu"), Silent())
+        batches = _batches(loaded, spec)
+        works = {"evaluate": partial(_evaluate, loaded, spec), "lm-eval alone": partial(_stock, loaded, spec)}
+        with threads(1):
+            facts: dict[str, Facts] = {
+                name: {"outside_forward": statistics.median(_outside_forward(loaded, work) for _ in range(repetitions))}
+                for name, work in works.items()
+            }
+            found.append(
+                compare(
+                    Contender("forward passes", partial(_ready, partial(_forward, loaded, batches))),
+                    [
+                        Contender(name, partial(_ready, work), AT_MOST if name == "evaluate" else None)
+                        for name, work in works.items()
+                    ],
+                    repetitions,
+                    {
+                        "task": TASK,
+                        "documents": documents,
+                        "batch": BATCH,
+                        "batches": len(batches),
+                        "dtype": dtype,
+                        "threads": 1,
+                    },
+                    facts,
+                )
+            )
+    return found
+
+
+@contextmanager
+def _ready(work: "partial[None]") -> Iterator["partial[None]"]:
+    yield work
+
+
+def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
+    """The padded ids of every forward pass of the evaluation."""
+    batches: list[Tensor] = []
+    hook = loaded.model.register_forward_pre_hook(lambda _, given: batches.append(given[0]))
+    _evaluate(loaded, spec)
+    hook.remove()
+    return batches
+
+
+def _outside_forward(loaded: LoadedModel, work: "partial[None]") -> float:
+    """Processor time of the work outside of the model's forward passes, over that within them."""
+    clock: list[float] = []
+    hooks = [
+        loaded.model.register_forward_pre_hook(lambda *_: clock.append(-time.process_time())),
+        loaded.model.register_forward_hook(lambda *_: clock.append(time.process_time())),
+    ]
+    start = time.process_time()
+    work()
+    total = time.process_time() - start
+    for hook in hooks:
+        hook.remove()
+    return total / sum(clock) - 1
+
+
+@torch.no_grad()
+def _forward(loaded: LoadedModel, batches: list[Tensor]) -> None:
+    for batch in batches:
+        loaded.model(batch)
+
+
+def _evaluate(loaded: LoadedModel, spec: EvaluationSpec) -> None:
+    evaluate_task(loaded, None, spec, TASK, Silent())
+
+
+def _stock(loaded: LoadedModel, spec: EvaluationSpec) -> None:
+    dtype: Any = "float32" if loaded.dtype.itemsize == 2 else None
+    model = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=BATCH, softmax_dtype=dtype)
+    evaluate(model, load_task(TASK), limit=spec.limit, log_samples=False)
