@@ -1,10 +1,12 @@
 """Every table and figure of the paper, at demo size: all steps run offline, and every published column has a number."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.wina_core.test_paper_tasks import FILES
+from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import Manner, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.engine import session
@@ -13,9 +15,9 @@ from wina_core.evaluation import tasks
 from wina_core.evaluation.sandbox import check_sandbox
 from wina_core.gallery import find_study, gallery
 from wina_core.paper import MEAN, mean_weights, preferred_metric, published
-from wina_core.specs import ROLE
+from wina_core.specs import ROLE, CalibrationSpec, TextSpec
 from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.study import expand
+from wina_core.study import bind, expand
 from wina_core.study_specs import StudySpec
 
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
@@ -110,3 +112,26 @@ def test_every_study_of_the_paper_has_a_twin_of_the_same_steps() -> None:
         assert [role.name for role in twin.roles] == [role.name for role in entry.study.roles]
         assert [model.quantization for model in twin.models] == [model.quantization for model in entry.study.models]
         assert bool(twin.latency) == bool(entry.study.latency)
+
+
+def test_the_papers_own_recipe_runs_on_a_small_model(store: Store, tmp_path: Path) -> None:
+    """Thresholds, greedy allocation and dense prefix as released, under all four methods, as Table 3's file says: only
+    texts are shorter, steps coarser, and one document stands for eight tasks."""
+    whole = bind(find_study("paper-commonsense-llama-2-7b"), {"Llama-2-7B": str(tiny_folder(tmp_path / "small"))})
+    text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    study = whole.model_copy(
+        update={
+            "allocators": tuple(each.model_copy(update={"text": text, "step": 0.2}) for each in whole.allocators),
+            "calibration": CalibrationSpec(text=text),
+            "evaluation": whole.evaluation.model_copy(update={"tasks": ("piqa",), "data_folder": "demo", "limit": 1}),
+            "sparsities": (0.40,),
+            "models": tuple(model.model_copy(update={"dtype": "float32"}) for model in whole.models),
+            "arms": tuple(arm.model_copy(update={"sparsities": ()}) for arm in whole.arms),
+        }
+    )
+    computed = compute(study, CONSENT, store)
+    computed.check()
+    rows = store.metric_rows(MetricFilter(study=computed.study, metrics=("acc_norm",)))
+    found = {row.method.partition(" ")[0]: (row.selection, row.plan.partition(",")[0]) for row in rows}
+    assert found.pop("dense") == ("topk", "uniform")
+    assert found == dict.fromkeys(("cats", "rsparse", "teal", "wina"), ("threshold", "greedy (as released"))
