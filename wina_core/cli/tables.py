@@ -9,9 +9,8 @@ import typer
 
 from wina_core.paper import preferred_metric
 from wina_core.records import QuantizationReport
-from wina_core.specs import DEVIATION, EvaluationSpec
+from wina_core.specs import DEVIATION, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
-from wina_core.store.reader import OWN_UNITS
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
 
