@@ -158,7 +158,7 @@ def run_tests(arguments: list[str]) -> int:
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
         "import contracts": [PYTHON.with_name("lint-imports")],
-        # A file's tests share their fixtures. In the files' own order: else those with few tests, the longest, come last.
+        # Tests of a file share fixtures. In the files' own order: else those of few tests, the longest, come last.
         "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *arguments],
     }
     # Two test processes on two cores: more threads in each would only get into each other's way.
