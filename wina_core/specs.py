@@ -44,6 +44,9 @@ the ModelSource that such runs have."""
 OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
 """Units that are measurements of the workbench's own, not tasks: they have no documents."""
 
+MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
+"""Of a task, and in a prompt: what larger numbers are slips of."""
+
 ROLE = "role:"
 """What the location of a model begins with that a study names by its role in it, as "role:Llama-2-7B"."""
 
@@ -287,8 +290,8 @@ class TaskSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
-    num_fewshot: int | None = Field(default=None, ge=0)
-    limit: int | None = Field(default=None, ge=1)
+    num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
+    limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
     max_gen_toks: int | None = Field(default=None, ge=1)
     """The most tokens that an answer may have, instead of the task's own number, as a short window needs it."""
     metric: str | None = Field(default=None, min_length=1)
@@ -314,14 +317,14 @@ class EvaluationSpec(Spec):
     validation.jsonl or test.parquet."""
     data_fingerprint: str = ""
     """Digest of all data in it (`wina_core.sources.resolve_data`); empty until resolved."""
-    limit: int | None = Field(default=None, ge=1)
-    num_fewshot: int | None = Field(default=None, ge=0)
-    batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
+    limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
+    num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
+    batch_size: Annotated[int, Field(ge=1, le=2**16)] | Literal["auto"] = 16
     """Sequences per forward pass; "auto": as many as memory allows."""
-    seed: int = 1234
+    seed: int = Field(default=1234, ge=0, lt=2**32)
     dense_prefix: Fraction = 0.0
     deviation: TextSpec | None = TextSpec(source="demo:heldout")
-    cost_context: int | None = Field(default=None, ge=1)
+    cost_context: int | None = Field(default=None, ge=1, le=2**31)
     """When given, what a generated token costs that attends to so many positions, itself included, is counted too."""
     synthetic: SyntheticSpec | None = None
     """When given, this alone is measured, and no model is loaded."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain, problems
 from wina_core.export import write_atomically
+from wina_core.paper import published
 from wina_core.plan import UniformSparsity
 from wina_core.run_labels import LabelledRun, RunLabel, allocation_of, arm_names, distinct, model_names
 from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
@@ -29,7 +30,7 @@ from wina_core.study_specs import Role, StudySpec
 from wina_core.toml_lines import line_of
 
 MAX_RUNS = 20_000
-MAX_FILE_BYTES = 32 * 2**20
+MAX_FILE_BYTES = 4 * 2**20
 SCHEMA_VERSION = 1
 """Of studies' files, and of all that is in them."""
 _PROGRAM_TASKS = ("humaneval", "mbpp")
@@ -50,11 +51,15 @@ def expand(study: StudySpec) -> tuple[RunSpec, ...]:
 def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
     """The runs that `expand` gives, each with every name that the study has for it: a run whose model plays two roles,
     or that is of two arms, stands here twice. Raises WinaError as `expand`."""
+    _check_size(study)
+    return _labelled(_resolved(study), [resolve(_mapped(study, model)) for model in study.models], study)
+
+
+def _check_size(study: StudySpec) -> None:
     lines = [arm for model in study.models for arm in study.arms if _is_for(arm, model)]
     count = sum(1 if _is_dense(arm) else _points(study, arm) for arm in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
-    return _labelled(_resolved(study), [resolve(_mapped(study, model)) for model in study.models], study)
 
 
 def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
@@ -207,7 +212,8 @@ def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | Allo
 def load_study(path: Path) -> StudySpec:
     """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why.
 
-    A role's location that begins with "." is taken from the file's own folder.
+    A role's location that begins with "." is taken from the file's own folder. A study of too many runs, and one of a
+    table that the paper does not have, are refused here, so that whoever lists studies need not count.
     """
     text = _text(path)
     toml = path.suffix.lower() == ".toml"
@@ -225,10 +231,21 @@ def load_study(path: Path) -> StudySpec:
         raise WinaError(f"The study {path} is not right{where}: {explain(error)}") from error
     except ValueError as error:  # a number of thousands of digits, which Python does not read
         raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
+    _check_size(study)
+    _check_paper(study, path)
     beside = {
         role.name: str((path.parent / role.location).resolve()) for role in study.roles if role.location[:1] == "."
     }
     return _located(study, beside)
+
+
+def _check_paper(study: StudySpec, path: Path) -> None:
+    known = dict.fromkeys(number.study for number in published())
+    if study.paper and study.paper not in known:
+        raise WinaError(
+            f'The study {path} is not right: paper: there are no published results "{study.paper}"; choose one of '
+            f"{', '.join(known)}, or leave it out."
+        )
 
 
 def _text(path: Path) -> str:

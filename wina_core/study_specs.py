@@ -36,7 +36,7 @@ class StudySpec(Spec):
     """A declarative grid, models x arms x (sparsities x allocators and explicit plans), that expands into runs, and a
     sweep of products, which needs no model. Either may be absent."""
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
     title: str = ""
     """One line for lists; the name where there is none."""
     description: str = ""

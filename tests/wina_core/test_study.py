@@ -183,7 +183,7 @@ EVALUATIONS = st.builds(
 )
 STUDIES = st.builds(
     StudySpec,
-    name=WORDS,
+    name=WORDS.map(lambda name: "".join(filter(str.isprintable, name)) or "s"),
     description=st.text(max_size=50),
     roles=st.builds(Role, name=WORDS, hub=st.text(max_size=9)).map(lambda role: (role,)),
     models=st.just((HUB, ModelSource(location="a b/\N{SNOWMAN}", dtype="float16"))),
@@ -333,3 +333,23 @@ def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
     missing = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
     with pytest.raises(WinaError, match="does not exist"):
         expand(missing)
+
+
+def test_a_study_of_a_million_runs_is_refused_without_making_them(tmp_path: Path) -> None:
+    sparsities = ", ".join(f"{index / 40_000:.6f}" for index in range(MAX_RUNS + 1))
+    (tmp_path / "s.toml").write_text(TOML.replace("[0.25, 0.5]", f"[{sparsities}]"), encoding="utf-8")
+    with pytest.raises(WinaError, match=r"expands to 20,00\d runs, more than 20,000; split it up"):
+        load_study(tmp_path / "s.toml")
+
+
+def test_an_unknown_table_of_the_paper_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f'paper = "commonsnse"\n{TOML}', encoding="utf-8")
+    with pytest.raises(WinaError, match='no published results "commonsnse"; choose one of commonsense, '):
+        load_study(tmp_path / "s.toml")
+
+
+@pytest.mark.parametrize("field", ["limit = 10000000000000000000000", "seed = -1", "batch_size = 0"])
+def test_numbers_that_can_only_be_slips_are_refused(tmp_path: Path, field: str) -> None:
+    (tmp_path / "s.toml").write_text(TOML.replace("[evaluation]", f"[evaluation]\n{field}"), encoding="utf-8")
+    with pytest.raises(WinaError, match=f"evaluation.{field.split()[0]}"):
+        load_study(tmp_path / "s.toml")

@@ -1,5 +1,6 @@
 """Computing a study as far as it is not stored yet, and showing all of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
@@ -9,7 +10,8 @@ from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
 from wina_core.errors import WinaError
-from wina_core.store import MetricFilter, Store
+from wina_core.specs import TaskSpec
+from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.study import labelled, specs_of
 from wina_core.study_specs import StudySpec
 
@@ -47,14 +49,29 @@ def run_study(study: StudySpec, manner: Manner, database: str | None, as_json: b
     there is nothing to measure or a run failed."""
     if study.models and not study.evaluation.units:
         raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
+    rows: list[MetricRow] = []
     with Store(database) as store:
         computed = compute(study, manner, store)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
-            print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
+            if rows:
+                print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
         if study.latency:
             show_products(*sweep_products(study.latency, manner.again, store), export=None, as_json=as_json)
     computed.check()
+    _check_metrics(rows, study)
+
+
+def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
+    """Raise WinaError for a metric that the study wants to see and its task has not."""
+    for task in study.evaluation.tasks:
+        if isinstance(task, TaskSpec) and task.metric is not None:
+            found = dict.fromkeys(row.metric for row in rows if row.unit == task.name)
+            if found and task.metric not in found:
+                raise WinaError(
+                    f'The task "{task.name}" has no metric "{task.metric}"; it has {", ".join(found)}: correct the '
+                    "study's file, what was computed stays."
+                )
 
 
 def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:

@@ -13,19 +13,22 @@ from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.study import expand
 
-NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top, and so does the sweep of products."
+NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top."
+NOR_THE_SWEEP = "The sweep of products is not included."
 
 
 def estimate(
     study: options.StudyName,
     role: options.Roles = None,
+    data_folder: options.DataFolder = None,
     samples: options.Samples = False,
     run_model_code: options.RunModelCode = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Time a few documents of all that is missing of a study, and print how long it should take with one engine."""
-    runs = expand(open_study(study, role))
+    opened = open_study(study, role, data_folder)
+    runs = expand(opened)
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
         missing = [run.spec for run in pending]
@@ -41,7 +44,8 @@ def estimate(
             record = value
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
-    typer.echo(f"{record.units} measurements are missing: {_duration(record.seconds)}. {NOT_INCLUDED}", err=True)
+    remark = f"{NOT_INCLUDED} {NOR_THE_SWEEP}" if opened.latency else NOT_INCLUDED
+    typer.echo(f"{record.units} measurements are missing: {_duration(record.seconds)}. {remark}", err=True)
 
 
 def _duration(seconds: float) -> str:

@@ -31,10 +31,7 @@ def evaluate(
     plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
     tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
-    data_folder: Annotated[
-        str | None,
-        typer.Option(help='Local data in place of the hub\'s: a folder with one for each task, or "demo".'),
-    ] = None,
+    data_folder: options.DataFolder = None,
     limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
     fewshot: Annotated[int | None, typer.Option(help="Examples in the prompt; the task's own by default.")] = None,
     batch_size: Annotated[

@@ -104,6 +104,10 @@ Roles = Annotated[
     list[str] | None,
     typer.Option("--role", help="Repeatable: NAME=FOLDER, the model that stands for a role of the study this once."),
 ]
+DataFolder = Annotated[
+    str | None,
+    typer.Option(help='Local data in place of the hub\'s: a folder with one for each task, or "demo".'),
+]
 StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a file in TOML or JSON.")]
 Masks = Annotated[specs.Masks, typer.Option("--masks", help="Whether q, k, v share one mask, and gate, up another.")]
 Select = Annotated[

@@ -26,6 +26,7 @@ def _group() -> None:
 def run(
     study: options.StudyName,
     role: options.Roles = None,
+    data_folder: options.DataFolder = None,
     samples: options.Samples = False,
     run_model_code: options.RunModelCode = False,
     engines: options.Engines = 1,
@@ -35,13 +36,16 @@ def run(
 ) -> None:
     """Compute what the store does not have yet of a study, and print its tables."""
     manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
-    run_study(open_study(study, role), manner, database, as_json)
+    run_study(open_study(study, role, data_folder), manner, database, as_json)
 
 
-def open_study(name: str, given: list[str] | None) -> StudySpec:
-    """The study of a name or file, its roles mapped by `--role` or as they are kept; WinaError for a role without a
-    model."""
+def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:
+    """The study of a name or file, its roles mapped by `--role` or as they are kept, its tasks' data in `data_folder`
+    where that is given; WinaError for a role without a model."""
     study = find_study(name)
+    if data_folder is not None:
+        local = study.evaluation.model_copy(update={"data_folder": data_folder})
+        study = study.model_copy(update={"evaluation": local})
     once = {role: absolute(location) for role, location in parse_roles(given or ()).items() if location}
     return bind(rebind(study, once), load_roles() if study.roles else {})
 

@@ -23,6 +23,7 @@ from wina_core.errors import WinaError
 from wina_core.latency.decoding import time_decoding
 from wina_core.latency.sweep import time_products
 from wina_core.methods import get_method
+from wina_core.models.quantized_linear import quiet_torchao
 from wina_core.models.summary import summarize
 from wina_core.records import RotationReport
 from wina_core.reporting import Reporter
@@ -36,6 +37,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
 
     Raises WinaError for what was foreseen, Cancelled when `reporter.check` does, and anything else for a defect.
     """
+    quiet_torchao()  # which transformers and lm-eval import, whatever the job
     match job:
         case InspectJob():
             loaded = session.prepare(job.model, NO_ROTATION, reporter)

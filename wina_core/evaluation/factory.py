@@ -1,5 +1,6 @@
 """Building lm-eval tasks as the workbench wants them: with local data, and with model-written code in the sandbox."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from wina_core.errors import WinaError
 from wina_core.evaluation import local_data
 from wina_core.evaluation.code_eval import runs_in_sandbox
 from wina_core.evaluation.local_data import LocalData
+
+_log = logging.getLogger(__name__)
+_FILES = ("json", "csv", "parquet", "text")
+"""What a task's `dataset_path` is whose data are files of the user's."""
 
 
 class Factory(TaskFactory):
@@ -39,6 +44,8 @@ class Factory(TaskFactory):
             folder = Path(entry.yaml_path).parent
             config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
         if self._data is not None and "group" not in config:
+            if self._data.folder_of(str(config.get("task"))) is None and _is_on_the_hub(config):
+                _log.warning("The data folder holds nothing of the task %s, whose data are the hub's.", config["task"])
             config = self._data.override(config)
         self._config = config
         return config
@@ -64,6 +71,10 @@ class Factory(TaskFactory):
     def _local_folder(self) -> Path | None:
         """Where the data of the task being built are, if they are local."""
         return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
+
+
+def _is_on_the_hub(config: Mapping[str, Any]) -> bool:
+    return config.get("custom_dataset") is None and config.get("dataset_path") not in _FILES
 
 
 def _check_consent(task: str, config: Mapping[str, Any]) -> None:

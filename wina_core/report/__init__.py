@@ -43,8 +43,10 @@ def make_report(store: Store, study: StudySpec, folder: Path, *, baseline: str =
 
 
 def file_name(study: StudySpec) -> str:
-    """The study's name as a file's: letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:80] or "study"
+    """The study's name as a file's: letters, digits and hyphens, and where others could come to the same name, a part
+    of its hash."""
+    plain = re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:80]
+    return plain if plain == study.name else f"{plain or 'study'}-{study.content_hash()[:8]}"
 
 
 def _standing_alone(svg: str) -> str:

@@ -5,6 +5,7 @@ import shlex
 from itertools import chain, count
 from pathlib import PurePosixPath, PureWindowsPath
 
+from wina_core.consent import RISK
 from wina_core.gallery import gallery
 from wina_core.specs import ROLE, RotationSpec, TextSpec
 from wina_core.study import program_tasks
@@ -88,7 +89,7 @@ def is_folder(location: str) -> bool:
 def command(study: StudySpec, study_file: str, *, samples: bool) -> str:
     """By name where the gallery has the very study, else from the file; with the roles that it leaves open, and what a
     job is asked for beside it."""
-    known = (entry.study for entry in gallery() if entry.study is not None)
+    known = (entry.study for entry in gallery() if entry.study is not None and entry.kind != "own")
     shipped = next((each for each in known if _anywhere(each) == _anywhere(study)), None)
     given = {role.name: role.location for role in study.roles}
     there = shipped or shareable(study)
@@ -106,8 +107,8 @@ def command_note(study: StudySpec) -> str:
     notes = []
     if programs := program_tasks(study):
         notes.append(
-            f"--run-model-code: {' and '.join(programs)} run programs that the model writes on your machine, with your "
-            "rights; use a machine or a container that has nothing to lose."
+            "--run-model-code consents to running the programs that the model writes for "
+            f"{' and '.join(programs)}. {RISK}"
         )
     if private := private_files(study):
         notes.append(

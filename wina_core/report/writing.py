@@ -11,7 +11,7 @@ from wina_core.report.layout import Cell, Table
 
 TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def html(document: Document) -> str:

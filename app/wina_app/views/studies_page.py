@@ -62,6 +62,7 @@ class StudiesPage(Page):
         self.results = self._button("Show results", self.results_requested.emit)
         self.report = self._button("Report\N{HORIZONTAL ELLIPSIS}", self._choose_report)
         self.opening = self._button("Open report", self._open_report)
+        self.show_report(None)
         for button in (self.opening, self.report, self.results, self.forget, self.open):
             self.header_actions.addWidget(button)
         self.launch.role_mapped.connect(self.role_mapped)
