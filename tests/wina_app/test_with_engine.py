@@ -61,7 +61,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(application, qtbo
         qtbot.wait(50)
     qtbot.waitUntil(lambda: not entry.active, timeout=RUN_MS)
     assert (entry.state, entry.error, entry.units_stored) == ("done", "", 2)
-    qtbot.waitUntil(lambda: page._grid.stored == 2, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.grid.stored == 2, timeout=LOAD_MS)
 
     engine = workbench.engine_pid
     close(qtbot, application)

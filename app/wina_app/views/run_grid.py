@@ -20,7 +20,8 @@ class RunGrid(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._grid: Grid | None = None
+        self.grid: Grid | None = None
+        """What is shown."""
         self.setAccessibleName("Runs: arms by sparsities, and what is stored of them")
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
@@ -37,8 +38,8 @@ class RunGrid(QTableWidget):
 
     def show_grid(self, grid: Grid | None) -> None:
         """Show which runs there are and what of them is stored; None clears the table."""
-        if grid != self._grid:
-            self._grid = grid
+        if grid != self.grid:
+            self.grid = grid
             self._fill(grid)
 
     def _fill(self, grid: Grid | None) -> None:
@@ -57,7 +58,7 @@ class RunGrid(QTableWidget):
                 self.setItem(i, j, _item(grid.cells.get((row, name)), icons))
 
     def _restyle(self) -> None:
-        self._fill(self._grid)
+        self._fill(self.grid)
 
 
 def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
