@@ -78,11 +78,24 @@ def stall_watchdog(qapp: QApplication) -> Iterator[StallWatchdog]:
 @pytest.fixture
 def application(qtbot, qapp: QApplication) -> Iterator[Application]:
     """The whole window with its threads, over an engine that takes every job and finishes none by itself."""
-    opened = Application(qapp, engine=EngineThread(FakeClient))
-    opened.window.resize(1280, 720)
-    opened.start(page="model")
-    yield opened
-    close(qtbot, opened)
+    yield from _shown(qtbot, Application(qapp, engine=EngineThread(FakeClient)))
+
+
+@pytest.fixture
+def application_with_engine(
+    qtbot, qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Application]:
+    """The whole window over a real engine process, with the database `results.sqlite` of the test's folder."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
+    yield from _shown(qtbot, Application(qapp))
+
+
+def _shown(qtbot, application: Application) -> Iterator[Application]:
+    application.window.resize(1280, 720)
+    application.start(page="model")
+    yield application
+    close(qtbot, application)
 
 
 def close(qtbot, application: Application) -> None:

@@ -2,27 +2,18 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.application import Application
 
-from tests.wina_app.conftest import close
 from wina_core.store import Store
 
 LOAD_MS, RUN_MS = 60_000, 240_000
 
 
-@pytest.fixture
-def application(qtbot, qapp, tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
-    opened = Application(qapp)
-    opened.window.resize(1280, 720)
-    opened.start(page="latency")
-    yield opened
-    close(qtbot, opened)
-
-
-def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(application, qtbot, stall_watchdog, tmp_path):
-    workbench, page = application.workbench, application.window.pages["latency"]
+def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(
+    application_with_engine, qtbot, stall_watchdog, tmp_path
+):
+    workbench, window = application_with_engine.workbench, application_with_engine.window
+    page = window.pages["latency"]
+    window.show_page("latency")
     qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
     stall_watchdog.start()
     form = page.form.products

@@ -2,10 +2,8 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.application import Application
 from wina_app.controllers import study_catalogue
 
-from tests.wina_app.conftest import close
 from wina_core.gallery import gallery
 from wina_core.paths import resources_folder
 from wina_core.store import Store
@@ -15,28 +13,25 @@ STUDY = resources_folder() / "studies" / "demo-gflops.toml"
 
 
 @pytest.fixture
-def application(qtbot, qapp, tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
+def two_studies(monkeypatch):
     entries = tuple(entry for entry in gallery() if "gflops" in entry.name)
     monkeypatch.setattr(study_catalogue, "gallery", lambda: entries)
-    opened = Application(qapp)
-    opened.window.resize(1280, 720)
-    opened.start(page="studies")
-    yield opened
-    close(qtbot, opened)
 
 
-def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qtbot, stall_watchdog, tmp_path):
-    workbench, window = application.workbench, application.window
+@pytest.mark.usefixtures("two_studies")
+def test_a_demo_study_is_run_stored_reused_and_its_results_shown(
+    application_with_engine, qtbot, stall_watchdog, tmp_path
+):
+    workbench, window = application_with_engine.workbench, application_with_engine.window
     page = window.pages["studies"]
+    window.show_page("studies")
     qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
     qtbot.waitUntil(lambda: STUDY in page.list.files, timeout=LOAD_MS)
+    stall_watchdog.start()
     page.list.select(STUDY)
     qtbot.waitUntil(lambda: page.primary.text() == "Run 20 measurements", timeout=LOAD_MS)
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: page.launch.bar.isVisible(), timeout=LOAD_MS)
-    stall_watchdog.start()  # while it is computed and shown; queueing it shares the interpreter with the store's thread
     (entry,) = workbench.jobs
     qtbot.waitUntil(lambda: not entry.active, timeout=RUN_MS)
     assert (entry.state, entry.units_stored) == ("done", 20)

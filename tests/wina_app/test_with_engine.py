@@ -1,12 +1,9 @@
 """The window with a real engine process on the demo model."""
 
-import os
-
 import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QListWidgetItem
-from wina_app.application import Application
 
 from tests.wina_app.conftest import close
 from wina_core.store import Store
@@ -15,17 +12,15 @@ LOAD_MS, RUN_MS = 120_000, 240_000
 
 
 @pytest.fixture
-def application(qtbot, qapp, tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
-    opened = Application(qapp)
-    opened.window.resize(1280, 720)
-    opened.start(page="model")
-    yield opened
-    close(qtbot, opened)
+def children_before() -> set[psutil.Process]:
+    """Processes that earlier tests have left running, such as a fork server."""
+    return _children()
 
 
-def test_a_model_is_evaluated_without_ever_blocking_the_window(application, qtbot, stall_watchdog, tmp_path):
+def test_a_model_is_evaluated_without_ever_blocking_the_window(
+    children_before, application_with_engine, qtbot, stall_watchdog, tmp_path
+):
+    application = application_with_engine
     workbench, window = application.workbench, application.window
     empty = tmp_path / "a folder without a model"
     empty.mkdir()
@@ -66,7 +61,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(application, qtbo
     engine = workbench.engine_pid
     close(qtbot, application)
     assert not psutil.pid_exists(engine)
-    assert not psutil.Process(os.getpid()).children(recursive=True)
+    assert not _children() - children_before
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         rows = store.metric_rows()
         assert [run.status for run in store.runs()] == ["done", "done"]
@@ -75,13 +70,17 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(application, qtbo
     assert accuracy["wina"].counted_sparsity == pytest.approx(0.5, abs=0.02)
 
 
+def _children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
 def tick(item: QListWidgetItem, *, on: bool) -> None:
     """Tick or untick an entry of a list."""
     item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
 
-def test_killing_the_engine_fails_its_job_with_a_reason_and_the_window_works_on(application, qtbot):
-    workbench, window = application.workbench, application.window
+def test_killing_the_engine_fails_its_job_with_a_reason_and_the_window_works_on(application_with_engine, qtbot):
+    workbench, window = application_with_engine.workbench, application_with_engine.window
     qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
     model = window.pages["model"]
     model.open_requested.emit("demo", "float32", "none")
