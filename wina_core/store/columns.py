@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from wina_core.plan import UniformSparsity
 from wina_core.records import DecodeRecord, LatencyRecord
-from wina_core.run_labels import model_label
+from wina_core.run_labels import allocation_of, model_label, sparsity_of
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
 
 
@@ -20,10 +19,6 @@ def model_columns(source: ModelSource) -> dict[str, Any]:
 
 def run_columns(run: RunSpec) -> dict[str, Any]:
     """Columns of `tables.Run` that follow from the spec."""
-    if isinstance(run.plan, UniformSparsity):
-        origin, target = "uniform", run.plan.sparsity
-    else:
-        origin, target = run.plan.origin, run.plan.budget
     return {
         "hash": run.content_hash(),
         "spec": run.model_dump_json(),
@@ -31,8 +26,8 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
         "method_label": run.method.label,
         "arm_label": Arm(rotation=run.rotation, method=run.method).label,
         "selection": run.method.selection,
-        "plan_origin": origin,
-        "target_sparsity": target,
+        "plan_origin": allocation_of(run),
+        "target_sparsity": sparsity_of(run),
         "settings": settings_label(run),
         "chosen_on_evaluation": chosen_on_evaluation(run),
         "seed": run.evaluation.seed,

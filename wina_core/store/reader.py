@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
-from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, func, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
@@ -17,10 +16,10 @@ from wina_core.measurements import measurement_key
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
 from wina_core.run_labels import RunLabel
-from wina_core.specs import OWN_UNITS, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store.connection import explained
 from wina_core.store.metrics import MetricRows, Query
-from wina_core.store.reuse import twins
+from wina_core.store.reuse import missing_of, readable_spec, twins
 from wina_core.store.rows import (
     Curve,
     DecodeRow,
@@ -207,7 +206,7 @@ class Reader:
         if hardware:
             query = query.where(Environment.hardware == hardware)
         found: dict[str, list[float]] = {}
-        parsed = cache(_readable_spec)
+        parsed = cache(readable_spec)
         with self._reading() as connection:
             for text, unit, seconds in connection.execute(query):
                 if (spec := parsed(text)) is not None:
@@ -382,30 +381,6 @@ class Reader:
         with self._reading() as connection:
             found: str | None = connection.execute(query).scalar()
         return found
-
-
-def _readable_spec(text: str) -> RunSpec | None:
-    """A stored spec; None for one of an older version that is refused by now."""
-    try:
-        return RunSpec.model_validate_json(text)
-    except ValidationError:
-        return None
-
-
-def missing_of(runs: Iterable[RunSpec], connection: Connection, samples: bool = False) -> list[PendingRun]:
-    """Those of the runs that miss units of their own, with these; with `samples` also tasks stored without theirs."""
-    wanted = {run.content_hash(): run for run in runs}
-    stored: dict[str, set[str]] = {}
-    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
-    if samples:
-        query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
-    for name, unit in connection.execute(query):
-        stored.setdefault(name, set()).add(unit)
-    missing = (
-        (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
-        for name, run in wanted.items()
-    )
-    return [PendingRun(spec=run, units=units) for run, units in missing if units]
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:

@@ -1,5 +1,5 @@
-"""Measurements that another run has stored already: runs of different studies often differ in their lists of tasks
-alone, and a task added to a study must not cost the others again."""
+"""What runs still miss, and what of it another run has stored already: runs of different studies often differ in their
+lists of tasks alone, and a task added to a study must not cost the others again."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -8,9 +8,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, exists, insert, literal, select
 
+from wina_core.engine.protocol import PendingRun
 from wina_core.measurements import measured_alone
+from wina_core.run_labels import sparsity_of
 from wina_core.specs import OWN_UNITS, RunSpec
-from wina_core.store import columns
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
 
 
@@ -38,7 +39,7 @@ def twins(runs: Iterable[RunSpec], connection: Connection) -> list[Twin]:
         .join(Model, Model.id == Run.model_id)
         .where(Model.hash.in_(models), Unit.unit.in_({unit for _, unit in wanted.values()}))
         .where(Run.method_label.in_({run.method.label for run, _ in wanted.values()}))
-        .where(Run.target_sparsity.in_({columns.run_columns(run)["target_sparsity"] for run, _ in wanted.values()}))
+        .where(Run.target_sparsity.in_({sparsity_of(run) for run, _ in wanted.values()}))
         .where(Run.rotation_label.in_({run.rotation.label for run, _ in wanted.values()}))
         .order_by(Unit.id)
     )
@@ -65,10 +66,32 @@ def take_over(connection: Connection, stored: int, run_id: int) -> None:
         connection.execute(insert(table).from_select(["unit_id", *(column.name for column in own)], rows))
 
 
+def missing_of(runs: Iterable[RunSpec], connection: Connection, samples: bool = False) -> list[PendingRun]:
+    """Those of the runs that miss units of their own, with these; with `samples` also tasks stored without theirs."""
+    wanted = {run.content_hash(): run for run in runs}
+    stored: dict[str, set[str]] = {}
+    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
+    if samples:
+        query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
+    for name, unit in connection.execute(query):
+        stored.setdefault(name, set()).add(unit)
+    missing = (
+        (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
+        for name, run in wanted.items()
+    )
+    return [PendingRun(spec=run, units=units) for run, units in missing if units]
+
+
+def readable_spec(text: str) -> RunSpec | None:
+    """A stored spec; None for one of an older version that is refused by now."""
+    try:
+        return RunSpec.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
 @lru_cache(maxsize=50_000)
 def _identity(text: str, unit: str) -> str:
-    """Of a stored run's unit; empty for a spec of an older version that is refused by now."""
-    try:
-        return measured_alone(RunSpec.model_validate_json(text), unit)
-    except ValidationError:
-        return ""
+    """Of a stored run's unit; empty for a spec that cannot be read."""
+    spec = readable_spec(text)
+    return "" if spec is None else measured_alone(spec, unit)

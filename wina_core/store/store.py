@@ -29,8 +29,8 @@ from wina_core.run_labels import LabelledRun, RunLabel
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import columns, schema, tables
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
-from wina_core.store.reader import Reader, missing_of
-from wina_core.store.reuse import take_over, twins
+from wina_core.store.reader import Reader
+from wina_core.store.reuse import missing_of, take_over, twins
 from wina_core.store.sessions import Sessions
 from wina_core.study_specs import StudySpec
 
