@@ -49,8 +49,8 @@ def gallery() -> tuple[GalleryEntry, ...]:
     Table 2, Table 13; a broken file has its error."""
     shipped, own = resources_folder() / "studies", own_folder()
     entries = [
-        *(_entry(file, "demo" if file.name.startswith(_DEMO) else "paper") for file in _files(shipped)),
-        *(_entry(file, "own") for file in _files(own)),
+        *(entry_of(file, "demo" if file.name.startswith(_DEMO) else "paper") for file in _files(shipped)),
+        *(entry_of(file, "own") for file in _files(own)),
     ]
     order: tuple[Kind, ...] = ("paper", "demo", "own")
     return tuple(sorted(entries, key=lambda entry: (order.index(entry.kind), _place(entry.title))))
@@ -66,7 +66,8 @@ def _files(folder: Path) -> list[Path]:
     return [file for file in folder.glob("*") if file.suffix.lower() in _SUFFIXES]
 
 
-def _entry(file: Path, kind: Kind) -> GalleryEntry:
+def entry_of(file: Path, kind: Kind) -> GalleryEntry:
+    """A study file; one that cannot be read with the reason."""
     try:
         return GalleryEntry(file, kind, load_study(file))
     except WinaError as error:

@@ -1,12 +1,13 @@
 """Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.models.evaluation_grid import Choice, Grid, build_study, make_grid, rotation_choices
+from wina_app.models.job_list import run_hashes
 from wina_app.models.rotation_choices import ROTATION_PRESETS
 from wina_app.quantities import counted
 from wina_app.task_indexing import TaskIndexing
@@ -134,12 +135,12 @@ class EvaluateController(QObject):
         self._asked += 1
         if study is None:
             return
-        asked, queued, samples = self._asked, self._queued_runs(), self._view.choice().samples
+        asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
 
         def question(store: Any) -> Grid:
             runs = expand(study)
             missing = {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs, samples)}
-            return make_grid(runs, missing, _hashes(queued))
+            return make_grid(runs, missing, run_hashes(queued))
 
         def answer(grid: Grid) -> None:
             if asked == self._asked:
@@ -153,11 +154,11 @@ class EvaluateController(QObject):
         if study is None:
             return
         self._view.clear_message()
-        queued, choice = self._queued_runs(), self._view.choice()
+        queued, choice = self._workbench.jobs.queued_runs, self._view.choice()
         self._view.withdraw_consent()
 
         def question(store: Any) -> list[PendingRun]:
-            named, taken = labelled(study), _hashes(queued)
+            named, taken = labelled(study), run_hashes(queued)
             store.save_study(study, named)
             missing = store.pending(specs_of(named), choice.samples)
             return [pending for pending in missing if pending.spec.content_hash() not in taken]
@@ -190,11 +191,6 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _queued_runs(self) -> list[PendingRun]:
-        """What jobs of this window will still compute."""
-        jobs = [entry.job for entry in self._workbench.jobs.active]
-        return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
-
     def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
         if not pending:
             self._view.show_notice("Every run of this study is stored or queued already.")
@@ -219,13 +215,8 @@ class EvaluateController(QObject):
         self._own.discard(job_id)
         entry = self._workbench.jobs[job_id]
         if entry.error:
-            failed = f" ({entry.runs_failed} runs failed, the last one with this.)" if entry.runs_failed > 1 else ""
-            self._view.show_error(entry.error + failed)
+            self._view.show_error(entry.failure)
         elif entry.state == "cancelled":
             self._view.show_notice("The evaluation was cancelled; finished results are stored.")
         elif entry.state == "done":
             self._view.show_notice(f"{counted(entry.runs_finished, 'run')} done; the Results page shows the numbers.")
-
-
-def _hashes(runs: Iterable[PendingRun]) -> frozenset[str]:
-    return frozenset(run.spec.content_hash() for run in runs)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from wina_app.controllers.study_catalogue import StudyCatalogue
 from wina_app.controllers.study_jobs import StudyJobs
 from wina_app.controllers.study_reports import StudyReports
-from wina_app.models.job_list import JobEntry
+from wina_app.models.job_list import JobEntry, run_hashes
 from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import (
     StudyProgress,
@@ -21,7 +21,7 @@ from wina_app.models.studies import (
     read_state,
 )
 from wina_app.workbench import Workbench
-from wina_core.engine.protocol import EstimateJob
+from wina_core.engine.protocol import EstimateJob, PendingRun
 from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord
 from wina_core.study_specs import Role
@@ -180,18 +180,24 @@ class StudiesController(QObject):
         if file is None or study is None or self._launching:
             return
         self._view.clear_message()
-        choice, queued, title = self._view.choice(), self._catalogue.queued(), self._catalogue.entries[file].title
+        choice, queued, title = (
+            self._view.choice(),
+            self._workbench.jobs.queued_runs,
+            self._catalogue.entries[file].title,
+        )
         environment = self._catalogue.environment
 
-        def question(store: Any) -> StudyState:
-            expansion = expansion_of(study)
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...]]:
+            expansion, taken = expansion_of(study), run_hashes(queued)
             store.save_study(study, expansion.labelled)
-            return read_state(expansion, store, environment, queued, choice.samples)
+            state = read_state(expansion, store, environment, taken, choice.samples)
+            return state, tuple(run for run in state.missing if run.spec.content_hash() not in taken)
 
-        def answer(state: StudyState) -> None:
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...]]) -> None:
             self._launching = False
+            state, runs = found
             self._catalogue.set_state(file, state)
-            runs = self._jobs.launch(file, title, study, choice, state, queued)
+            self._jobs.launch(file, title, study, choice, state, runs)
             self._view.withdraw_consent()
             self._view.show_notice(launch_text(state, runs))
             self._read_current()
@@ -299,8 +305,7 @@ class StudiesController(QObject):
     def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
         estimating = isinstance(entry.job, EstimateJob)
         if entry.error:
-            failed = f" ({entry.runs_failed} runs failed, the last one with this.)" if entry.runs_failed > 1 else ""
-            self._view.show_error(entry.error + failed)
+            self._view.show_error(entry.failure)
         elif entry.state == "cancelled" and not estimating:
             self._view.show_notice("The study was cancelled; finished measurements are stored.")
         if isinstance(entry.result, EstimateRecord):

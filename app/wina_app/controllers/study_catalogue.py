@@ -7,13 +7,13 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from wina_app.models.job_list import run_hashes
 from wina_app.models.studies import Expansion, StudyState, expansion_of, read_state
 from wina_app.workbench import Workbench
-from wina_core.engine.protocol import EvaluateJob
 from wina_core.errors import WinaError
-from wina_core.gallery import GalleryEntry, gallery, needs
+from wina_core.gallery import GalleryEntry, entry_of, gallery, needs
 from wina_core.roles import load_roles, save_role
-from wina_core.study import bind, load_study
+from wina_core.study import bind
 from wina_core.study_specs import Role, StudySpec
 
 _NEXT_MS = 20
@@ -63,7 +63,7 @@ class StudyCatalogue(QObject):
         def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
             shipped = list(gallery())
             known = {entry.file for entry in shipped}
-            entries = [*shipped, *(_own_entry(file) for file in own if file not in known)]
+            entries = [*shipped, *(entry_of(file, "own") for file in own if file not in known)]
             try:
                 return entries, load_roles(), ""
             except WinaError as error:  # studies without roles run all the same
@@ -126,11 +126,6 @@ class StudyCatalogue(QObject):
         """Key of this machine's; empty until the engine has told."""
         return self._workbench.environment.key if self._workbench.environment else ""
 
-    def queued(self) -> frozenset[str]:
-        """Hashes of the runs that jobs of this window will still compute."""
-        jobs = [entry.job for entry in self._workbench.jobs.active]
-        return frozenset(run.spec.content_hash() for job in jobs if isinstance(job, EvaluateJob) for run in job.runs)
-
     def read_states(self) -> None:
         """Read what is stored of every study, of the selected one first."""
         self._reading += 1
@@ -159,13 +154,13 @@ class StudyCatalogue(QObject):
     def _read_state(self, file: Path, study: StudySpec) -> None:
         # Its runs can be told before anything stands for its roles: as if the published weights did.
         stand_in = {role.name: role.hub or role.name for role in needs(study, self.roles)}
-        bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self.queued()
+        bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
         environment, samples = self.environment, self.samples and file == self.selected
         known = self._expanded.get(file)
 
         def question(store: Any) -> tuple[Expansion, StudyState]:
             expansion = known[1] if known and known[0] == bound else expansion_of(bound)
-            return expansion, read_state(expansion, store, environment, queued, samples)
+            return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
         def answer(found: tuple[Expansion, StudyState]) -> None:
             expansion, state = found
@@ -185,11 +180,3 @@ class StudyCatalogue(QObject):
         if self._waiting:
             self._next.start()
         self.state_changed.emit(file)
-
-
-def _own_entry(file: Path) -> GalleryEntry:
-    """A file of the user's; one that cannot be read with the reason."""
-    try:
-        return GalleryEntry(file, "own", load_study(file))
-    except WinaError as error:
-        return GalleryEntry(file, "own", None, str(error))

@@ -37,17 +37,14 @@ class StudyJobs(QObject):
         study: StudySpec,
         choice: LaunchChoice,
         state: StudyState,
-        queued: frozenset[str],
-    ) -> tuple[PendingRun, ...]:
-        """Queue what of a study is neither stored nor queued, and return its runs; `queued` has the hashes of runs
-        that jobs will compute."""
-        runs = tuple(run for run in state.missing if run.spec.content_hash() not in queued)
+        runs: tuple[PendingRun, ...],
+    ) -> None:
+        """Queue `runs`, and of the study's sweep what is neither stored nor queued."""
         if runs:
             job = EvaluateJob(runs=runs, samples=choice.samples, run_model_code=choice.run_model_code)
             self._submit(file, job, title)
         if study.latency is not None and state.points_missing and not self._times(study):
             self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
-        return runs
 
     def estimate(self, file: Path, title: str, job: EstimateJob) -> None:
         """Time a few documents, unless that is under way."""

@@ -1,7 +1,7 @@
 """The jobs of this window, queued, running and ended: bookkeeping from the engine's events, nothing else."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,12 +10,14 @@ from PySide6.QtCore import QObject, Signal
 from wina_core.engine.protocol import (
     Accepted,
     Done,
+    EvaluateJob,
     Event,
     Failed,
     Held,
     Job,
     Measured,
     Partial,
+    PendingRun,
     Progress,
     Result,
     ResultValue,
@@ -68,6 +70,12 @@ class JobEntry:
         return max(0.0, until - self.started - self.held_before)
 
     @property
+    def failure(self) -> str:
+        """Its error and, where that is one run's, how many runs failed; empty while there is none."""
+        more = f" ({self.runs_failed} runs failed, the last one with this.)" if self.runs_failed > 1 else ""
+        return f"{self.error}{more}" if self.error else ""
+
+    @property
     def fraction(self) -> float | None:
         """Share that is done, 0 to 1; None while the total is unknown."""
         if self.state == "done":
@@ -98,6 +106,12 @@ class JobList(QObject):
     def active(self) -> list[JobEntry]:
         """Those that have not ended."""
         return [entry for entry in self if entry.active]
+
+    @property
+    def queued_runs(self) -> list[PendingRun]:
+        """What jobs that have not ended compute."""
+        jobs = [entry.job for entry in self.active]
+        return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
 
     def add(self, job_id: str, title: str, job: Job) -> None:
         """A job was submitted."""
@@ -174,3 +188,8 @@ class JobList(QObject):
         entry.state, entry.ended, entry.eta_seconds = state, time.time(), None
         self.changed.emit(entry.id)
         self.ended.emit(entry.id)
+
+
+def run_hashes(runs: Iterable[PendingRun]) -> frozenset[str]:
+    """Of many runs these take long: not for the main thread."""
+    return frozenset(run.spec.content_hash() for run in runs)
