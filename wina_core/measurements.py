@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 
 from wina_core.specs import COST, DENSE, DEVIATION, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
@@ -13,9 +14,10 @@ def measurement_key(run: RunSpec, unit: str) -> str:
     return _key(run.model, run.evaluation, unit, run.method.name != DENSE.name)
 
 
-def measured_alone(run: RunSpec, unit: str) -> str:
-    """16 hex digits that are equal where a unit of two runs measures the very same, whatever else they measure."""
-    return run.model_copy(update={"evaluation": _alone(run.evaluation, unit)}).content_hash()
+def measured_alone(run: RunSpec) -> dict[str, tuple[str, str]]:
+    """Unit of a run: what is equal where a unit of two runs measures the very same, whatever else they measure."""
+    gated = run.model_copy(update={"evaluation": EvaluationSpec()}).content_hash()
+    return {unit: (gated, alone) for unit, alone in _units_alone(run.evaluation).items()}
 
 
 @lru_cache(maxsize=1024)
@@ -26,6 +28,10 @@ def _key(model: ModelSource, evaluation: EvaluationSpec, unit: str, gated: bool)
 
 
 @lru_cache(maxsize=1024)
+def _units_alone(evaluation: EvaluationSpec) -> Mapping[str, str]:
+    return {unit: _alone(evaluation, unit).content_hash() for unit in evaluation.units}
+
+
 def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
     """What of an evaluation one of its units depends on; the rest at its default."""
     own = evaluation.model_dump(include={"batch_size", "seed", "dense_prefix"})

@@ -179,11 +179,10 @@ class Reader:
         What another run has measured alike is not missing: saving the study takes it over.
         """
         with self._reading() as connection:
-            missing = missing_of(runs, connection, samples)
-            alike = {(twin.run, twin.unit): twin for twin in twins((run.spec for run in missing), connection)}
+            missing = missing_of({run.content_hash(): run for run in runs}, connection, samples)
+            alike = twins(missing, connection)
         found: list[PendingRun] = []
-        for run in missing:
-            name = run.spec.content_hash()
+        for name, run in missing.items():
             stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}
             if units := tuple(unit for unit in run.units if unit not in stored):
                 found.append(PendingRun(spec=run.spec, units=units))

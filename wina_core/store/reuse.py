@@ -1,12 +1,13 @@
 """What runs still miss, and what of it another run has stored already: runs of different studies often differ in their
 lists of tasks alone, and a task added to a study must not cost the others again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, exists, insert, literal, select
+from sqlalchemy import Connection, Integer, bindparam, exists, insert, select
+from sqlalchemy.orm import aliased
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.measurements import measured_alone
@@ -27,59 +28,68 @@ class Twin(NamedTuple):
     """Also where samples are asked for: it has them, or there are none of such a unit."""
 
 
-def twins(runs: Iterable[RunSpec], connection: Connection) -> list[Twin]:
-    """Stored units of other runs that measured, one by one, exactly what these runs measure."""
-    wanted = {measured_alone(run, unit): (run, unit) for run in runs for unit in run.evaluation.units}
-    names = [run.content_hash() for run, _ in wanted.values()]
-    missing = {key: (name, unit) for (key, (_, unit)), name in zip(wanted.items(), names, strict=True)}
-    models = {run.model.content_hash() for run, _ in wanted.values()}
+def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tuple[str, str], Twin]:
+    """Stored units of other runs that measured, one by one, exactly what these runs, by their hashes, miss: by run and
+    unit."""
+    specs = [run.spec for run in missing.values()]
     query = (
         select(Run.hash, Run.spec, Unit.id, Unit.unit, exists().where(Sample.unit_id == Unit.id))
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)
-        .where(Model.hash.in_(models), Unit.unit.in_({unit for _, unit in wanted.values()}))
-        .where(Run.method_label.in_({run.method.label for run, _ in wanted.values()}))
-        .where(Run.target_sparsity.in_({sparsity_of(run) for run, _ in wanted.values()}))
-        .where(Run.rotation_label.in_({run.rotation.label for run, _ in wanted.values()}))
+        .where(Model.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
+        .where(Unit.unit.in_({unit for run in missing.values() for unit in run.units}))
+        .where(Run.method_label.in_({method.label for method in {spec.method for spec in specs}}))
+        .where(Run.target_sparsity.in_({sparsity_of(spec) for spec in specs}))
+        .where(Run.rotation_label.in_({rotation.label for rotation in {spec.rotation for spec in specs}}))
         .order_by(Unit.id)
     )
+    alone = {name: measured_alone(run.spec) for name, run in missing.items()}
+    wanted = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
     found: dict[tuple[str, str], Twin] = {}
     for run, text, stored, unit, has_samples in connection.execute(query):
-        name, _ = missing.get(_identity(text, unit), ("", ""))
-        if name and name != run:
+        place = wanted.get(_measured(text).get(unit, ("", "")))
+        if place is not None and place[0] != run:
             suits = bool(has_samples) or unit in OWN_UNITS
-            best = found.get((name, unit))
+            best = found.get(place)
             if best is None or suits >= best.suits:  # the last stored, but rather one with samples
-                found[name, unit] = Twin(name, unit, stored, suits)
-    return list(found.values())
+                found[place] = Twin(*place, stored, suits)
+    return found
 
 
-def take_over(connection: Connection, stored: int, run_id: int) -> None:
-    """Give the run with this id a copy of a stored unit, with all that belongs to it."""
-    unit = connection.execute(select(Unit.__table__).where(Unit.id == stored)).mappings().one()
-    values = {name: value for name, value in unit.items() if name != "id"} | {"run_id": run_id}
-    key = connection.execute(insert(Unit).values(values)).inserted_primary_key
-    assert key is not None
+def take_over(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
+    """Give runs copies of stored units, with all that belongs to them: pairs of a stored unit's id and a run's."""
+    pairs = [{"stored": stored, "to": run_id} for stored, run_id in taken]
+    if not pairs:
+        return
+    original, copy, to = aliased(Unit), aliased(Unit), bindparam("to", type_=Integer)
+    own = [column for column in Unit.__table__.columns if column.name not in ("id", "run_id")]
+    rows = select(to, *own).where(Unit.id == bindparam("stored"))
+    connection.execute(insert(Unit).from_select(["run_id", *(column.name for column in own)], rows), pairs)
     for table in (Metric, Sample, LayerStat):
         own = [column for column in table.__table__.columns if column.name not in ("id", "unit_id")]
-        rows = select(literal(key[0]), *own).where(table.unit_id == stored)
-        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in own)], rows))
+        rows = (
+            select(copy.id, *own)
+            .join(original, original.id == table.unit_id)
+            .join(copy, copy.unit == original.unit)
+            .where(original.id == bindparam("stored"), copy.run_id == to)
+        )
+        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in own)], rows), pairs)
 
 
-def missing_of(runs: Iterable[RunSpec], connection: Connection, samples: bool = False) -> list[PendingRun]:
-    """Those of the runs that miss units of their own, with these; with `samples` also tasks stored without theirs."""
-    wanted = {run.content_hash(): run for run in runs}
+def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: bool = False) -> dict[str, PendingRun]:
+    """Those of the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
+    without theirs."""
     stored: dict[str, set[str]] = {}
-    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(wanted))
+    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(runs))
     if samples:
         query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
     for name, unit in connection.execute(query):
         stored.setdefault(name, set()).add(unit)
     missing = (
-        (run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
-        for name, run in wanted.items()
+        (name, run, tuple(unit for unit in run.evaluation.units if unit not in stored.get(name, ())))
+        for name, run in runs.items()
     )
-    return [PendingRun(spec=run, units=units) for run, units in missing if units]
+    return {name: PendingRun(spec=run, units=units) for name, run, units in missing if units}
 
 
 def readable_spec(text: str) -> RunSpec | None:
@@ -90,8 +100,8 @@ def readable_spec(text: str) -> RunSpec | None:
         return None
 
 
-@lru_cache(maxsize=50_000)
-def _identity(text: str, unit: str) -> str:
-    """Of a stored run's unit; empty for a spec that cannot be read."""
+@lru_cache(maxsize=20_000)
+def _measured(text: str) -> Mapping[str, tuple[str, str]]:
+    """`measured_alone` of a stored run; empty for a spec that cannot be read."""
     spec = readable_spec(text)
-    return "" if spec is None else measured_alone(spec, unit)
+    return {} if spec is None else measured_alone(spec)

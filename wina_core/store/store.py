@@ -265,16 +265,13 @@ class Store(Reader):
         _leave(connection, again, values)
         found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
         ids = {row.hash: row.id for row in found}
-        self._take_over(connection, wanted.values(), ids)
+        self._take_over(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
 
-    def _take_over(self, connection: Connection, runs: Iterable[RunSpec], ids: Mapping[str, int]) -> None:
+    def _take_over(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
         """Give the runs what they miss and others have measured alike; those that are complete by it are done."""
-        missing = {run.spec.content_hash(): run for run in missing_of(runs, connection)}
-        alike = twins((run.spec for run in missing.values()), connection)
-        taken = [twin for twin in alike if twin.unit in missing[twin.run].units]
-        for twin in taken:
-            take_over(connection, twin.stored, ids[twin.run])
+        taken = twins(missing_of(runs, connection), connection).values()
+        take_over(connection, ((twin.stored, ids[twin.run]) for twin in taken))
         _leave(connection, tables.Run.hash.in_({twin.run for twin in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
