@@ -1,7 +1,8 @@
 """The one exception type whose message is meant for the user's eyes, and what turns others' into it."""
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -17,6 +18,12 @@ class WinaError(Exception):
 
 class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error
     """Raised inside a job, between two batches, once its cancellation was asked for."""
+
+
+def near_matches(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence on a name that is none of `names`: "did you mean arc_easy?"; empty where none is close."""
+    close = difflib.get_close_matches(name, list(names), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 Place = tuple[str | int, ...]

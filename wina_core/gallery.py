@@ -1,13 +1,12 @@
 """The studies there are: the paper's tables and figures, their demo-sized twins, and the user's own. Light."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, near_matches
 from wina_core.paths import data_folder, resources_folder, what_is_at
 from wina_core.study import bind, count_runs, load_study, unmapped
 from wina_core.study_specs import Role, StudySpec
@@ -85,8 +84,8 @@ def find_study(name: str) -> StudySpec:
             if entry.study is None:
                 raise WinaError(entry.error)
             return entry.study
-    close = difflib.get_close_matches(name, [entry.name for entry in entries], n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`wina study list` has their names; or give a file."
+    close = near_matches(name, [entry.name for entry in entries])
+    hint = close or "`wina study list` has their names; or give a file."
     raise WinaError(f'There is no study "{name}" in the gallery; {hint}')
 
 

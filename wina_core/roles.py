@@ -6,6 +6,7 @@ from pathlib import Path
 
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
+from wina_core.models.files import read_config
 from wina_core.paths import config_folder
 from wina_core.sources import local_folder
 from wina_core.specs import ModelSource
@@ -35,7 +36,8 @@ def save_role(name: str, location: str) -> dict[str, str]:
     """Have a role stand for a folder, a hub id or "demo" from now on, or with an empty location for nothing; returns
     the whole mapping.
 
-    WinaError for a folder that does not exist, and what `load_roles` raises: a file that cannot be read is kept.
+    WinaError for a folder that does not exist or holds no model, and what `load_roles` raises: a file that cannot be
+    read is kept.
     """
     roles = load_roles()
     if location:
@@ -47,9 +49,12 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """A folder's whole path, a hub id or "demo" as it is; WinaError for neither."""
+    """A folder's whole path, a hub id or "demo" as it is; WinaError for neither, and for a folder without a model."""
     folder = local_folder(ModelSource(location=location))
-    return location if folder is None or location == "demo" else str(folder.resolve())
+    if folder is None or location == "demo":
+        return location
+    read_config(folder)
+    return str(folder.resolve())
 
 
 def parse_roles(given: Iterable[str]) -> dict[str, str]:

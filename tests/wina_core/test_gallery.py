@@ -145,6 +145,7 @@ def test_an_unknown_name_is_told_with_close_ones() -> None:
 def test_a_role_is_mapped_once_and_for_good(tmp_path: Path) -> None:
     folder = tmp_path / "a model"
     folder.mkdir()
+    (folder / "config.json").write_text("{}")
     own_study()
     study = find_study("mine")
     assert [role.name for role in needs(study, load_roles())] == ["Large"]
@@ -174,6 +175,12 @@ def test_a_broken_mapping_is_told_and_kept(content: str) -> None:
 def test_a_mapping_is_written_as_name_and_folder(text: str) -> None:
     with pytest.raises(WinaError, match="write NAME=FOLDER"):
         parse_roles([text])
+
+
+def test_a_folder_without_a_model_stands_for_no_role(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match=r"has no config\.json; choose a folder saved in the Hugging Face format"):
+        save_role("Large", str(tmp_path))
+    assert load_roles() == {}
 
 
 # ---- wina study --------------------------------------------------------------------------------------------------
@@ -206,6 +213,32 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
     assert again.stdout == first.stdout
     listed = {row["study"]: row["state"] for row in json.loads(run("list", "--json").stdout)}
     assert listed["mine"] == "runs here, 2 of 2 stored"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("Lama-2-7B=ada/large", 'No study of the gallery has a role "Lama-2-7B"; did you mean Llama-2-7B'),
+        ("zzz=ada/large", 'No study of the gallery has a role "zzz"; its roles are '),
+        ("zzz=ada/large", 'takes its models with each call: --role "zzz=FOLDER".'),
+        ("Large=/nowhere/large", "The model folder /nowhere/large does not exist"),
+        ("Large={home}", "has no config.json"),
+    ],
+)
+def test_a_mapping_that_is_wrong_is_told_and_none_of_its_call_is_kept(given: str, told: str, tmp_path: Path) -> None:
+    own_study()
+    refused = run("roles", "Large=ada/large", given.replace("{home}", str(tmp_path)))
+    assert told in str(refused.exception)
+    assert load_roles() == {}
+
+
+def test_what_is_mapped_can_be_forgotten_when_its_study_is_gone() -> None:
+    study = own_study()
+    assert run("roles", "Large=ada/large").exit_code == 0
+    assert load_roles() == {"Large": "ada/large"}
+    study.unlink()
+    assert run("roles", "Large=").exit_code == 0
+    assert load_roles() == {}
 
 
 def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None:

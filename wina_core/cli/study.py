@@ -1,5 +1,6 @@
 """`wina study`: the gallery of studies, what their roles stand for here, and computing them."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.tables import print_table
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, near_matches
 from wina_core.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
 from wina_core.roles import absolute, load_roles, parse_roles, save_role
 from wina_core.store import Store
@@ -102,11 +103,26 @@ def map_roles(
     as_json: options.Json = False,
 ) -> None:
     """Say which model stands for a role of the studies from now on, and print all roles."""
-    roles = load_roles()
-    for name, location in parse_roles(mapping or ()).items():
+    roles, played = load_roles(), _played()
+    given = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
+    for name in given:
+        if name not in played and name not in roles:
+            raise WinaError(_no_role(name, played))
+    for name, location in given.items():
         roles = save_role(name, location)
-    played: dict[str, Role] = {
-        role.name: role for entry in gallery() if entry.study for role in entry.study.roles if not role.location
-    }
     rows = [(name, played[name].hub if name in played else "", roles.get(name)) for name in sorted({*played, *roles})]
     print_table(("role", "published weights", "stands for"), rows, as_json)
+
+
+def _played() -> dict[str, Role]:
+    """The roles of the gallery's studies to which their files give no model, by name."""
+    studies = (entry.study for entry in gallery() if entry.study)
+    return {role.name: role for study in studies for role in study.roles if not role.location}
+
+
+def _no_role(name: str, played: Iterable[str]) -> str:
+    hint = near_matches(name, played) or f"its roles are {', '.join(sorted(played))}."
+    return (
+        f'No study of the gallery has a role "{name}"; {hint} A study whose file is elsewhere takes its models with '
+        f'each call: --role "{name}=FOLDER".'
+    )
