@@ -1,9 +1,9 @@
 """Listing and filtering 100,000 stored metrics, against one plain SQLAlchemy query that joins all tables.
 
-A window lists all metrics whenever one more is stored, so what counts is the list made again: of 10,000 units the heads
-are compared in Python, and nothing else is read. Expected before it was measured: under 200 ms again and filtered; the
-first list some 400 ms, since the driver alone takes 200 ms to make its tuples. Seen: some 80 ms again and filtered, and
-0.6 to 1.0 s the first time, a good part of it Python's garbage collector. The bars here are ratios to the plain query.
+A window lists all metrics whenever one more is stored, so what counts most is the list made again: of 10,000 units the
+heads are compared in Python, and nothing else is read. Expected of keeping apart what metrics measured, in few rows of
+texts, from their numbers: the first list in 0.2 s, of which the driver takes 60 ms, where it took 0.6 s with the texts
+in every row. Seen: 0.23 s, and 0.05 s again and filtered. The bars here are ratios to the plain query.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,14 +15,17 @@ from typing import Any
 from comparing import Comparison, Contender, compare
 from sqlalchemy import insert, select
 
+from wina_core.records import MetricRecord
 from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, RunSpec
 from wina_core.store import MetricFilter, Store
+from wina_core.store.columns import measure_columns
 from wina_core.store.connection import open_engine
-from wina_core.store.tables import Metric, Model, Run, Unit
+from wina_core.store.tables import Measure, Metric, Model, Run, Unit
 from wina_core.study_specs import StudySpec
 
 UNITS = ("first", "second")
-TASKS, METRICS = 5, 2
+NAMES = tuple((f"{unit} {task}", metric) for unit in UNITS for task in range(5) for metric in ("acc", "acc_norm"))
+"""Task and metric; the first five tasks are the first unit's, the others the second's."""
 RUNS = 5_000
 SOME = MetricFilter(tasks=("first 1",))
 
@@ -30,7 +33,7 @@ SOME = MetricFilter(tasks=("first 1",))
 def measure(toy: bool) -> list[Comparison]:
     """On one thread; a database in a temporary folder."""
     runs, repetitions = (20, 1) if toy else (RUNS, 15)
-    rows = runs * len(UNITS) * TASKS * METRICS
+    rows = runs * len(NAMES)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "results.sqlite"
         with Store(file) as store:
@@ -67,38 +70,43 @@ def _fill(store: Store, count: int) -> None:
             for number in range(len(ids) * len(UNITS))
         ]
         connection.execute(insert(Unit), units)
+        connection.execute(insert(Measure), [measure_columns(_metric(*names)) for names in NAMES])
+        measures = {(row.task, row.metric): row.id for row in connection.execute(select(Measure))}
         metrics = [
-            {
-                "unit_id": unit["id"],
-                "task": f"{unit['unit']} {task}",
-                "metric": ("acc", "acc_norm")[metric],
-                "value": task / 10,
-                "stderr": 0.01,
-                "n": 100,
-                "higher_is_better": True,
-                "version": "1.0",
-                "num_fewshot": 0,
-                "prompt_hash": "0123456789abcdef",
-                "truncated": 0,
-            }
+            {"unit_id": unit["id"], "measure_id": measures[task, metric], "value": place / 10, "stderr": 0.01}
             for unit in units
-            for task in range(TASKS)
-            for metric in range(METRICS)
+            for place, (task, metric) in enumerate(NAMES)
+            if task.startswith(unit["unit"])
         ]
         connection.execute(insert(Metric), metrics)
     engine.dispose()
 
 
+def _metric(task: str, metric: str) -> MetricRecord:
+    return MetricRecord(
+        task=task,
+        metric=metric,
+        value=0.0,
+        n=100,
+        higher_is_better=True,
+        version="1.0",
+        num_fewshot=0,
+        prompt_hash="0123456789abcdef",
+        truncated=0,
+    )
+
+
 def _plain(engine: Any) -> list[Any]:
     columns = [
         Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
-        Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Metric.task, Metric.metric, Metric.value,
-        Metric.stderr, Metric.n, Metric.higher_is_better, Metric.version, Metric.num_fewshot, Metric.prompt_hash,
-        Metric.truncated, Run.settings, Run.status, Unit.finished, Model.hash, Unit.unit,
+        Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Measure.task, Measure.metric, Metric.value,
+        Metric.stderr, Measure.n, Measure.higher_is_better, Measure.version, Measure.num_fewshot, Measure.prompt_hash,
+        Measure.truncated, Run.settings, Run.status, Unit.finished, Model.hash, Unit.unit,
     ]  # fmt: skip
     query: Any = (
         select(*columns)
         .select_from(Metric)
+        .join(Measure, Measure.id == Metric.measure_id)
         .join(Unit, Unit.id == Metric.unit_id)
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)

@@ -1,8 +1,10 @@
-"""The columns that lists filter by, read off the specs."""
+"""The columns that lists filter by, read off the specs and records."""
 
+import hashlib
+import json
 from typing import Any
 
-from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
 from wina_core.run_labels import allocation_of, model_label, sparsity_of
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
 
@@ -79,6 +81,12 @@ def chosen_on_evaluation(run: RunSpec) -> str:
         read["calibration"] = run.calibration.text
     evaluated = text.source, text.fingerprint
     return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) == evaluated)
+
+
+def measure_columns(metric: MetricRecord) -> dict[str, Any]:
+    """Columns of `tables.Measure`: all of a metric but its numbers, and a digest of it, 16 hex digits."""
+    measure = metric.model_dump(exclude={"value", "stderr"})
+    return measure | {"hash": hashlib.sha256(json.dumps(measure, sort_keys=True).encode()).hexdigest()[:16]}
 
 
 def latency_columns(record: LatencyRecord) -> dict[str, Any]:

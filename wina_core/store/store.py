@@ -20,6 +20,7 @@ from wina_core.records import (
     Environment,
     LatencyRecord,
     LayerRecord,
+    MetricRecord,
     ModelSummary,
     RotationReport,
     RunStatus,
@@ -143,7 +144,11 @@ class Store(Reader):
             }
             unit_id = _insert(connection, tables.Unit, unit)
             if record.metrics:
-                metrics = [metric.model_dump() | {"unit_id": unit_id} for metric in record.metrics]
+                measures = _measures(connection, record.metrics)
+                metrics = [
+                    {"unit_id": unit_id, "measure_id": measure, "value": metric.value, "stderr": metric.stderr}
+                    for metric, measure in zip(record.metrics, measures, strict=True)
+                ]
                 connection.execute(insert(tables.Metric), metrics)
             _insert_layers(connection, record.layers, unit_id=unit_id)
             if record.samples:
@@ -345,6 +350,17 @@ def _environment(connection: Connection, environment: Environment) -> int:
         "versions": json.dumps(environment.versions, sort_keys=True),
     }
     return _upsert(connection, tables.Environment, ("hash",), row)
+
+
+def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
+    """Ids of what the metrics measured, new ones stored."""
+    wanted = {row["hash"]: row for row in map(columns.measure_columns, metrics)}
+    query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))
+    known = {row.hash for row in connection.execute(query)}
+    if new := [row for name, row in wanted.items() if name not in known]:
+        connection.execute(insert(tables.Measure), new)
+    ids = {row.hash: row.id for row in connection.execute(query)}
+    return [ids[columns.measure_columns(metric)["hash"]] for metric in metrics]
 
 
 def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:

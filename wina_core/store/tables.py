@@ -12,7 +12,6 @@ from sqlalchemy import (
     Dialect,
     Double,
     ForeignKey,
-    Index,
     Integer,
     MetaData,
     Text,
@@ -213,23 +212,34 @@ class Unit(Table):
     finished: Mapped[float]
 
 
-class Metric(Table):
-    """One number that a unit reported. A standard error that is NaN is stored as unknown."""
+class Measure(Table):
+    """What a metric measured: of which task, on how much, asked how. Runs by the thousand share it, and lists of their
+    metrics read its texts once."""
 
-    __tablename__ = "metrics"
-    __table_args__ = (UniqueConstraint("unit_id", "task", "metric"), Index(None, "task", "metric"))
+    __tablename__ = "measures"
     id: Mapped[int] = mapped_column(primary_key=True)
-    unit_id: Mapped[int] = mapped_column(ForeignKey("units.id", ondelete="CASCADE"))
+    hash: Mapped[str] = mapped_column(unique=True)
+    """`columns.measure_columns`."""
     task: Mapped[str]
     metric: Mapped[str]
-    value: Mapped[float] = mapped_column(Number, nullable=True)
-    stderr: Mapped[float | None]
     n: Mapped[int | None]
     higher_is_better: Mapped[bool | None]
     version: Mapped[str | None]
     num_fewshot: Mapped[int | None]
     prompt_hash: Mapped[str | None]
     truncated: Mapped[int | None]
+
+
+class Metric(Table):
+    """One number that a unit reported. A standard error that is NaN is stored as unknown."""
+
+    __tablename__ = "metrics"
+    __table_args__ = (UniqueConstraint("unit_id", "measure_id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    unit_id: Mapped[int] = mapped_column(ForeignKey("units.id", ondelete="CASCADE"))
+    measure_id: Mapped[int] = mapped_column(ForeignKey("measures.id"))
+    value: Mapped[float] = mapped_column(Number, nullable=True)
+    stderr: Mapped[float | None]
 
 
 class Sample(Table):
