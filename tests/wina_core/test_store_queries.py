@@ -197,7 +197,9 @@ THRESHOLD = RUNS[1].model_copy(
     ("changed", "label"),
     [
         (EvaluationSpec(batch_size=4), "batches of 4"),
+        (EvaluationSpec(batch_size="auto"), "batches as memory allows"),
         (EvaluationSpec(task_folders=("/tasks",)), "tasks from /tasks"),
+        (EvaluationSpec(data_folder="/data"), "data from /data"),
         (EvaluationSpec(deviation=CORPUS), "deviation on 1024 tokens of corpus.txt 3fa9c1"),
         (
             EvaluationSpec(deviation=TextSpec(source="demo:heldout", sequence=128)),

@@ -53,9 +53,12 @@ def settings_label(run: RunSpec) -> str:
     if evaluation.seed != default.seed:
         parts.append(f"seed {evaluation.seed}")
     if evaluation.batch_size != default.batch_size:
-        parts.append(f"batches of {evaluation.batch_size}")
+        auto = evaluation.batch_size == "auto"
+        parts.append("batches as memory allows" if auto else f"batches of {evaluation.batch_size}")
     if evaluation.task_folders:
         parts.append(f"tasks from {' and '.join(evaluation.task_folders)}")
+    if evaluation.data_folder is not None:
+        parts.append(f"data from {evaluation.data_folder}")
     if run.calibration is not None and run.calibration != CalibrationSpec():
         parts.append(f"calibrated on {run.calibration.text.label}")
     if evaluation.synthetic is not None:
