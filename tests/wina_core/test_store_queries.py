@@ -226,6 +226,15 @@ def test_a_text_that_no_basis_reads_is_not_in_the_label() -> None:
     )
 
 
+def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
+    rows = [row for row in store.metric_rows() if (row.run, row.metric) == (RUNS[1].content_hash(), "acc")]
+    few = [row._replace(num_fewshot=0, n=100, target_sparsity=0.5) for row in rows]
+    limited = [row._replace(n=100, settings="limit 100") for row in rows]
+    assert [line.label for line in lines(rows)] == ["wina"]
+    assert [line.label for line in lines([*rows, *few])] == ["wina, 5-shot, n 400", "wina, 0-shot, n 100"]
+    assert [line.label for line in lines([*rows, *limited])] == ["wina, n 400", "wina, limit 100"]
+
+
 def test_the_frontier_of_several_models_names_them(store: Store) -> None:
     other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
     store.save_study(study("other"), (other,))

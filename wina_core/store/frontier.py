@@ -4,13 +4,22 @@ from wina_core.store.rows import FrontierLine, FrontierPoint, MetricRow
 
 
 def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
-    """One line for all rows that differ in nothing but their sparsity and, of one origin, their plan.
+    """One line for all rows of one metric that differ in nothing but their sparsity and, of one origin, their plan.
 
-    Labels say only what sets a line apart.
+    Labels say only what sets a line apart; settings, also how many examples a task was asked with and on how many
+    documents, where that is not the same for all: a task may have numbers of its own.
     """
+    several_examples = len({row.num_fewshot for row in rows}) > 1
+    several_counts = len({row.n for row in rows}) > 1
     groups: dict[tuple[str, ...], list[MetricRow]] = {}
     for row in rows:
-        key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, row.settings)
+        asked = [row.settings]
+        if several_examples and row.num_fewshot is not None and f"{row.num_fewshot}-shot" not in row.settings:
+            asked.append(f"{row.num_fewshot}-shot")
+        if several_counts and row.n is not None and f"limit {row.n}" not in row.settings:
+            asked.append(f"n {row.n}")
+        settings = ", ".join(filter(None, asked))
+        key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, settings)
         groups.setdefault(key, []).append(row)
     several_models = len({row.model_hash for row in rows}) > 1
     lines = []
