@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from lm_eval.utils import env
 
 from tests.wina_core.task_files import LIKELIHOOD, write_rows, write_tasks
 from tests.wina_core.tiny import tiny_loaded
@@ -96,6 +97,22 @@ def test_equal_prompts_have_equal_hashes_and_others_do_not(loaded, folder):
     different = [prompts(), prompts(limit=11), prompts(tasks=(few,)), prompts(tasks=(few,), seed=5)]
     assert len(set(different)) == 4
     assert evaluated(loaded, folder, "tiny_choice", tasks=(few,))["tiny_choice", "acc"].num_fewshot == 1
+
+
+def test_a_template_is_compiled_once_for_all_documents_and_examples(loaded, folder, monkeypatch):
+    compiled = []
+    compile_ = env.compile
+    monkeypatch.setattr(env, "compile", lambda source, *rest: compiled.append(source) or compile_(source, *rest))
+    load = harness.load_task
+
+    def loading(*arguments):  # which compiles a few itself
+        task = load(*arguments)
+        compiled.clear()
+        return task
+
+    monkeypatch.setattr(harness, "load_task", loading)
+    evaluated(loaded, folder, "tiny_choice", tasks=(TaskSpec(name="tiny_choice", num_fewshot=2),))
+    assert len(compiled) == len(set(compiled)) > 0
 
 
 def test_a_groups_members_have_their_own_and_its_aggregates_none(loaded, folder):
