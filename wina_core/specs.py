@@ -367,6 +367,11 @@ class EvaluationSpec(Spec):
         raise KeyError(name)
 
     @property
+    def metrics(self) -> dict[str, str]:
+        """Task: the metric that tables are to show of it, where one is named."""
+        return {task.name: task.metric for task in self.tasks if isinstance(task, TaskSpec) and task.metric is not None}
+
+    @property
     def units(self) -> tuple[str, ...]:
         """The units of work in order; each is stored as a whole the moment it is finished."""
         if self.synthetic:

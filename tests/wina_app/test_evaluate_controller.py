@@ -16,6 +16,7 @@ from wina_core.records import MetricRecord, UnitRecord
 from wina_core.sources import resolve
 from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Arm, MethodSpec, ModelSource, RotationSpec
 from wina_core.study import expand, load_study
+from wina_core.task_index import TaskEntry, TaskIndex, save_index
 
 WINA, TEAL = MethodSpec(name="wina"), MethodSpec(name="teal")
 CHOICE = Choice(
@@ -83,6 +84,30 @@ def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices
         answer(question(store.store))
     assert len(waiting) == 2
     assert [grid.columns for grid in view.calls("show_grid")] == [("dense", "65 %")]
+
+
+def test_a_refusal_that_comes_late_is_not_that_of_a_later_choice(bench, monkeypatch):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    waiting = []
+    monkeypatch.setattr(store, "ask", lambda _question, _answer, refused: waiting.append(refused))
+    controller.count()
+    controller.count()
+    waiting[0]("There is no such task.")
+    assert view.last("show_problem") == ""
+
+
+def test_an_unknown_task_is_told_before_anything_is_queued(bench):
+    save_index(TaskIndex([TaskEntry("hellaswag", "task", "multiple_choice", "hellaswag/hellaswag.yaml")]))
+    controller, view, workbench, engine, store = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, tasks=("demo_choice", "helaswag")))
+    controller.count()
+    assert view.last("show_problem") == 'There is no task "helaswag"; did you mean hellaswag?'
+    controller.evaluate()
+    assert view.last("show_error") == 'There is no task "helaswag"; did you mean hellaswag?'
+    assert not engine.submitted
+    assert store.store.studies() == []
 
 
 def test_a_hidden_page_counts_nothing_until_it_is_shown(bench, qtbot):

@@ -20,6 +20,7 @@ from wina_core.roles import load_roles
 from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
 from wina_core.study import bind, expand, labelled, load_study
 from wina_core.study_specs import StudySpec
+from wina_core.task_index import TaskEntry, TaskIndex, save_index
 
 PROCESS_MS = 60_000
 PLAIN = LaunchChoice(samples=False, run_model_code=False)
@@ -144,6 +145,26 @@ def test_what_is_stored_counts_measurement_by_measurement(mapped):
     state = mapped.state(mapped.paper)
     assert (state.text, state.to_do, state.complete) == ("2 of 5 measurements stored", 3, False)
     assert [state.grid.cells[key].text for key in (("dense", "dense"), ("WINA", "50 %"))] == ["stored", "to do"]
+
+
+def test_an_unknown_task_is_told_before_anything_is_queued(bench):
+    save_index(TaskIndex([TaskEntry("humaneval_64", "task", "generate_until", "humaneval/humaneval_64.yaml")]))
+    trouble = 'There is no task "humaneval"; did you mean humaneval_64?'
+    state = bench.show(bench.demo)
+    assert (state.text, state.trouble, state.total) == ("cannot run here", trouble, 4)
+    bench.controller.run()
+    assert bench.view.last("show_error") == trouble
+    bench.controller.estimate()
+    assert not bench.jobs()
+    assert bench.store.store.studies() == []
+
+
+def test_the_metrics_that_a_study_wants_go_with_its_job(bench, tmp_path):
+    wish = '{ name = "demo_choice", metric = "acc" }'
+    file = write(tmp_path, "wish", DEMO.replace('"demo_choice"', wish).replace("tiny-demo", "wish"))
+    bench.controller.open_file(file)
+    bench.controller.run()
+    assert bench.jobs()[0].metrics == {"demo_choice": "acc"}
 
 
 def test_with_samples_what_is_stored_without_them_is_missing(mapped):

@@ -63,8 +63,7 @@ def _study_lines(
     if not pairs:
         raise WinaError(f'The study "{spec.name}" has no two arms at equal sparsity to compare.')
     tasks = spec.evaluation.task_names
-    metrics = {task.name: task.metric for task in map(spec.evaluation.task, tasks) if task.metric}
-    lines = []
+    metrics, lines = spec.evaluation.metrics, []
     for run, other in pairs:
         compared = compare_runs(store, run.run, other.run, allow_unpaired=allow_unpaired, metrics=metrics)
         who = (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8])

@@ -10,10 +10,10 @@ from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
 from wina_core.errors import WinaError
-from wina_core.specs import TaskSpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.study import labelled, specs_of
 from wina_core.study_specs import StudySpec
+from wina_core.task_names import check_names, unknown_metric
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,22 @@ def run_study(study: StudySpec, manner: Manner, database: str | None, as_json: b
 
 
 def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
-    """Raise WinaError for a metric that the study wants to see and its task has not."""
-    for task in study.evaluation.tasks:
-        if isinstance(task, TaskSpec) and task.metric is not None:
-            found = dict.fromkeys(row.metric for row in rows if row.unit == task.name)
-            if found and task.metric not in found:
-                raise WinaError(
-                    f'The task "{task.name}" has no metric "{task.metric}"; it has {", ".join(found)}: correct the '
-                    "study's file, what was computed stays."
-                )
+    """Raise WinaError for a metric that the study wants to see and its task has not: of some tasks only what they
+    computed tells."""
+    for task, metric in study.evaluation.metrics.items():
+        found = dict.fromkeys(row.metric for row in rows if row.unit == task)
+        if found and metric not in found:
+            raise WinaError(unknown_metric(task, metric, found))
 
 
 def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
     """Compute a study's missing measurements, or `again` all, and store them; not those of its sweep."""
     named = labelled(study)
-    runs, name = specs_of(named), store.save_study(study, named)
+    runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
     pending = every if manner.again else store.pending(runs, manner.samples)
+    check_names(pending)
+    name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     if missing < total:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
@@ -87,6 +86,11 @@ def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
         typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
     if not pending:
         return Computed(name, len(runs), ())
-    job = EvaluateJob(runs=tuple(pending), samples=manner.samples, run_model_code=manner.run_model_code)
+    job = EvaluateJob(
+        runs=tuple(pending),
+        samples=manner.samples,
+        run_model_code=manner.run_model_code,
+        metrics=study.evaluation.metrics,
+    )
     outcome = run_recorded(job, store) if manner.engines == 1 else run_recorded_in_pool(job, store, manner.engines)
     return Computed(name, len(runs), outcome.failures)

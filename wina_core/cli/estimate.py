@@ -12,6 +12,7 @@ from wina_core.engine.protocol import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.study import expand
+from wina_core.task_names import check_names
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top."
 NOR_THE_SWEEP = "The sweep of products is not included."
@@ -31,6 +32,7 @@ def estimate(
     runs = expand(opened)
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
+        check_names(pending)
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:

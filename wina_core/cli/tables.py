@@ -54,7 +54,7 @@ def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = N
     metrics: dict[str, list[str]] = {}
     for row in rows:
         metrics.setdefault(row.task, []).append(row.metric)
-    declared = {name: evaluation.task(name).metric for name in evaluation.task_names} if evaluation else {}
+    declared = evaluation.metrics if evaluation else {}
     shown = {task: declared.get(task) or preferred_metric(names) for task, names in metrics.items()}
     return sorted(
         rows, key=lambda row: row.unit not in OWN_UNITS and (row.task, row.metric) != (row.unit, shown[row.task])

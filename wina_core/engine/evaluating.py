@@ -23,7 +23,7 @@ from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.reporting import Level, Reporter
 from wina_core.run_labels import sparsity_of
-from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, RunSpec
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, EvaluationSpec, RunSpec
 from wina_core.synthetic.measure import measure_synthetic
 
 _NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
@@ -35,14 +35,18 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     """One run after the other, those of one rotated model together. One that fails is reported, and the next begins."""
     total = sum(len(run.units) for run in job.runs)
     done = 0
-    check = cache(check_tasks)  # once per evaluation of the job, not per run: it reads the tasks' data
+
+    @cache  # once per evaluation of the job, not per run: it reads the tasks' data
+    def check(evaluation: EvaluationSpec) -> None:
+        check_tasks(evaluation, job.run_model_code, job.metrics)
+
     for pending in _by_model(job.runs):
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
         stage = _Stage(reporter, pending.spec, done, total)
         try:
             if not set(pending.units) <= _OWN:
-                check(pending.spec.evaluation, job.run_model_code)
+                check(pending.spec.evaluation)
             _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
         except Cancelled:
             raise

@@ -115,6 +115,9 @@ class EvaluateJob(Message):
     run_model_code: bool = False
     """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. Given anew for
     every job and part of no spec, so that no file can give it."""
+    metrics: dict[str, str] = {}
+    """Task: the metric that tables are to show (`EvaluationSpec.metrics`), on which no number depends. Runs with a task
+    whose definition tells that it has no such metric fail before anything is computed."""
 
 
 class EstimateJob(Message):

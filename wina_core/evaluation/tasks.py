@@ -1,14 +1,16 @@
 """Finding and loading lm-eval tasks: the demo's own, those of the user's folders, and the stock ones."""
 
-import difflib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import lm_eval.tasks
 from datasets.exceptions import DatasetsError
+from lm_eval.api.registry import metric_registry
+from lm_eval.api.task import ConfigurableTask
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Entry, Kind
 from lm_eval.tasks._index import TaskIndex as _Folder
@@ -18,9 +20,11 @@ from wina_core.errors import WinaError
 from wina_core.evaluation.code_eval import sandboxed
 from wina_core.evaluation.factory import Factory
 from wina_core.evaluation.local_data import LocalData
+from wina_core.evaluation.samples import metric_name
 from wina_core.paths import resources_folder
 from wina_core.sources import data_folder as local_data_folder
 from wina_core.specs import EvaluationSpec
+from wina_core.task_names import unknown_metric, unknown_task
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
@@ -29,17 +33,41 @@ _STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 
 
-def check_tasks(spec: EvaluationSpec, run_model_code: bool = False) -> None:
+def check_tasks(
+    spec: EvaluationSpec, run_model_code: bool = False, metrics: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Load every task's definition and data, so that a mistake shows before any model is loaded.
 
     Raises WinaError for an unknown task, naming close matches, for one whose data cannot be had or lack what it needs,
     for one that runs programs that the model writes without consent (`run_model_code`) or where they cannot be
-    confined, and for one that this workbench cannot run.
+    confined, for one that this workbench cannot run, and for one whose definition tells that it has not the metric that
+    `metrics` wants of it.
     """
     for name in spec.task_names:
         loaded = load_task(name, spec.task_folders, spec.data_folder, run_model_code)
         for task in loaded["tasks"].values():
             _check_examples(task, spec.task(name).num_fewshot)
+        found = metrics_of(loaded["tasks"].values())
+        if name in metrics and found and metrics[name] not in found:
+            raise WinaError(unknown_metric(name, metrics[name], found))
+
+
+def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
+    """What the metrics of some loaded tasks are called; empty where that shows only in what they compute.
+
+    lm-eval's own metrics are called as a task's file lists them, once for each of its filters. Others, functions that
+    score a document, and tasks in Python name theirs in their results.
+    """
+    names: dict[str, None] = {}
+    for task in tasks:
+        if type(task) is not ConfigurableTask or task.config.process_results is not None:
+            return ()
+        listed = task.config.metric_list or ()
+        if any(each["metric"] not in metric_registry or each.get("hf_evaluate") for each in listed):
+            return ()
+        filters = [each.name for each in task._filters]
+        names |= dict.fromkeys(metric_name(metric, each) for metric in task.aggregation() for each in filters)
+    return tuple(names)
 
 
 def load_task(
@@ -58,7 +86,7 @@ def load_task(
     if entry is None:
         paths = _stock_paths()
         if name not in paths:
-            raise WinaError(_unknown(name, [*manager.task_index, *paths]))
+            raise WinaError(unknown_task(name, {*manager.task_index, *paths}))
         if paths[name]:
             file = _STOCK_FOLDER / paths[name]
             config = load_yaml(file, resolve_func=False)
@@ -136,12 +164,6 @@ def _stock_paths() -> Mapping[str, str]:
     from wina_core.evaluation.index import stock_index
 
     return {entry.name: entry.path for entry in stock_index().entries}
-
-
-def _unknown(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(close)}?" if close else "check its name, or add the folder of its task file."
-    return f'There is no task "{name}"; {hint}'
 
 
 def _check_supported(task: Any) -> None:

@@ -19,6 +19,7 @@ from wina_core.specs import RotationSpec
 from wina_core.study import expand, labelled, save_study_file, specs_of
 from wina_core.study_specs import StudySpec
 from wina_core.task_index import TaskEntry
+from wina_core.task_names import check_names
 
 NO_MODEL = "Open a model first"
 _SETTLE_MS = 150
@@ -139,14 +140,20 @@ class EvaluateController(QObject):
 
         def question(store: Any) -> Grid:
             runs = expand(study)
-            missing = {pending.spec.content_hash(): len(pending.units) for pending in store.pending(runs, samples)}
+            pending = store.pending(runs, samples)
+            check_names(pending)
+            missing = {run.spec.content_hash(): len(run.units) for run in pending}
             return make_grid(runs, missing, run_hashes(queued))
 
         def answer(grid: Grid) -> None:
             if asked == self._asked:
                 self._view.show_grid(grid)
 
-        self._workbench.store.ask(question, answer, self._view.show_problem)
+        def refused(text: str) -> None:
+            if asked == self._asked:
+                self._view.show_problem(text)
+
+        self._workbench.store.ask(question, answer, refused)
 
     def evaluate(self) -> None:
         """Save the study and queue its runs that are neither stored nor queued."""
@@ -159,8 +166,9 @@ class EvaluateController(QObject):
 
         def question(store: Any) -> list[PendingRun]:
             named, taken = labelled(study), run_hashes(queued)
-            store.save_study(study, named)
             missing = store.pending(specs_of(named), choice.samples)
+            check_names(missing)
+            store.save_study(study, named)
             return [pending for pending in missing if pending.spec.content_hash() not in taken]
 
         self._workbench.store.ask(question, lambda pending: self._submit(study, choice, pending), self._view.show_error)

@@ -22,6 +22,7 @@ from wina_app.models.studies import (
 )
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, PendingRun
+from wina_core.errors import WinaError
 from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord
 from wina_core.study_specs import Role
@@ -160,7 +161,7 @@ class StudiesController(QObject):
     def estimate(self) -> None:
         """Time a few documents of what is missing."""
         file, state = self._selected, self._state
-        if file is None or state is None or state.needs or not state.missing:
+        if file is None or state is None or state.needs or state.trouble or not state.missing:
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
@@ -189,8 +190,10 @@ class StudiesController(QObject):
 
         def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...]]:
             expansion, taken = expansion_of(study), run_hashes(queued)
-            store.save_study(study, expansion.labelled)
             state = read_state(expansion, store, environment, taken, choice.samples)
+            if state.trouble:
+                raise WinaError(state.trouble)
+            store.save_study(study, expansion.labelled)
             return state, tuple(run for run in state.missing if run.spec.content_hash() not in taken)
 
         def answer(found: tuple[StudyState, tuple[PendingRun, ...]]) -> None:

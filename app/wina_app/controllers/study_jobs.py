@@ -41,7 +41,12 @@ class StudyJobs(QObject):
     ) -> None:
         """Queue `runs`, and of the study's sweep what is neither stored nor queued."""
         if runs:
-            job = EvaluateJob(runs=runs, samples=choice.samples, run_model_code=choice.run_model_code)
+            job = EvaluateJob(
+                runs=runs,
+                samples=choice.samples,
+                run_model_code=choice.run_model_code,
+                metrics=study.evaluation.metrics,
+            )
             self._submit(file, job, title)
         if study.latency is not None and state.points_missing and not self._times(study):
             self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")

@@ -8,12 +8,14 @@ from wina_app.models.evaluation_grid import Grid, make_grid
 from wina_app.models.job_list import JobEntry
 from wina_app.quantities import counted, duration
 from wina_core.engine.protocol import PendingRun
+from wina_core.errors import WinaError
 from wina_core.latency_specs import LatencySpec
 from wina_core.records import EstimateRecord
 from wina_core.run_labels import LabelledRun
 from wina_core.specs import DEVIATION, ROLE, Arm, RunSpec, TaskSpec
 from wina_core.study import labelled, specs_of
 from wina_core.study_specs import StudySpec
+from wina_core.task_names import check_names
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
@@ -51,7 +53,7 @@ class StudyState:
     needs: tuple[str, ...] = ()
     """Roles without a model here; the rest is as if their published weights stood for them."""
     trouble: str = ""
-    """Why its runs cannot be told."""
+    """Why its runs cannot be told, or those that are missing not be computed."""
     grid: Grid | None = None
 
     @property
@@ -108,8 +110,17 @@ def read_state(
         missing=missing,
         timed=timed,
         points_missing=max(0, expansion.points - here),
+        trouble=_trouble(missing),
         grid=make_grid(runs, lacking, frozenset(queued), expansion.labels) if runs else None,
     )
+
+
+def _trouble(missing: Sequence[PendingRun]) -> str:
+    try:
+        check_names(missing)
+    except WinaError as error:
+        return str(error)
+    return ""
 
 
 def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:

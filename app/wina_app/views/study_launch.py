@@ -150,7 +150,7 @@ class StudyLaunch(SidePanel):
 
     def show_state(self, state: StudyState | None) -> None:
         """Offer an estimate where something can be estimated."""
-        self._can_estimate = state is not None and not state.needs and bool(state.missing)
+        self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
         self._enable_estimate()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
