@@ -99,6 +99,4 @@ class Recorder:
 
     def _end_the_rest(self, status: RunStatus, error: str) -> None:
         if isinstance(self._job, EvaluateJob):
-            for run in (pending.spec.content_hash() for pending in self._job.runs):
-                if self._store.run_status(run) in ("queued", "running"):
-                    self._store.finish_run(run, status, error)
+            self._store.end_runs((pending.spec.content_hash() for pending in self._job.runs), status, error)

@@ -168,6 +168,12 @@ class Store(Reader):
             if not _leave(connection, tables.Run.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
+    def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
+        """As `finish_run`, of those of the runs with these hashes that wait or are being computed."""
+        left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
+        with self._writing() as connection:
+            _leave(connection, left, {"status": status, "finished": time.time(), "error": error})
+
     # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
 
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
