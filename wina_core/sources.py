@@ -90,7 +90,7 @@ def resolve_text(spec: TextSpec) -> TextSpec:
 
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
     """The same evaluation with absolute folders of tasks and of data, and the digests of all that is in them;
-    WinaError where there is no such folder."""
+    WinaError where there is no such folder, or none with data."""
     changes: dict[str, object] = {}
     if spec.task_folders:
         folders = [_folder(folder, "task") for folder in spec.task_folders]
@@ -100,6 +100,11 @@ def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
     if spec.data_folder is not None:
         folder = data_folder(spec.data_folder)
         files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
+        if not files:
+            raise WinaError(
+                f"The data folder {folder} holds no data; it needs a folder for each task, with a file for each split, "
+                "as piqa/validation.jsonl."
+            )
         digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
         changes["data_folder"] = "demo" if spec.data_folder == "demo" else str(folder.resolve())
         changes["data_fingerprint"] = digest.hexdigest()[:16]

@@ -126,6 +126,14 @@ def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
     return _located(study, {**locations, **{role.name: role.location for role in study.roles if role.location}})
 
 
+def with_data_folder(study: StudySpec, folder: str | None) -> StudySpec:
+    """The study with its tasks' data in a folder (`EvaluationSpec.data_folder`), whatever it says itself; as it is for
+    None."""
+    if folder is None:
+        return study
+    return study.model_copy(update={"evaluation": study.evaluation.model_copy(update={"data_folder": folder})})
+
+
 def rebind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
     """The study with these of its roles mapped, whatever they were mapped to; WinaError for a role it does not have."""
     names = [role.name for role in study.roles]

@@ -170,6 +170,7 @@ class Application(QObject):
         view.file_opened.connect(self.studies.open_file)
         view.forget_requested.connect(self.studies.forget)
         view.role_mapped.connect(self.studies.map_role)
+        view.data_chosen.connect(self.studies.choose_data)
         view.estimate_requested.connect(self.studies.estimate)
         view.run_requested.connect(self.studies.run)
         view.pause_requested.connect(self.studies.pause)

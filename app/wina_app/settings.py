@@ -114,6 +114,15 @@ class Settings:
         self._set(studies=value)
 
     @property
+    def study_data(self) -> dict[str, str]:
+        """Study's file: the folder that its tasks' data are taken from here, whatever the file says."""
+        return self._get("study_data", dict[str, str], {})
+
+    @study_data.setter
+    def study_data(self, value: dict[str, str]) -> None:
+        self._set(study_data=value)
+
+    @property
     def geometry(self) -> QByteArray:
         """QMainWindow.saveGeometry; empty when unknown."""
         return QByteArray.fromBase64(self._get("geometry", str, "").encode())

@@ -171,7 +171,7 @@ def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
 def test_data_come_from_a_folder_and_the_batch_size_may_be_automatic(page, tmp_path, monkeypatch) -> None:
     assert (page.choice().data_folder, page.choice().batch_size) == ("", 16)
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    page.tasks._choose_data()
+    page.tasks.data.choose.click()
     page.tasks.batch.setValue(page.tasks.batch.minimum())
     assert page.tasks.batch.text() == "automatic"
     assert (page.choice().data_folder, page.choice().batch_size) == (str(tmp_path), "auto")

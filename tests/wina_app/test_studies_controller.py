@@ -13,6 +13,7 @@ from wina_app.settings import Settings
 
 from tests.wina_app.fakes import ENVIRONMENT, Recorded, done, make_workbench, result
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
+from wina_core.cli.study import open_study
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
 from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord, UnitEstimate
@@ -202,6 +203,81 @@ def test_a_broken_file_is_listed_with_its_line_and_reason(bench, tmp_path):
     assert "1.5" in entry.error
     bench.controller.run()
     assert not bench.engine.submitted
+
+
+# ---- local data ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A data folder with one document."""
+    folder = tmp_path / "data"
+    (folder / "piqa").mkdir(parents=True)
+    (folder / "piqa" / "validation.jsonl").write_text('{"goal": "a"}\n')
+    return folder
+
+
+def test_a_data_folder_stands_in_for_the_hub_as_on_the_command_line(mapped, data):
+    runs = paper_runs(mapped)
+    mapped.store.store.save_study(load_study(mapped.paper), runs)
+    record(mapped.store.store, runs[0], "piqa", "acc_norm", 0.7)
+    mapped.controller.set_visible(True)
+    assert mapped.state(mapped.paper).to_do == 4
+    mapped.controller.choose_data(f" {data} ")
+    study = open_study(str(mapped.paper), None, str(data))
+    assert mapped.state(mapped.paper).to_do == 5, "what is stored is of other data"
+    assert mapped.view.last("show_study").study.evaluation.data_folder == str(data)
+    assert mapped.view.last("show_data") == str(data)
+    mapped.controller.estimate()
+    mapped.controller.run()
+    estimated, queued = mapped.jobs()
+    assert [run.spec for run in estimated.runs] == [run.spec for run in queued.runs] == list(expand(study))
+    assert mapped.store.store.study_spec(study.content_hash()) == study
+    asked = []
+    mapped.controller.results_requested.connect(asked.append)
+    mapped.controller.show_results()
+    assert asked == [study]
+
+
+def test_a_data_folder_is_one_studys_and_kept_until_it_is_taken_back(mapped, data, tmp_path):
+    mapped.controller.choose_data(str(data))
+    assert Settings(tmp_path / "window.json").study_data == {str(mapped.paper): str(data)}
+    mapped.show(mapped.demo)
+    assert mapped.view.last("show_data") == ""
+    assert mapped.state(mapped.demo).text == "runs here, 4 measurements"
+    again = StudiesController(mapped.workbench, mapped.view)
+    again.set_visible(True)
+    assert mapped.view.last("show_data") == str(data), "of the first study"
+    again.choose_data("")
+    assert Settings(tmp_path / "window.json").study_data == {}
+    again.run()
+    assert mapped.jobs()[0].runs[0].spec.evaluation.data_folder is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [
+        ("nowhere", "The data folder {} does not exist; correct it or leave it out."),
+        ("empty", "The data folder {} holds no data"),
+    ],
+)
+def test_a_bad_data_folder_is_told_and_nothing_runs(mapped, tmp_path, folder, told):
+    (tmp_path / "empty").mkdir()
+    mapped.controller.choose_data(str(tmp_path / folder))
+    assert mapped.state(mapped.paper).trouble.startswith(told.format(tmp_path / folder))
+    mapped.controller.run()
+    assert mapped.view.last("show_error").startswith(told.format(tmp_path / folder))
+    mapped.controller.estimate()
+    assert not mapped.jobs()
+    mapped.controller.choose_data("")
+    assert mapped.state(mapped.paper).text == "runs here, 5 measurements"
+
+
+def test_the_data_folder_of_a_file_that_is_listed_no_longer_is_forgotten(bench, data, tmp_path):
+    bench.controller.open_file(write(tmp_path, "mine", DEMO))
+    bench.controller.choose_data(str(data))
+    bench.controller.forget()
+    assert Settings(tmp_path / "window.json").study_data == {}
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def choose(page, entry, state=None):
     """Show a study as its controller does."""
     page.show_study(entry, removable=entry.kind == "own")
     page.show_roles([role for role in entry.study.roles if not role.location] if entry.study else ())
+    page.show_data("", "")
     page.show_state(entry.file, state)
     page.show_estimate("")
     page.show_report(None)
@@ -131,6 +132,49 @@ def test_consent_can_be_given_whatever_the_tasks_are_called_states_the_risk_and_
     page.withdraw_consent()
     assert not page.choice().run_model_code
     assert not risk.isVisible()
+
+
+def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, monkeypatch, tmp_path):
+    choose(page, entries[0], state_of(entries[0].study))
+    edit, told = page.launch.data.edit, []
+    page.data_chosen.connect(told.append)
+    assert (edit.text(), edit.placeholderText()) == ("", "The hub's")
+    assert "validation.jsonl" in edit.toolTip()
+    (label,) = [label for label in page.launch.findChildren(QLabel) if label.buddy() is edit]
+    assert label.text() == edit.accessibleName() == "Data of the tasks"
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    page.launch.data.choose.click()
+    assert told == [str(tmp_path)]
+    edit.clear()
+    qtbot.keyClicks(edit, "/data")
+    assert told == [str(tmp_path)], "not letter by letter"
+    page.show_data(str(tmp_path), "")
+    assert edit.text() == "/data", "what is typed stays"
+    page.primary_triggered.emit()
+    assert told[-1] == "/data", "it holds for what is run by a key"
+    choose(page, entries[1])
+    assert edit.text() == "", "another study has its own"
+    page.show_data("", "demo")
+    assert edit.placeholderText() == "As the file says: demo"
+
+
+def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
+    trouble = "The data folder /nowhere does not exist; correct it or leave it out."
+    choose(page, entries[0], StudyState(trouble=trouble))
+    assert (page.detail.trouble.isVisible(), page.detail.trouble.text()) == (True, trouble)
+    assert not page.launch.estimate.isEnabled()
+    assert page.launch.estimate.toolTip() == trouble
+    page.show_state(entries[0].file, state_of(entries[0].study))
+    assert not page.detail.trouble.isVisible()
+
+
+def test_data_stay_what_they_are_while_a_study_is_measured(page, entries):
+    choose(page, entries[0], state_of(entries[0].study))
+    page.show_progress(StudyProgress(0.5, "", paused=False, changing=False))
+    assert not page.launch.data.edit.isEnabled()
+    assert "take their data from here" in page.launch.data.edit.toolTip()
+    page.show_progress(None)
+    assert page.launch.data.edit.isEnabled()
 
 
 def test_a_broken_file_shows_its_line_and_reason_in_place(page, entries):

@@ -333,6 +333,9 @@ def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
     missing = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
     with pytest.raises(WinaError, match="does not exist"):
         expand(missing)
+    file.unlink()
+    with pytest.raises(WinaError, match="holds no data; it needs a folder for each task"):
+        expand(study)
 
 
 def test_a_study_of_a_million_runs_is_refused_without_making_them(tmp_path: Path) -> None:

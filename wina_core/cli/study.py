@@ -12,7 +12,7 @@ from wina_core.errors import WinaError, near_matches
 from wina_core.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
 from wina_core.roles import absolute, load_roles, parse_roles, save_role
 from wina_core.store import Store
-from wina_core.study import bind, expand, rebind
+from wina_core.study import bind, expand, rebind, with_data_folder
 from wina_core.study_specs import Role, StudySpec
 
 app = typer.Typer(help="The paper's tables and figures as studies, and your own.", no_args_is_help=True)
@@ -43,10 +43,7 @@ def run(
 def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:
     """The study of a name or file, its roles mapped by `--role` or as they are kept, its tasks' data in `data_folder`
     where that is given; WinaError for a role without a model."""
-    study = find_study(name)
-    if data_folder is not None:
-        local = study.evaluation.model_copy(update={"data_folder": data_folder})
-        study = study.model_copy(update={"evaluation": local})
+    study = with_data_folder(find_study(name), data_folder)
     once = {role: absolute(location) for role, location in parse_roles(given or ()).items() if location}
     return bind(rebind(study, once), load_roles() if study.roles else {})
 

@@ -1,6 +1,7 @@
 """Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +49,9 @@ class StudiesView(Protocol):
 
     def show_roles(self, roles: Sequence[Role]) -> None:
         """Show which models the selected study's roles stand for here."""
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
         """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
@@ -152,6 +156,16 @@ class StudiesController(QObject):
         if location.strip() != self._catalogue.roles.get(name, ""):
             self._view.clear_message()
             self._catalogue.map_role(name, location.strip())
+
+    def choose_data(self, folder: str) -> None:
+        """The selected study's data are taken from a folder from now on; for an empty one as its file says."""
+        file = self._selected
+        if file is None or folder.strip() == self._catalogue.data_folder(file):
+            return
+        self._view.clear_message()
+        self._estimates.pop(file, None)
+        self._catalogue.choose_data_folder(file, folder.strip())
+        self._show_selected()
 
     def change(self) -> None:
         """Something was ticked on which depends what is missing."""
@@ -273,7 +287,10 @@ class StudiesController(QObject):
 
     def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
-        return (self._catalogue.entries[file], self._catalogue.open_roles(file)) if file else (None, [])
+        if not file:
+            return None, []
+        entry = replace(self._catalogue.entries[file], study=self._catalogue.study(file))
+        return entry, self._catalogue.open_roles(file)
 
     def _show_selected(self) -> None:
         file = self._selected
@@ -282,6 +299,9 @@ class StudiesController(QObject):
         if file is None:
             return
         self._view.show_roles(roles)
+        study = self._catalogue.entries[file].study
+        own = study.evaluation.data_folder if study else None
+        self._view.show_data(self._catalogue.data_folder(file), own or "")
         self._view.show_state(file, self._state)
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))

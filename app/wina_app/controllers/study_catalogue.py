@@ -13,7 +13,7 @@ from wina_app.workbench import Workbench
 from wina_core.errors import WinaError
 from wina_core.gallery import GalleryEntry, entry_of, gallery, needs
 from wina_core.roles import load_roles, save_role
-from wina_core.study import bind
+from wina_core.study import bind, with_data_folder
 from wina_core.study_specs import Role, StudySpec
 
 _NEXT_MS = 20
@@ -41,6 +41,7 @@ class StudyCatalogue(QObject):
         self.samples = False
         """Whether of that study documents' answers are wanted too."""
         self._workbench = workbench
+        self._data = workbench.settings.study_data
         self._own = [Path(file) for file in workbench.settings.studies]
         self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
         """What was expanded since the gallery was read; files that change are seen when it is read again."""
@@ -90,6 +91,7 @@ class StudyCatalogue(QObject):
 
     def remove(self, file: Path) -> None:
         """List it no longer; `read` follows."""
+        self._set_data_folder(file, "")
         self._set_own([each for each in self._own if each != file])
         self.read()
 
@@ -116,8 +118,33 @@ class StudyCatalogue(QObject):
 
     def bound(self, file: Path | None) -> StudySpec | None:
         """A study with its roles mapped as far as they are; None for a file that cannot be read."""
-        entry = self.entries.get(file) if file else None
-        return bind(entry.study, self.roles) if entry and entry.study else None
+        study = self.study(file) if file else None
+        return bind(study, self.roles) if study else None
+
+    # ---- data ----------------------------------------------------------------------------------------------------
+
+    def data_folder(self, file: Path) -> str:
+        """The folder that a study's data are taken from here, whatever its file says; empty for none."""
+        return self._data.get(str(file), "")
+
+    def choose_data_folder(self, file: Path, folder: str) -> None:
+        """Take a study's data from a folder from now on, or as its file says for an empty one; what is stored of it so
+        has to be read anew."""
+        self._set_data_folder(file, folder)
+        self.states.pop(file, None)
+        self.read_these([file])
+
+    def _set_data_folder(self, file: Path, folder: str) -> None:
+        others = {name: each for name, each in self._data.items() if name != str(file)}
+        self._data = others | ({str(file): folder} if folder else {})
+        self._workbench.settings.study_data = self._data
+
+    def study(self, file: Path) -> StudySpec | None:
+        """A study with its data from where they are taken here; None for a file that is not listed or not read."""
+        entry = self.entries.get(file)
+        if entry is None or entry.study is None:
+            return None
+        return with_data_folder(entry.study, self.data_folder(file) or None)
 
     # ---- what is stored ------------------------------------------------------------------------------------------
 
@@ -136,9 +163,9 @@ class StudyCatalogue(QObject):
     def read_these(self, files: Iterable[Path]) -> None:
         """Read what is stored of some studies; those that are not listed, or cannot be read, are passed over."""
         for file in files:
-            entry = self.entries.get(file)
-            if entry is not None and entry.study is not None:
-                self._read_state(file, entry.study)
+            study = self.study(file)
+            if study is not None:
+                self._read_state(file, study)
 
     def read_next(self) -> bool:
         """Go on with the next study that waits: one after the other, so that what the store is asked and told meanwhile

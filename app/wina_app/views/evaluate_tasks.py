@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from wina_app.models.evaluation_grid import DEMO_TASKS
 from wina_app.theme import GRID
 from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label
+from wina_app.views.data_folder import DataFolder
 from wina_app.views.launch_options import LaunchOptions
 from wina_app.views.task_search import TaskSearch
 from wina_core.specs import PREFILL_POLICIES, TextSpec
@@ -69,22 +70,9 @@ class TaskPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_data(self, column: QVBoxLayout) -> None:
-        self.data = QLineEdit()
-        self.data.setPlaceholderText("The hub's")
-        self.data.setClearButtonEnabled(True)
-        self.data.setToolTip(
-            "A folder with a folder for each task, named as the task or its beginning, and in that a file for each "
-            "split, as validation.jsonl or test.parquet; these then stand in for the hub's data"
-        )
-        self.data.textChanged.connect(self.changed)
-        choose = QPushButton("Folder\N{HORIZONTAL ELLIPSIS}")
-        choose.setAccessibleName("Choose the data folder")
-        choose.clicked.connect(self._choose_data)
-        label = text_label("Data of the tasks")
-        label.setBuddy(self.data)
-        self.data.setAccessibleName("Data of the tasks")
-        column.addWidget(label)
-        column.addLayout(beside(self.data, choose, stretch=self.data))
+        self.data = DataFolder()
+        self.data.edit.textChanged.connect(self.changed)
+        column.addWidget(self.data)
         column.addSpacing(GRID)
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
@@ -139,7 +127,7 @@ class TaskPanel(SidePanel):
         return {
             "tasks": tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
             "task_folders": tuple(self.folders),
-            "data_folder": self.data.text(),
+            "data_folder": self.data.edit.text(),
             "limit": self.limit.value() or None,
             "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
             "batch_size": self.batch.value() or "auto",
@@ -170,11 +158,6 @@ class TaskPanel(SidePanel):
         """Say why not every task is found yet; empty when all are."""
         self.remark.setText(text)
         self.remark.setVisible(bool(text))
-
-    def _choose_data(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Folder with the tasks' data")
-        if folder:
-            self.data.setText(folder)
 
     def _choose_folder(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, "Add task folder")

@@ -35,6 +35,7 @@ class StudiesPage(Page):
     file_opened = Signal(Path)
     forget_requested = Signal()
     role_mapped = Signal(str, str)
+    data_chosen = Signal(str)
     estimate_requested = Signal()
     run_requested = Signal()
     pause_requested = Signal()
@@ -66,6 +67,7 @@ class StudiesPage(Page):
         for button in (self.opening, self.report, self.results, self.forget, self.open):
             self.header_actions.addWidget(button)
         self.launch.role_mapped.connect(self.role_mapped)
+        self.launch.data_chosen.connect(self.data_chosen)
         self.launch.changed.connect(self.changed)
         self.launch.estimate_requested.connect(self.estimate_requested)
         self.launch.pause_requested.connect(self.pause_requested)
@@ -80,6 +82,7 @@ class StudiesPage(Page):
         row.addWidget(self.launch)
         self.set_content(content)
         self.set_primary("Run", enabled=False, reason="No study is selected")
+        self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
 
@@ -144,6 +147,10 @@ class StudiesPage(Page):
     def show_roles(self, roles: Sequence[Role]) -> None:
         """Show which models the selected study's roles stand for here."""
         self.launch.show_roles(roles)
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
+        self.launch.show_data(folder, own)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
         """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""

@@ -28,9 +28,10 @@ class StudyDetail(QWidget):
         self._facts.setVerticalSpacing(HALF)
         self._facts.setColumnStretch(1, 1)
         self._runs = text_label("Runs: arms × sparsities", "section")
+        self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
-        for label in (self.title, self.description, self.error, self.remark):
+        for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -40,6 +41,7 @@ class StudyDetail(QWidget):
         column.addLayout(self._facts)
         column.addWidget(rule())
         column.addWidget(self._runs)
+        column.addWidget(self.trouble)
         column.addWidget(self.remark)
         column.addWidget(self.grid, 1)
         self._rest = column.count()
@@ -69,18 +71,17 @@ class StudyDetail(QWidget):
         self.grid.show_grid(grid)
         self.grid.setVisible(grid is not None)
         self._runs.setVisible(grid is not None)
-        remark = _remark(state) if state else ""
-        self.remark.setText(remark)
-        self.remark.setVisible(bool(remark))
+        texts = {self.trouble: state.trouble if state else "", self.remark: _remark(state) if state else ""}
+        for label, text in texts.items():
+            label.setText(text)
+            label.setVisible(bool(text))
         self.layout().setStretch(self._rest, 0 if grid else 1)
 
 
 def _remark(state: StudyState) -> str:
-    if state.trouble:
-        return state.trouble
-    if state.needs:
+    if state.needs and not state.trouble:
         return f"To run it here, say at the right which model stands for {listed(state.needs)}."
-    return "" if state.grid else _NO_RUNS
+    return "" if state.grid or state.trouble else _NO_RUNS
 
 
 def _selectable(text: str) -> QLabel:

@@ -10,17 +10,20 @@ from wina_app.models.studies import StudyProgress, StudyState
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font
 from wina_app.views.controls import SidePanel, beside, explain_disabled, labelled, text_label
+from wina_app.views.data_folder import HUB, DataFolder
 from wina_app.views.launch_options import LaunchOptions
 from wina_core.study_specs import Role, StudySpec
 
 _WIDTH = GRID * 36
 _CHANGING = "Its jobs stop after their batch"
+_MEASURING = "The study's jobs take their data from here; wait for them, or cancel them"
 
 
 class StudyLaunch(SidePanel):
     """Emits what was typed and pressed; `choice()` has what is ticked."""
 
     role_mapped = Signal(str, str)
+    data_chosen = Signal(str)
     changed = Signal()
     estimate_requested = Signal()
     pause_requested = Signal()
@@ -38,16 +41,22 @@ class StudyLaunch(SidePanel):
         self._roles.setSpacing(GRID)
         self.roles: dict[str, QLineEdit] = {}
         self._shown_roles: tuple[Role, ...] = ()
+        self.data = DataFolder()
+        self.data.edit.editingFinished.connect(self.commit)
+        self._study: StudySpec | None = None
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
         self.estimate = QPushButton("Estimate time")
         self.estimate.setAccessibleName("Estimate time")
+        self.estimate.clicked.connect(self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._build_progress()
         for widget in (self._roles_title, self._roles_hint):
             self.column.addWidget(widget)
         self.column.addLayout(self._roles)
+        self.column.addSpacing(GRID)
+        self.column.addWidget(self.data)
         self.column.addSpacing(GRID)
         for widget in (text_label("Next launch", "section"), self.options):
             self.column.addWidget(widget)
@@ -84,6 +93,10 @@ class StudyLaunch(SidePanel):
         """What is ticked for the next launch."""
         return self.options.choice()
 
+    def commit(self) -> None:
+        """What is typed holds: it was left, or something is asked for meanwhile."""
+        self.data_chosen.emit(self.data.edit.text())
+
     def withdraw_consent(self) -> None:
         """Consent holds for one launch."""
         self.options.withdraw_consent()
@@ -91,9 +104,20 @@ class StudyLaunch(SidePanel):
     def show_study(self, study: StudySpec | None) -> None:
         """Ask for what this study needs; consent is not carried from one study to another."""
         self.withdraw_consent()
-        self.options.offer(study is not None and bool(study.evaluation.tasks))
+        has_tasks = study is not None and bool(study.evaluation.tasks)
+        self.options.offer(has_tasks)
+        self.data.setVisible(has_tasks)
+        if study != self._study:
+            self.data.edit.setModified(False)
+        self._study = study
         if study is None:
             self.show_roles(())
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the data are taken from: `folder`, or where it is empty what the study's file says."""
+        self.data.edit.setPlaceholderText(f"As the file says: {own}" if own else HUB)
+        if not self.data.edit.isModified():  # else it is being typed
+            self.data.edit.setText(folder)
 
     def show_roles(self, roles: Sequence[Role]) -> None:
         """Show a row for each role: its model's folder or hub id."""
@@ -150,6 +174,7 @@ class StudyLaunch(SidePanel):
 
     def show_state(self, state: StudyState | None) -> None:
         """Offer an estimate where something can be estimated."""
+        self._trouble = state.trouble if state else ""
         self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
         self._enable_estimate()
 
@@ -162,9 +187,11 @@ class StudyLaunch(SidePanel):
         self._enable_estimate()
 
     _can_estimate = _estimating = False
+    _trouble = ""
 
     def _enable_estimate(self) -> None:
-        reason = "The estimate is queued or running" if self._estimating else "No run is left to compute here"
+        idle = self._trouble or "No run is left to compute here"
+        reason = "The estimate is queued or running" if self._estimating else idle
         explain_disabled(
             self.estimate,
             enabled=self._can_estimate and not self._estimating,
@@ -175,6 +202,7 @@ class StudyLaunch(SidePanel):
     def show_progress(self, progress: StudyProgress | None) -> None:
         """Show how far the study's jobs are; None when there are none."""
         self._progress.setVisible(progress is not None)
+        self.data.offer(_MEASURING if progress is not None else "")
         if progress is None:
             return
         self._paused = progress.paused
