@@ -8,10 +8,9 @@ Z95 = NormalDist().inv_cdf(0.975)
 
 def mcnemar_p(first_only: int, second_only: int) -> float:
     """Two-sided exact McNemar test: of the discordant documents, each run wins half by chance."""
-    from scipy.stats import binomtest  # a second, in a module that the window imports
+    from scipy.special import bdtr  # a tenth of a second, in a module that the window imports
 
-    discordant = first_only + second_only
-    return float(binomtest(first_only, discordant, 0.5).pvalue) if discordant else 1.0
+    return min(1.0, 2 * float(bdtr(min(first_only, second_only), first_only + second_only, 0.5)))
 
 
 def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:

@@ -222,10 +222,11 @@ class Reader:
             .where(Run.hash == run, Unit.unit == unit)
             .order_by(Sample.task, Sample.doc)
         )
+        read = cache(json.loads)  # thousands of answers that are right or wrong have few different ones
         with self._reading() as connection:
             return [
                 SampleRecord(
-                    task=row.task, doc=row.doc, scores=json.loads(row.scores), target=row.target, response=row.response
+                    task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response
                 )
                 for row in connection.execute(query)
             ]
