@@ -91,13 +91,12 @@ def sparsity_of(spec: RunSpec) -> float:
 def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
     """The runs in their order, each once under each label; the allocations of those that are still called the same, as
     two tables from one hand, are numbered."""
-    places: dict[tuple[object, ...], dict[str, None]] = {}
+    places: dict[tuple[object, ...], dict[str, int]] = {}
     found: dict[RunLabel, LabelledRun] = {}
     for spec, label in runs:
         place = (label.model, spec.model.quantization, label.arm, sparsity_of(spec), label.allocation)
         there = places.setdefault(place, {})
-        there.setdefault(label.run)
-        number = list(there).index(label.run) + 1
+        number = there.setdefault(label.run, len(there) + 1)
         told = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
         found.setdefault(told, LabelledRun(spec, told))
     return tuple(found.values())
