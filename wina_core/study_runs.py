@@ -42,11 +42,9 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
     launched here.
     """
     name = study.content_hash()
-    stored = store.runs(name)
-    if not stored and study.models:
+    specs = store.run_specs(name)
+    if not specs and study.models:
         raise WinaError(f'The study "{study.name}" has not been launched here; run it first (wina study run).')
-    read = ((row.run, store.run_spec(row.run)) for row in stored)
-    specs = {run: spec for run, spec in read if spec is not None}
     labels = store.run_labels(name)
     if labels:
         found = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]

@@ -142,6 +142,14 @@ class Reader:
         found = self._scalar(select(Run.spec).where(Run.hash == run))
         return None if found is None else RunSpec.model_validate_json(found)
 
+    def run_specs(self, study: str) -> dict[str, RunSpec]:
+        """Hash: spec of the runs of the study with this hash, in its order."""
+        query = select(Run.hash, Run.spec).join(StudyRun, StudyRun.run_id == Run.id)
+        query = query.join(Study, Study.id == StudyRun.study_id).where(Study.hash == study)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(StudyRun.position))
+            return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
+
     def run_status(self, run: str) -> RunStatus | None:
         """Status of the run with this hash; None when it is unknown here."""
         return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
