@@ -86,7 +86,7 @@ def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> N
     assert _statuses(store) == ["done", "cancelled", "cancelled"]
     store.save_study(study(), (FIRST, SECOND, THIRD))
     assert _statuses(store) == ["done", "queued", "queued"], "launched again, it goes on"
-    assert store.missing_units(SECOND) == (DEVIATION,)
+    assert [run.units for run in store.pending([SECOND])] == [(DEVIATION,)]
 
 
 def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: Store) -> None:

@@ -85,10 +85,10 @@ def test_a_run_is_done_when_its_last_unit_arrives(store: Store) -> None:
     store.begin_run(spec.content_hash(), ENVIRONMENT)
     assert store.run_status(spec.content_hash()) == "running"
     store.record_unit(unit(spec, "choice"))
-    assert store.missing_units(spec) == (DEVIATION,)
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
     assert store.run_status(spec.content_hash()) == "running"
     store.record_unit(unit(spec, DEVIATION))
-    assert store.missing_units(spec) == ()
+    assert store.pending([spec]) == []
     assert store.pending([spec]) == []
     (row,) = store.runs()
     assert (row.status, row.units_done, row.device, row.hardware) == ("done", 2, "cpu", "a processor")
@@ -149,7 +149,7 @@ def test_a_failed_run_keeps_its_units_and_is_queued_again_when_asked_for(store: 
     store.save_study(study(), (spec,))
     (row,) = store.runs()
     assert (row.status, row.error) == ("queued", "")
-    assert store.missing_units(spec) == (DEVIATION,)
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
 
 
 def test_a_done_run_stays_done_when_asked_for_again(store: Store) -> None:
@@ -272,7 +272,7 @@ def test_a_full_disk_is_told_and_costs_only_the_unit_in_flight(store: Store) -> 
     big = unit(spec, DEVIATION).model_copy(update={"layers": unit(spec).layers * 5000})
     with pytest.raises(WinaError, match="is full or failing; free some space and try again, stored results are safe"):
         store.record_unit(big)
-    assert store.missing_units(spec) == (DEVIATION,)
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
     assert [row.unit for row in store.metric_rows()] == ["choice"]
 
 

@@ -177,10 +177,6 @@ class Reader:
         found = self._scalar(select(Study.spec).where(Study.hash == study))
         return None if found is None else StudySpec.model_validate_json(found)
 
-    def missing_units(self, run: RunSpec, samples: bool = False) -> tuple[str, ...]:
-        """The run's units that are not stored yet, in their order; with `samples` also tasks stored without theirs."""
-        return next((pending.units for pending in self.pending([run], samples)), ())
-
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of.
 
