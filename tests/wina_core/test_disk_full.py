@@ -14,7 +14,7 @@ from wina_core.store import Store
 from wina_core.study import expand
 from wina_core.study_specs import StudySpec
 
-SPARE_PAGES = 8
+SPARE_PAGES = 3
 """Room for a few measurements, and far from all."""
 
 
