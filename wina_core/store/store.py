@@ -360,13 +360,14 @@ def _environment(connection: Connection, environment: Environment) -> int:
 
 def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
     """Ids of what the metrics measured, new ones stored."""
-    wanted = {row["hash"]: row for row in map(columns.measure_columns, metrics)}
+    rows = [columns.measure_columns(metric) for metric in metrics]
+    wanted = {row["hash"]: row for row in rows}
     query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))
     known = {row.hash for row in connection.execute(query)}
     if new := [row for name, row in wanted.items() if name not in known]:
         connection.execute(insert(tables.Measure), new)
     ids = {row.hash: row.id for row in connection.execute(query)}
-    return [ids[columns.measure_columns(metric)["hash"]] for metric in metrics]
+    return [ids[row["hash"]] for row in rows]
 
 
 def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:
