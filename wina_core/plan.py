@@ -46,6 +46,16 @@ class UniformSparsity(BaseModel):
     kind: Literal["uniform"] = "uniform"
     sparsity: Sparsity
 
+    @property
+    def budget(self) -> float:
+        """The one target, named as a table's."""
+        return self.sparsity
+
+    @property
+    def origin(self) -> str:
+        """Named as a table's, whose cells are all alike."""
+        return "uniform"
+
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
         """The table this stands for on a model of the given layout."""
         return SparsityPlan.uniform(layout, self.sparsity)

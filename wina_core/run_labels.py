@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wina_core.plan import UniformSparsity
 from wina_core.specs import DENSE, ROLE, Arm, ModelSource, RunSpec, TextSpec
 from wina_core.study_specs import StudySpec
 
@@ -75,17 +74,7 @@ def own_label(spec: RunSpec) -> RunLabel:
     arm = Arm(rotation=spec.rotation, method=spec.method).label
     selection = "" if spec.method.selection == "topk" else f", {spec.method.selection}"
     model = model_label(spec.model.model_copy(update={"quantization": "none"}))
-    return RunLabel(spec.content_hash(), model, arm + selection, allocation_of(spec))
-
-
-def allocation_of(spec: RunSpec) -> str:
-    """How a run's target is spread over the model."""
-    return "uniform" if isinstance(spec.plan, UniformSparsity) else spec.plan.origin
-
-
-def sparsity_of(spec: RunSpec) -> float:
-    """A run's target, 0 for dense."""
-    return spec.plan.sparsity if isinstance(spec.plan, UniformSparsity) else spec.plan.budget
+    return RunLabel(spec.content_hash(), model, arm + selection, spec.plan.origin)
 
 
 def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
@@ -94,7 +83,7 @@ def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
     places: dict[tuple[object, ...], dict[str, int]] = {}
     found: dict[RunLabel, LabelledRun] = {}
     for spec, label in runs:
-        place = (label.model, spec.model.quantization, label.arm, sparsity_of(spec), label.allocation)
+        place = (label.model, spec.model.quantization, label.arm, spec.plan.budget, label.allocation)
         there = places.setdefault(place, {})
         number = there.setdefault(label.run, len(there) + 1)
         told = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")

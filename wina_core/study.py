@@ -13,7 +13,7 @@ from wina_core.errors import WinaError, explain, problems
 from wina_core.export import write_atomically
 from wina_core.paper import published
 from wina_core.plan import UniformSparsity
-from wina_core.run_labels import LabelledRun, RunLabel, allocation_of, arm_names, distinct, model_names
+from wina_core.run_labels import LabelledRun, RunLabel, arm_names, distinct, model_names
 from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
 from wina_core.specs import (
     DENSE,
@@ -80,7 +80,7 @@ def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec
     written: resolving adds fingerprints to what names are made of."""
     models, arms = model_names(named), arm_names(named)
     return distinct(
-        LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, allocation_of(run)))
+        LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, run.plan.origin))
         for model, source, model_name in zip(study.models, sources, models, strict=True)
         for arm, arm_name in zip(study.arms, arms, strict=True)
         if _is_for(arm, model)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from wina_core.errors import WinaError
-from wina_core.run_labels import LabelledRun, distinct, own_label, sparsity_of
+from wina_core.run_labels import LabelledRun, distinct, own_label
 from wina_core.specs import DENSE, EvaluationSpec
 from wina_core.store.reader import Reader
 from wina_core.study_specs import StudySpec
@@ -91,7 +91,7 @@ def _study_run(run: LabelledRun) -> StudyRun:
         quantization=spec.model.quantization,
         arm=label.arm,
         method=spec.method.name,
-        sparsity=sparsity_of(spec),
+        sparsity=spec.plan.budget,
         allocation=label.allocation,
         evaluation=spec.evaluation,
     )

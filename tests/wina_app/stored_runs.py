@@ -95,7 +95,7 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
     store.save_study(StudySpec(name=name, models=(SOURCE,), arms=(Arm(),)), [spec])
     run, target = (
         spec.content_hash(),
-        spec.plan.sparsity if isinstance(spec.plan, UniformSparsity) else spec.plan.budget,
+        spec.plan.budget,
     )
     loss = target**3 * (1.0 + shift)
     dense = spec.method.name == "dense"

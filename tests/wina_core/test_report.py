@@ -23,7 +23,7 @@ from wina_core.report.findings import gather
 from wina_core.report.layout import Cell, Table, published_metric, tables
 from wina_core.report.significance import significance
 from wina_core.report.writing import latex
-from wina_core.run_labels import LabelledRun, RunLabel, arm_names, model_names, sparsity_of
+from wina_core.run_labels import LabelledRun, RunLabel, arm_names, model_names
 from wina_core.specs import (
     DENSE,
     Arm,
@@ -351,7 +351,7 @@ def test_arms_that_are_called_the_same_are_told_apart() -> None:
 def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None:
     of = study()
     fill(store, of)
-    (run,) = [run.spec for run in named(of) if run.label.arm == "WINA" and sparsity_of(run.spec) == 0.5]
+    (run,) = [run.spec for run in named(of) if run.label.arm == "WINA" and run.spec.plan.budget == 0.5]
     store.record_unit(unit(run, "piqa", 0.7, "acc"))
     found = cells(tables(gather(store, of))[0])["50 %", "WINA"]
     assert (found["PiQA"].paper, found["Avg"].paper, found["Arc-C"].paper) == (None, None, 44.71)

@@ -51,7 +51,7 @@ def costs(
     return CostRecord(
         shape=shape,
         method=method.label,
-        target_sparsity=plan.sparsity if isinstance(plan, UniformSparsity) else plan.budget,
+        target_sparsity=plan.budget,
         context=context,
         quantization=quantization,
         rows=tuple(rows),

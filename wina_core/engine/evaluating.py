@@ -22,7 +22,6 @@ from wina_core.methods import get_method
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.reporting import Level, Reporter
-from wina_core.run_labels import sparsity_of
 from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, EvaluationSpec, RunSpec
 from wina_core.synthetic.measure import measure_synthetic
 
@@ -198,8 +197,7 @@ class _Stage:
 
     def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
         arm = Arm(rotation=spec.rotation, method=spec.method).label
-        target = sparsity_of(spec)
-        self._label = arm if spec.method.name == "dense" else f"{arm}, {100 * target:.4g} %"
+        self._label = arm if spec.method.name == "dense" else f"{arm}, {100 * spec.plan.budget:.4g} %"
         self._reporter = reporter
         self._finished = finished
         self._total = total

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
-from wina_core.run_labels import allocation_of, model_label, sparsity_of
+from wina_core.run_labels import model_label
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
 
 
@@ -28,8 +28,8 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
         "method_label": run.method.label,
         "arm_label": Arm(rotation=run.rotation, method=run.method).label,
         "selection": run.method.selection,
-        "plan_origin": allocation_of(run),
-        "target_sparsity": sparsity_of(run),
+        "plan_origin": run.plan.origin,
+        "target_sparsity": run.plan.budget,
         "settings": settings_label(run),
         "chosen_on_evaluation": chosen_on_evaluation(run),
         "seed": run.evaluation.seed,

@@ -11,7 +11,6 @@ from sqlalchemy.orm import aliased
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.measurements import measured_alone
-from wina_core.run_labels import sparsity_of
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
 
@@ -39,7 +38,7 @@ def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tup
         .where(Model.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
         .where(Unit.unit.in_({unit for run in missing.values() for unit in run.units}))
         .where(Run.method_label.in_({method.label for method in {spec.method for spec in specs}}))
-        .where(Run.target_sparsity.in_({sparsity_of(spec) for spec in specs}))
+        .where(Run.target_sparsity.in_({spec.plan.budget for spec in specs}))
         .where(Run.rotation_label.in_({rotation.label for rotation in {spec.rotation for spec in specs}}))
         .order_by(Unit.id)
     )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from wina_app.models.gate_choices import WORDS
 from wina_app.quantities import fraction
 from wina_core.errors import WinaError, explain
-from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.plan import SparsityPlan
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -200,9 +200,7 @@ def _column(run: RunSpec, several_allocators: bool) -> str:
 
 def _spread(run: RunSpec) -> str:
     """The allocator's label; empty for a table."""
-    if isinstance(run.plan, SparsityPlan):
-        return ""
-    return "uniform" if isinstance(run.plan, UniformSparsity) else run.plan.origin
+    return "" if isinstance(run.plan, SparsityPlan) else run.plan.origin
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
