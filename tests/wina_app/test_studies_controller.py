@@ -4,57 +4,22 @@ import sys
 from dataclasses import replace
 
 import pytest
-from wina_app.controllers import study_catalogue
 from wina_app.controllers.studies_controller import StudiesController
 from wina_app.controllers.study_reports import StudyReports
 from wina_app.models.launch_choice import LaunchChoice
-from wina_app.models.studies import facts, label_runs
 from wina_app.settings import Settings
 
-from tests.wina_app.fakes import ENVIRONMENT, Recorded, done, make_workbench, result
-from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
+from tests.wina_app.fakes import ENVIRONMENT, done, result
+from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
+from tests.wina_app.studies_bench import PLAIN, Bench
 from wina_core.cli.study import open_study
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
-from wina_core.gallery import GalleryEntry
 from wina_core.records import EstimateRecord, UnitEstimate
 from wina_core.roles import load_roles
-from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
 from wina_core.study import bind, expand, labelled, load_study
-from wina_core.study_specs import StudySpec
 from wina_core.task_index import TaskEntry, TaskIndex, save_index
 
 PROCESS_MS = 60_000
-PLAIN = LaunchChoice(samples=False, run_model_code=False)
-
-
-class Bench:
-    """A controller over a gallery of two small studies, with all that it talks to."""
-
-    def __init__(self, folder, monkeypatch):
-        self.workbench, self.engine, self.store = make_workbench(folder)
-        self.paper, self.demo = write(folder / "gallery", "paper", PAPER), write(folder / "gallery", "demo", DEMO)
-        entries = (
-            GalleryEntry(self.paper, "paper", load_study(self.paper)),
-            GalleryEntry(self.demo, "demo", load_study(self.demo)),
-        )
-        monkeypatch.setattr(study_catalogue, "gallery", lambda: entries)
-        self.view = Recorded(choice=PLAIN)
-        self.controller = StudiesController(self.workbench, self.view)
-        self.controller.set_visible(True)
-
-    def state(self, file):
-        """What the view was told last of a study, once all are read."""
-        while self.controller._catalogue.read_next():
-            pass
-        calls = [args for name, args, _ in self.view._calls if name == "show_state" and args[0] == file]
-        return calls[-1][1]
-
-    def show(self, file):
-        self.controller.select(file)
-        return self.state(file)
-
-    def jobs(self):
-        return [submit.job for submit in self.engine.submitted]
 
 
 @pytest.fixture
@@ -428,28 +393,6 @@ def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot
     mapped.workbench.stop()
     assert not process.is_running
     assert not mapped.view.calls("show_error")
-
-
-# ---- what a study consists of ----------------------------------------------------------------------------------------
-
-
-def test_a_study_tells_what_it_consists_of(bench):
-    told = dict(facts(load_study(bench.paper)))
-    assert told["Models"] == ROLE
-    assert told["Arms"] == "dense  ·  TEAL  ·  WINA"
-    assert told["Sparsities"] == "25, 50 %"
-    assert told["Tasks"] == "piqa"
-    assert dict(facts(load_study(bench.demo)))["Timed products"] == "1 shape  ·  batch 1  ·  50 %  ·  dense, wina"
-
-
-def test_runs_are_called_by_their_arm_and_bits_where_there_are_several():
-    study = StudySpec(
-        name="bits",
-        models=(ModelSource(location="demo"), ModelSource(location="demo", quantization="int8")),
-        arms=(Arm(name="TEAL-transform", method=MethodSpec(name="teal"), rotation=RotationSpec()),),
-        sparsities=(0.5,),
-    )
-    assert sorted(label_runs(study, labelled(study)).values()) == ["INT8, TEAL-transform", "TEAL-transform"]
 
 
 def test_the_machine_that_points_are_counted_for_is_this_one(bench):
