@@ -1,7 +1,9 @@
 """What every page has in common: header with breadcrumb and one primary action, inline messages, empty state."""
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QAction, QHideEvent, QKeySequence, QShowEvent, QUndoStack
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -15,6 +17,12 @@ from PySide6.QtWidgets import (
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF
 from wina_app.views.controls import text_label
+
+
+def with_keys(tip: str, keys: str) -> str:
+    """A tooltip that ends in the shortcut, where there is one."""
+    native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
+    return f"{plain_tip(tip)} ({native})" if native else plain_tip(tip)
 
 
 class EmptyState(QWidget):
@@ -96,6 +104,12 @@ class Page(QWidget):
         super().__init__()
         self.start: QWidget | None = None
         """Where the keyboard starts; None for the first control of the body."""
+        self.inspector: QWidget | None = None
+        """What the Inspector dock shows while this page is shown."""
+        self.undo_stack: QUndoStack | None = None
+        """What undo and redo of the Edit menu work on while this page is shown."""
+        self.commands: list[QAction] = []
+        """What can be done on this page: its menu, and its part of the command palette."""
         self.key = key
         self.title = title
         self.setProperty("role", "surface")
@@ -191,6 +205,20 @@ class Page(QWidget):
             crumb.setAccessibleName(f"Go to {key}: {text}")
             crumb.clicked.connect(lambda _=False, key=key: self.crumb_clicked.emit(key))
             self._crumbs.addWidget(crumb)
+
+    def add_command(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
+        """Offer something in the page's menu and in the command palette, with its shortcut in menu and tooltip.
+
+        The shortcut works while the page is shown, wherever the keyboard is. Disable the action while it is not
+        possible, with the reason in its tooltip.
+        """
+        action = QAction(text, self)
+        action.setShortcut(QKeySequence(keys))
+        action.setToolTip(with_keys(tip or text, keys))
+        action.triggered.connect(lambda: do())
+        self.addAction(action)
+        self.commands.append(action)
+        return action
 
     def show_error(self, text: str) -> None:
         """Show an error inline, above the content, until it is dismissed or cleared."""
