@@ -117,7 +117,8 @@ def _follow(
             case Progress():
                 reporter.progress(event.done, event.total, event.unit, event.metric)
             case Log():
-                reporter.log(event.level, event.text)
+                if event.level != "debug":  # what an engine's libraries print: its log file has it
+                    reporter.log(event.level, event.text)
             case _:
                 kept.take(event)
 

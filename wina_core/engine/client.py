@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from wina_core.engine.engine_log import EngineLog, default_log_file
 from wina_core.engine.protocol import (
     EVENTS,
     Accepted,
@@ -29,7 +29,9 @@ from wina_core.engine.protocol import (
     Done,
     Event,
     Failed,
+    InspectJob,
     Log,
+    Move,
     Pause,
     Ready,
     Request,
@@ -41,20 +43,17 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.errors import WinaError
-from wina_core.paths import log_folder
+from wina_core.engine.queueing import put_ahead
 
 CANCEL_GRACE_SECONDS = 10.0
 """How long a cancelled job may take to reach its next batch before the engine is terminated under it."""
+LOADING_GRACE_SECONDS = 1.5
+"""The same for one that loads a model to look at it: nothing of it is lost, and a single weight can take minutes to
+read from a slow disk."""
 SHUTDOWN_GRACE_SECONDS = 4.0
 """How long the engine may take to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
 TERMINATE_GRACE_SECONDS = 3.0
 """How long a terminated engine may take to die before it is killed."""
-
-TAIL_LINES = 40
-"""Lines of the engine's log that go with a crash."""
-LOG_BYTES = 5 * 2**20
-"""A log file that has grown beyond this is set aside when the next engine starts."""
 
 
 @dataclass
@@ -76,12 +75,14 @@ class _Engine:
     """One engine process and the threads that serve it."""
 
     process: "subprocess.Popen[bytes]"
+    log: EngineLog
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     ready: bool = False
     began: bool = False
     """It has started a job. One that dies without would do so again with the same jobs."""
     stopping: bool = False
+    job: str | None = None
+    """The one that it does."""
     watcher: threading.Thread | None = None
 
 
@@ -107,7 +108,7 @@ class EngineClient:
         """`environment` is what the engine's environment variables have beside, or in place of, this process's."""
         self._on_event = on_event
         self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
-        self._log_file = log_file or _default_log_file()
+        self._log_file = log_file or default_log_file()
         self._cancel_grace = cancel_grace
         self._environment = dict(environment or {})
         self._lock = threading.RLock()
@@ -129,13 +130,15 @@ class EngineClient:
         self._deliver()
 
     def send(self, request: Request) -> None:
-        """Submit, cancel, pause or resume a job, starting the engine if need be; Shutdown is `stop`."""
+        """Submit, move, cancel, pause or resume a job, starting the engine if need be; Shutdown is `stop`."""
         match request:
             case Submit():
                 with self._lock:
                     self._stopped = False
-                    self._jobs[request.job_id] = _Job(request)
+                    put_ahead(self._jobs, request.job_id, _Job(request), request.ahead_of)
                 self._deliver()
+            case Move():
+                self._move(request)
             case Cancel():
                 self._cancel(request)
             case Pause() | Resume():
@@ -175,12 +178,15 @@ class EngineClient:
         """Put on the engine's desk the jobs that are not there yet; one that cannot be started fails them all."""
         try:
             with self._lock:
+                new = self._engine is None
                 if self._engine is None:
                     self._engine = self._spawn()
                 for job_id, job in self._jobs.items():
                     if job.engine is not self._engine:
                         job.engine = self._engine
-                        self._engine.outbox.put(encode(job.submit))
+                        # A new engine gets all of them, in the order that they are in by now.
+                        submit = job.submit.model_copy(update={"ahead_of": ()}) if new else job.submit
+                        self._engine.outbox.put(encode(submit))
                         if job.paused:
                             self._engine.outbox.put(encode(Pause(job_id=job_id)))
         except OSError as error:
@@ -192,6 +198,16 @@ class EngineClient:
             for job_id in lost:
                 self._dispatch(Failed(job_id=job_id, error=message))
 
+    def _move(self, move: Move) -> None:
+        """Here too, for an engine that takes the jobs over."""
+        with self._lock:
+            job = self._jobs.get(move.job_id)
+            if job is None:
+                return
+            put_ahead(self._jobs, move.job_id, job, move.ahead_of)
+            if job.engine is not None and job.engine is self._engine:
+                self._engine.outbox.put(encode(move))
+
     def _cancel(self, cancel: Cancel) -> None:
         with self._lock:
             job = self._jobs.get(cancel.job_id)
@@ -201,7 +217,9 @@ class EngineClient:
             engine = self._engine
             if engine is not None:
                 engine.outbox.put(encode(cancel))
-                ladder = threading.Timer(self._cancel_grace, self._climb, args=(engine, job))
+                loads = isinstance(job.submit.job, InspectJob)
+                grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
+                ladder = threading.Timer(grace, self._climb, args=(engine, job))
                 ladder.daemon = True
                 ladder.start()
                 return
@@ -236,8 +254,8 @@ class EngineClient:
             env=os.environ | self._environment,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
         )
-        engine = _Engine(process)
-        log = _thread(self._keep_log, engine, process.stderr)
+        engine = _Engine(process, EngineLog(self._log_file))
+        log = _thread(self._follow_stderr, engine, process.stderr)
         engine.watcher = _thread(self._watch, engine, process.stdout, log)
         # A thread of its own writes: a request may exceed what the pipe holds while the engine is still starting.
         _thread(_write, engine.outbox, process.stdin)
@@ -256,6 +274,7 @@ class EngineClient:
         engine.outbox.put(None)
         code = engine.process.wait()
         log.join(timeout=1.0)  # a grandchild that still holds stderr must not hold us
+        engine.log.close()
         self._bury(engine, code)
 
     def _note(self, engine: _Engine, event: Event) -> None:
@@ -264,20 +283,23 @@ class EngineClient:
             match event:
                 case Ready():
                     engine.ready = True
+                case Log():
+                    engine.log.add(event.text)
                 case Done() | Failed():
                     self._jobs.pop(event.job_id, None)
+                    engine.job = None if engine.job == event.job_id else engine.job
                 case Accepted() | RunStarted() | RunFinished() | RunFailed() if event.job_id in self._jobs:
                     job = self._jobs[event.job_id]
                     if isinstance(event, Accepted):
                         job.started = job.started or event.started
                         engine.began = engine.began or event.started
+                        engine.job = event.job_id if event.started else engine.job
                     else:
                         job.run = event.run if isinstance(event, RunStarted) else None
                 case _:
                     pass
 
     def _bury(self, engine: _Engine, code: int) -> None:
-        tail = "\n".join(engine.tail)
         ends: list[Event] = []
         with self._lock:
             self._engine = None
@@ -285,7 +307,7 @@ class EngineClient:
                 if job.cancelled or engine.stopping:
                     ends.append(Done(job_id=job_id, cancelled=True))
                 elif job.started or not engine.began:
-                    ends.append(Failed(job_id=job_id, error=_cause(engine, code), detail=tail, run=job.run))
+                    ends.append(Failed(job_id=job_id, error=_cause(engine, code), detail=engine.log.tail, run=job.run))
                 else:
                     continue
                 del self._jobs[job_id]
@@ -305,32 +327,15 @@ class EngineClient:
         except Exception:  # the callback's defect must not cost the jobs that follow
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
-    def _keep_log(self, engine: _Engine, stderr: IO[bytes]) -> None:
-        """Append the engine's stderr to the log file, and remember its last lines."""
-        with suppress(OSError):
-            if self._log_file.stat().st_size > LOG_BYTES:
-                os.replace(self._log_file, self._log_file.with_suffix(".old.log"))
-        try:
-            file: IO[bytes] | None = self._log_file.open("ab", buffering=0)
-        except OSError as error:
-            file = None
-            self._dispatch(Log(level="warning", text=f"The engine's log is not kept: {error}."))
+    def _follow_stderr(self, engine: _Engine, stderr: IO[bytes]) -> None:
+        """Keep what the engine's libraries print beside its events, and pass it on as the running job's."""
+        if engine.log.trouble:
+            self._dispatch(Log(level="warning", text=engine.log.trouble))
         for line in stderr:
-            engine.tail.append(line.decode(errors="replace").rstrip().rpartition("\r")[2])
-            if file is not None:
-                with suppress(OSError):  # a full disk must not stop the engine, which waits for its log to be read
-                    file.write(line)
-        if file is not None:
-            file.close()
-
-
-def _default_log_file() -> Path:
-    """The file in the log folder; nowhere, where there can be none, for the engine works without."""
-    try:
-        return log_folder() / "engine.log"
-    except WinaError as error:
-        logging.getLogger(__name__).warning("The engine's log is not kept: %s", error)
-        return Path(os.devnull)
+            text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
+            if text:
+                engine.log.add(text)
+                self._dispatch(Log(level="debug", text=text, job_id=engine.job))
 
 
 def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
@@ -365,5 +370,7 @@ def _cause(engine: _Engine, code: int) -> str:
     if code == -signal.SIGTERM or code == -getattr(signal, "SIGKILL", 9):
         how = "was killed from outside, perhaps because memory ran out"
     else:
-        how = f"crashed with signal {-code}" if code < 0 else f"stopped with exit code {code}"
+        how = f"stopped with exit code {code}"
+        if code < 0:
+            how = f"crashed with signal {-code} ({signal.strsignal(-code)})"
     return f"The engine {how}; finished results are kept, and starting the job again computes what is missing."

@@ -18,6 +18,7 @@ from wina_core.engine.client import EngineClient
 from wina_core.engine.devices import engine_count, engine_environments
 from wina_core.engine.protocol import (
     Accepted,
+    Assigned,
     Cancel,
     Done,
     EvaluateJob,
@@ -25,6 +26,7 @@ from wina_core.engine.protocol import (
     Failed,
     Held,
     Log,
+    Move,
     Pause,
     PendingRun,
     Progress,
@@ -37,6 +39,7 @@ from wina_core.engine.protocol import (
     Shutdown,
     Submit,
 )
+from wina_core.engine.queueing import put_ahead
 from wina_core.engine.sharing import Group, Part, SharedJob, Shares, group_of
 
 OnEvent = Callable[[Event], None]
@@ -53,7 +56,7 @@ class Client(Protocol):
         """Start the engine now rather than with the first job."""
 
     def send(self, request: Request) -> None:
-        """Submit, cancel, pause or resume a job."""
+        """Submit, move, cancel, pause or resume a job."""
 
     def stop(self) -> None:
         """End the engine and its jobs; returns once it is gone."""
@@ -69,7 +72,10 @@ def open_engines(on_event: OnEvent, engines: int = 0) -> Client:
 class _Worker:
     """An engine and what it does."""
 
+    place: int
+    """From 1."""
     client: Client
+    hardware: str = ""
     part: Part | None = None
     group: Group | None = None
     """Of the runs that it did last, whose model it holds."""
@@ -101,7 +107,7 @@ class EnginePool:
         self._jobs: dict[str, SharedJob] = {}
         self._numbers = itertools.count(1)
         self._workers = [
-            _Worker(make(partial(self._from_engine, place), environment))
+            _Worker(place + 1, make(partial(self._from_engine, place), environment))
             for place, environment in enumerate(environments)
         ]
 
@@ -167,11 +173,13 @@ class EnginePool:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _take(self, request: Submit | Cancel | Pause | Resume) -> None:
+    def _take(self, request: Submit | Move | Cancel | Pause | Resume) -> None:
         if isinstance(request, Submit):
             self._submit(request)
         elif (job := self._jobs.get(request.job_id)) is not None:
             match request:
+                case Move():
+                    put_ahead(self._jobs, job.id, job, request.ahead_of)
                 case Cancel():
                     self._cancel(job)
                 case Pause():
@@ -187,7 +195,7 @@ class EnginePool:
         shares = None
         if isinstance(job, EvaluateJob) and len(job.runs) > 1:
             shares = Shares(job.runs, len(self._workers))
-        self._jobs[job_id] = SharedJob(job_id, job, shares)
+        put_ahead(self._jobs, job_id, SharedJob(job_id, job, shares), submit.ahead_of)
         self._on_event(Accepted(job_id=job_id))
         self._hand_out()
 
@@ -261,14 +269,23 @@ class EnginePool:
         if not job.begun:
             job.begun = True
             self._on_event(Accepted(job_id=job.id, started=True))
+        self._tell_assigned(worker)
         worker.client.send(Submit(job_id=worker.part.id, job=todo))
+
+    def _tell_assigned(self, worker: _Worker) -> None:
+        job = worker.part.whole.id if worker.part else None
+        self._on_event(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _hear(self, worker: _Worker, event: Event) -> None:
         part = worker.part
         if isinstance(event, Ready):
+            worker.hardware = event.environment.hardware
             self._on_event(event)
+            self._tell_assigned(worker)
+            return
+        if isinstance(event, Assigned):  # an engine has none of its own
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):
@@ -320,6 +337,8 @@ class EnginePool:
         self._tell_held(job)
         self._end_if_over(job)
         self._hand_out()
+        if worker.part is None:
+            self._tell_assigned(worker)
 
     def _mourn(self, part: Part, failed: Failed, shares: Shares) -> None:
         """The engine of a part ended under it: the run that it computed fails, the ones behind go to other engines."""

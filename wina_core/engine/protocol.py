@@ -4,10 +4,12 @@ The wire is plain text, free of local objects, so that the same client can drive
 """
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from wina_core.gate_records import GateRecord, GateTarget
+from wina_core.generation_specs import MOST_TOKENS, AnswerSpec, SamplingSpec
 from wina_core.latency_specs import DecodeSpec, LatencySpec
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import (
@@ -94,6 +96,22 @@ class CostJob(Message):
     """None: all that are exact for the model."""
 
 
+class InspectGateJob(Message):
+    """See what methods keep of one matrix's input on a prompt, the model running dense. Result: GateRecord."""
+
+    kind: Literal["inspect_gate"] = "inspect_gate"
+    model: ModelSource
+    rotation: RotationSpec
+    layer: int = Field(ge=0)
+    projection: str
+    prompt: str = Field(min_length=1)
+    gates: tuple[GateTarget, ...] = Field(min_length=1)
+    tokens: int = Field(default=64, ge=1, le=512)
+    """At most so many of the prompt's first ones; fewer of very wide matrices."""
+    calibration: CalibrationSpec = CalibrationSpec()
+    """For methods that need one."""
+
+
 class PendingRun(Message):
     """A run and those of its units that the store does not have yet."""
 
@@ -149,8 +167,40 @@ class DecodeJob(Message):
     """As LatencyJob's."""
 
 
+class GenerateJob(Message):
+    """Answer a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each answer ends with
+    Answered; there is no Result, and nothing is stored."""
+
+    kind: Literal["generate"] = "generate"
+    model: ModelSource
+    prompt: str = Field(min_length=1)
+    chat: bool = False
+    """Whether the prompt is put into the tokenizer's chat template as the user's message."""
+    new_tokens: int = Field(default=64, ge=1, le=MOST_TOKENS)
+    """Most tokens of each answer, what has `begun` included."""
+    sampling: SamplingSpec = SamplingSpec()
+    arms: tuple[AnswerSpec, ...] = Field(min_length=1, max_length=16)
+    """The dense one, of which there may be one, takes turns with the first gated one, token by token; other gated ones
+    follow."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if sum(arm.is_dense for arm in self.arms) > 1:
+            raise ValueError("one dense answer is enough")
+        return self
+
+
 Job = Annotated[
-    InspectJob | RotateJob | CalibrateJob | AllocateJob | CostJob | EvaluateJob | EstimateJob | LatencyJob | DecodeJob,
+    InspectJob
+    | RotateJob
+    | CalibrateJob
+    | AllocateJob
+    | CostJob
+    | InspectGateJob
+    | EvaluateJob
+    | EstimateJob
+    | LatencyJob
+    | DecodeJob | GenerateJob,
     Field(discriminator="kind"),
 ]
 
@@ -159,11 +209,22 @@ Job = Annotated[
 
 
 class Submit(Message):
-    """Queue a job under an id of the client's choice."""
+    """Queue a job under an id of the client's choice, that of a job that has ended included."""
 
     type: Literal["submit"] = "submit"
     job_id: str
     job: Job
+    ahead_of: tuple[str, ...] = ()
+    """Jobs that this one is to go before, as far as they have something left to begin; at the end if there is none."""
+
+
+class Move(Message):
+    """Place a job that waits elsewhere in the queue; one that has begun goes on."""
+
+    type: Literal["move"] = "move"
+    job_id: str
+    ahead_of: tuple[str, ...]
+    """As Submit's."""
 
 
 class Cancel(Message):
@@ -193,7 +254,7 @@ class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
-Request = Annotated[Submit | Cancel | Pause | Resume | Shutdown, Field(discriminator="type")]
+Request = Annotated[Submit | Move | Cancel | Pause | Resume | Shutdown, Field(discriminator="type")]
 
 
 # ---- engine -> client --------------------------------------------------------------------------------------------
@@ -213,6 +274,18 @@ class Accepted(Message):
     type: Literal["accepted"] = "accepted"
     job_id: str
     started: bool = False
+
+
+class Assigned(Message):
+    """What one of several engines does from now on."""
+
+    type: Literal["assigned"] = "assigned"
+    engine: int
+    """Its place among them, from 1."""
+    hardware: str = ""
+    """What it computes on, once it has told."""
+    job: str | None = None
+    """The job's id; None while it has nothing to do."""
 
 
 class Held(Message):
@@ -261,6 +334,43 @@ class Measured(Message):
     record: LatencyRecord | DecodeRecord
 
 
+class Token(Message):
+    """One token of an answer. Probabilities are the models' own, before temperature and top-p."""
+
+    type: Literal["token"] = "token"
+    job_id: str
+    arm: int
+    """Index into the job's arms."""
+    id: int
+    text: str
+    """What it adds to the answer (`wina_core.generation.pieces`); empty for one that ends within a character."""
+    log_probability: float
+    """Of this token by the model that chose it, natural logarithm."""
+    dense_log_probability: float | None = None
+    """The same by the dense model after the same prefix; None for the dense answer."""
+    divergence: float | None = None
+    """KL(dense || gated) of the two next-token distributions that this token was chosen from, in nats: the dense model
+    reads the prompt and what the gated one has answered so far, on the same weights with the gates switched off (on
+    those that are not rotated where the rotation needs shortcuts). None for the dense answer."""
+    read: int
+    """Tokens that the pass behind it read: 1, but the prompt and what had `begun` for the first."""
+    seconds: float
+    """What this pass took, the dense one that it is compared with left out."""
+
+
+class Answered(Message):
+    """An answer has ended: at an `end` token, at its `length`, or because the job `stopped`."""
+
+    type: Literal["answered"] = "answered"
+    job_id: str
+    arm: int
+    end: Literal["end", "length", "stopped"]
+    prompt_tokens: int
+    sparsity: float | None = None
+    """Dropped fraction of the plan's weights over the tokens read one by one, counted from the masks; None where there
+    were none, and for the dense answer."""
+
+
 class RunFinished(Message):
     """Every pending unit of this run has arrived."""
 
@@ -280,7 +390,14 @@ class RunFailed(Message):
 
 
 ResultValue = (
-    ModelSummary | RotationReport | CalibrationRecord | AllocationRecord | CostRecord | EstimateRecord | SweepReport
+    ModelSummary
+    | RotationReport
+    | CalibrationRecord
+    | AllocationRecord
+    | CostRecord
+    | GateRecord
+    | EstimateRecord
+    | SweepReport
 )
 
 
@@ -326,11 +443,14 @@ class Done(Message):
 Event = Annotated[
     Ready
     | Accepted
+    | Assigned
     | Held
     | Progress
     | RunStarted
     | Partial
     | Measured
+    | Token
+    | Answered
     | RunFinished
     | RunFailed
     | Result

@@ -4,6 +4,7 @@ The main thread computes; a reader thread takes requests, so that a cancel is se
 requests, which means that the client is gone, is seen at once.
 """
 
+import faulthandler
 import json
 import logging
 import os
@@ -26,6 +27,7 @@ from wina_core.engine.protocol import (
     Failed,
     Held,
     Log,
+    Move,
     Pause,
     Progress,
     Ready,
@@ -34,6 +36,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
+from wina_core.engine.queueing import put_ahead
 from wina_core.errors import Cancelled, WinaError, explain, unforeseen
 from wina_core.reporting import Level
 
@@ -47,7 +50,8 @@ def serve() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the client's terminal is the client's to handle
     requests, wire = _take_standard_streams()
     server = Server(wire)
-    logging.basicConfig(level=logging.WARNING, handlers=[_WireHandler(server), logging.StreamHandler()])
+    faulthandler.enable()  # a crash in native code tells on stderr where it was
+    logging.basicConfig(level=logging.WARNING, handlers=[_WireHandler(server)])
     logging.captureWarnings(True)
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
     # torch alone knows the device, so Ready follows its import. Nobody waits for that: requests are taken from the
@@ -90,6 +94,11 @@ class Server:
         self._cancel = threading.Event()
         self._closing = False
 
+    @property
+    def running(self) -> str | None:
+        """The job that is being done."""
+        return self._running
+
     # ---- events out ----------------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
@@ -127,6 +136,8 @@ class Server:
         match request:
             case Submit():
                 self._submit(request)
+            case Move():
+                self._move(request)
             case Cancel():
                 self._cancel_job(request.job_id)
             case Pause():
@@ -159,8 +170,14 @@ class Server:
             return
         self.emit(Accepted(job_id=submit.job_id))  # first, so that it precedes whatever `work` says of the job
         with self._changed:
-            self._waiting[submit.job_id] = submit
+            put_ahead(self._waiting, submit.job_id, submit, submit.ahead_of)
             self._changed.notify()
+
+    def _move(self, move: Move) -> None:
+        """One that has begun, or ended, meanwhile stays where it is."""
+        with self._changed:
+            if (submit := self._waiting.get(move.job_id)) is not None:
+                put_ahead(self._waiting, move.job_id, submit, move.ahead_of)
 
     def _cancel_job(self, job_id: str) -> None:
         """Waiting jobs are dropped, the running one is told; an unknown one has ended meanwhile."""
@@ -218,7 +235,7 @@ class Server:
     # ---- work ----------------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Do the jobs in the order in which they came, until the engine is closed.
+        """Do the jobs in the order of the queue, until the engine is closed.
 
         After an accelerator's fault nothing more can be computed in this process: it ends, and the client starts
         another one for the jobs behind.
@@ -304,4 +321,4 @@ class _WireHandler(logging.Handler):
 
     def emit(self, record: Any) -> None:
         level: Level = "error" if record.levelno >= logging.ERROR else "warning"
-        self._server.emit(Log(level=level, text=self.format(record)))
+        self._server.emit(Log(level=level, text=self.format(record), job_id=self._server.running))
