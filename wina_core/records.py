@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from wina_core.latency_specs import DecodePoint, LatencyPoint
 from wina_core.plan import PlanLayout, SparsityPlan
-from wina_core.specs import ROTATION_MODES
+from wina_core.specs import ROTATION_MODES, Selection
 
 
 class Record(BaseModel):
@@ -40,6 +40,15 @@ METRIC_UNITS = {
     "error_deviation": "l2 norm",
 }
 """What metrics are in, for the axes of plots: of the workbench's own all, of lm-eval's tasks the usual ones."""
+
+
+CUT_METRICS: dict[Selection, str] = {
+    "topk": "threshold",
+    "threshold": "threshold",
+    "statistical": "deviation_threshold",
+    "top_p": "mass_threshold",
+}
+"""What the calibrated cuts of a selection are stored as: of scores, of standard deviations, of shares of the mass."""
 
 
 class MetricRecord(Record):
@@ -180,6 +189,8 @@ class ModelSummary(Record):
     """The modes of `RotationSpec` that are exact for this model; each with or without the rotation per head."""
     rotation_reason: str = ""
     """Why the other modes are not, as a sentence; empty where all are."""
+    chat_template: bool = False
+    """Whether its tokenizer has a template for conversations."""
     shape: ModelShape | None = None
     """What one token costs; None in summaries that were stored before it was part of them."""
     quantization: QuantizationReport | None = None
@@ -209,7 +220,8 @@ class CalibrationRecord(Record):
     """Name in the cache: hash over model, rotation, method's score and calibration spec."""
     tokens: int
     layers: tuple[LayerRecord, ...]
-    """metrics "threshold" and "relative_error", x = target sparsity."""
+    """metrics "relative_error", "kept_energy" and one of CUT_METRICS, x = target sparsity; and of the weights alone
+    "norm_spread" and "off_diagonal_energy", without x."""
     seconds: float
 
 
@@ -228,6 +240,9 @@ class AllocationRecord(Record):
     evaluations: int = 0
     """Forward passes, in whole models, that the search took."""
     seconds: float
+    curves: tuple[LayerRecord, ...] = ()
+    """metric "kl", x = sparsity: the divergence from dense, in nats per token, that each cell causes alone; of cells
+    that move together, split by their numbers of weights. Empty where none are measured on its text."""
 
 
 class CostTerm(Record):

@@ -36,6 +36,7 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
         rotations=tuple(mode for mode in ROTATION_MODES if mode not in view.refused_rotations),
         rotation_reason=rotation_reason(view),
+        chat_template=bool(loaded.tokenizer.chat_template),
         shape=model_shape(view),
         quantization=loaded.quantization_report,
     )
