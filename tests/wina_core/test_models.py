@@ -238,13 +238,58 @@ def test_loading_reports_bytes_and_can_be_cancelled(tmp_path: Path) -> None:
             self.seen.append((done, total, f"{unit}: {metric}"))
 
     reporter = Reporter()
-    size = (tiny_folder(tmp_path) / "model.safetensors").stat().st_size
-    load_model(ModelSource(location=str(tmp_path)), reporter)
-    assert reporter.seen == [(0, size, "bytes: reading weights"), (size, size, "bytes: reading tokenizer")]
+    loaded = load_model(ModelSource(location=str(tiny_folder(tmp_path))), reporter)
+    weights = [weight.nbytes for weight in loaded.model.state_dict().values()]
+    assert reporter.seen[0] == (0, sum(weights), "bytes: reading weights")
+    assert reporter.seen[-1] == (sum(weights), sum(weights), "bytes: reading tokenizer")
+    steps = [done for done, _, _ in reporter.seen[:-1]]
+    assert steps == sorted(steps)
+    assert len(steps) == 1 + len(weights)
 
-    class Cancelling(Silent):
+    class Cancelling(Reporter):
         def check(self) -> None:
-            raise Cancelled
+            if len(self.seen) == after:
+                raise Cancelled
 
+    for after in (1, 2):  # before the weights, and between two of them
+        with pytest.raises(Cancelled):
+            load_model(ModelSource(location=str(tmp_path)), Cancelling())
+
+
+def test_a_download_tells_what_has_arrived_and_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_folder(tmp_path)
+
+    def fetch(*_args: object, tqdm_class: type, **_options: object) -> str:
+        transfer = tqdm_class(total=0, initial=0, unit="B", name="huggingface_hub.snapshot_download.transfer")
+        files = tqdm_class(total=0, initial=0, unit="B", name="huggingface_hub.snapshot_download")
+        files.total += 30
+        for _ in range(3):
+            files.update(10)
+            transfer.update(7)
+        return str(tmp_path)
+
+    class Reporter(Silent):
+        stop_at = 99.0
+
+        def __init__(self) -> None:
+            self.arrived: list[tuple[float, float | None]] = []
+
+        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+            if metric == "fetching owner/name":
+                self.arrived.append((done, total))
+
+        def check(self) -> None:
+            if self.arrived and self.arrived[-1][0] >= self.stop_at:
+                raise Cancelled
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    reporter = Reporter()
+    load_model(ModelSource(location="owner/name"), reporter)
+    assert reporter.arrived == [(0, None), (10, 30), (20, 30), (30, 30)]
+    cancelling = Reporter()
+    cancelling.stop_at = 10
     with pytest.raises(Cancelled):
-        load_model(ModelSource(location=str(tmp_path)), Cancelling())
+        load_model(ModelSource(location="owner/name"), cancelling)
+    assert cancelling.arrived[-1] == (10, 30)

@@ -33,8 +33,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_weights(folder: Path) -> int:
-    """Bytes of the folder's safetensors weights, once each file is known to be complete.
+def check_weights(folder: Path) -> dict[str, int]:
+    """Bytes of each of the folder's safetensors weights, once each file is known to be complete.
 
     Raises WinaError for pickle-only folders, missing shards and truncated files.
     """
@@ -48,11 +48,14 @@ def check_weights(folder: Path) -> int:
         files = [folder / "model.safetensors"]
         if not files[0].is_file():
             _refuse_other_weights(folder)
+    sizes: dict[str, int] = {}
     for file in files:
         if not file.is_file():
             raise WinaError(f"The weight file {file} is missing; download or copy it again.")
-        read_safetensors_header(file)
-    return sum(file.stat().st_size for file in files)
+        entries = read_safetensors_header(file)
+        offsets = {name: entry["data_offsets"] for name, entry in entries.items() if name != "__metadata__"}
+        sizes |= {name: end - begin for name, (begin, end) in offsets.items()}
+    return sizes
 
 
 def _refuse_other_weights(folder: Path) -> None:

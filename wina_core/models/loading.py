@@ -13,6 +13,7 @@ from wina_core.models.architectures import family_of, view
 from wina_core.models.files import check_tokenizer, check_weights, read_config
 from wina_core.models.precision import compute_norms_in_float64
 from wina_core.models.quantized_linear import leave_out_hqq, quiet_torchao
+from wina_core.models.reading import download_bar, reading_told
 from wina_core.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.models.view import ModelView
 from wina_core.records import QuantizationReport, RotationReport
@@ -62,18 +63,20 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     A folder exported by `save_rotated` gets its residual shortcuts attached.
 
     Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
-    Cancelled between the stages (files, weights, tokenizer).
+    Cancelled between the stages (files, weights, tokenizer) and between two weights.
     """
     placed = placement(source.device, reporter)
     folder = local_folder(source) or download(source, reporter)
     config = read_config(folder)
     family_of(str(config.get("model_type")), (config.get("architectures") or [None])[0])
-    size = check_weights(folder)
+    sizes = check_weights(folder)
+    size = sum(sizes.values())
     check_tokenizer(folder)
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
-    model = _load_weights(folder, source, placed)
+    with reading_told(sizes, reporter):
+        model = _load_weights(folder, source, placed)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
     loaded = LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
@@ -117,7 +120,8 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 
-    reporter.progress(0, None, "bytes", f"fetching {source.location}")
+    fetching = f"fetching {source.location}"
+    reporter.progress(0, None, "bytes", fetching)
     reporter.check()
     try:
         return Path(
@@ -126,6 +130,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
                 revision=source.revision,
                 allow_patterns=list(files),
                 ignore_patterns=list(_NOT_DOWNLOADED),
+                tqdm_class=download_bar(reporter, fetching),
             )
         )
     except GatedRepoError as error:
