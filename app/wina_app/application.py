@@ -2,25 +2,30 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from functools import partial
 from logging.handlers import RotatingFileHandler
-from typing import Any
+from pathlib import Path
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
 
 from wina_app.controllers.allocation_controller import AllocationController
 from wina_app.controllers.evaluate_controller import EvaluateController
+from wina_app.controllers.job_notices import JobNotices
 from wina_app.controllers.latency_controller import LatencyController
 from wina_app.controllers.model_controller import ModelController
+from wina_app.controllers.opening_controller import OpeningController
 from wina_app.controllers.rotation_controller import RotationController
 from wina_app.controllers.studies_controller import StudiesController
 from wina_app.engine_thread import EngineThread
-from wina_app.main_window import MainWindow
+from wina_app.main_window import MainWindow, look_of
+from wina_app.session import Session
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
 from wina_app.theme import apply_theme, current_mode
+from wina_app.translation import tr
+from wina_app.views import file_dialogs
 from wina_app.views.evaluate_page import EvaluatePage
 from wina_app.views.latency_page import LatencyPage
 from wina_app.views.log_dock import LogHandler, LogView
@@ -57,7 +62,7 @@ class Application(QObject):
         super().__init__()
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
-        apply_theme(app, settings.theme)
+        apply_theme(app, *look_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
         self.log = LogView()
@@ -66,7 +71,8 @@ class Application(QObject):
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
-        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(database), settings)
+        place = database or settings.preferences.database or None
+        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
         self._add_model_page()
         self._add_rotation_page()
@@ -78,8 +84,10 @@ class Application(QObject):
         self._results = ResultsPage(self.workbench.store)
         self.window.add_page(self._results)
         self._add_studies_page()
+        self._add_file_menu()
+        self.notices = JobNotices(self.workbench, self.window)
+        self.session = Session(settings, workspace)
         self.window.restore()
-        self.workbench.store.opened.connect(self._on_store_opened)
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 
@@ -90,6 +98,8 @@ class Application(QObject):
         self.workbench.start()
         if model is not None:
             self.model.open(model)
+        elif self.workbench.settings.preferences.reopen:
+            self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
 
     def _add_model_page(self) -> None:
         view = ModelPage()
@@ -98,14 +108,8 @@ class Application(QObject):
         view.cancel_requested.connect(self.model.cancel)
         view.forget_requested.connect(self.model.forget)
         view.cost_requested.connect(self.model.price)
+        view.begin.results_requested.connect(self._open_results)
         self.window.add_page(view)
-        folder = QAction("&Open model folder…", self.window)
-        folder.setShortcut("Ctrl+O")
-        folder.triggered.connect(view.choose_folder)
-        demo = QAction("Open the &demo model", self.window)
-        demo.triggered.connect(lambda: self.model.open("demo"))
-        self.window.fill_file_menu(folder, [demo])
-        self.window.recent_menu.aboutToShow.connect(self._fill_recent)
 
     def _add_rotation_page(self) -> None:
         view = RotationPage()
@@ -119,7 +123,7 @@ class Application(QObject):
     def _add_sparsity_page(self) -> SparsityPage:
         view = SparsityPage(self.workbench.workspace, self.workbench.store)
         view.calibration_requested.connect(self._calibrate)
-        self.allocation = AllocationController(self.workbench, view, view.controller)
+        self.allocation = AllocationController(self.workbench, view, view.controller.editing)
         view.allocation_requested.connect(self.allocation.allocate)
         view.cancel_requested.connect(self.allocation.cancel)
         jobs = self.workbench.jobs
@@ -130,6 +134,7 @@ class Application(QObject):
         jobs.added.connect(follow)
         jobs.ended.connect(follow)
         self.window.add_page(view)
+        self.sparsity = view.controller
         return view
 
     def _calibrate(self, job: CalibrateJob) -> None:
@@ -186,30 +191,83 @@ class Application(QObject):
             self._results.controller.show_study(study)
         self.window.show_page("results" if study.models else "latency")
 
-    def _fill_recent(self) -> None:
-        menu = self.window.recent_menu
-        menu.clear()
-        for location in self.workbench.settings.recent:
-            menu.addAction(location).triggered.connect(lambda _=False, location=location: self.model.open(location))
-        if menu.isEmpty():
-            menu.addAction("No models opened yet").setEnabled(False)
+    def _add_file_menu(self) -> None:
+        window, menus = self.window, self.window.menus
+        self.opening = OpeningController(
+            self.workbench,
+            window,
+            {
+                "model": lambda path: self.model.open(str(path)),
+                "study": self.studies.open_file,
+                "plan": self.sparsity.open_plan,
+            },
+        )
+        window.dropped.connect(self.opening.open)
+        opening = self.opening
+        ask = file_dialogs
+        menus.add(menus.file, tr("&Open model folder…"), lambda: ask.model_folder(window, opening.open), "Ctrl+O")
+        menus.add(menus.file, tr("Open &study…"), lambda: ask.study(window, opening.open), "Ctrl+Shift+O")
+        menus.add(menus.file, tr("Open results &database…"), lambda: ask.database(window, opening.open), "Ctrl+Alt+O")
+        menus.add(
+            menus.file, tr("&New results database…"), lambda: ask.new_database(window, opening.new_database), "Ctrl+N"
+        )
+        menus.file.addMenu(menus.recent)
+        menus.add(menus.file, tr("Open the &demo model"), lambda: self._open_recent_model("demo"), "Ctrl+D")
+        menus.file.addSeparator()
+        menus.add(menus.file, tr("&Quit"), window.close, "Ctrl+Q")
+        menus.recent.aboutToShow.connect(self._fill_recent)
+        self._fill_recent()
 
-    def _on_store_opened(self, store: Any) -> None:
-        self.window.status.show_database(store.url.database or str(store.url), str(store.url))
+    def _fill_recent(self) -> None:
+        """Models, studies of the user's own, and databases."""
+        menu, settings = self.window.menus.recent, self.workbench.settings
+        menu.clear()
+        found = (
+            (settings.recent, self._open_recent_model),
+            (settings.studies, lambda file: self.opening.open(Path(file))),
+            (settings.recent_databases, self.opening.open_database),
+        )
+        for locations, do in found:
+            for location in locations:
+                menu.addAction(location.replace("&", "&&")).triggered.connect(partial(_call, do, location))
+            if locations:
+                menu.addSeparator()
+        if menu.isEmpty():
+            menu.addAction(tr("Nothing was opened yet")).setEnabled(False)
+
+    def _open_results(self) -> None:
+        """Those of this database, or of one to be chosen where it has none."""
+
+        def go(stored: bool) -> None:
+            if stored:
+                self.window.show_page("results")
+            else:
+                file_dialogs.database(self.window, self.opening.open)
+
+        self.workbench.store.ask(lambda store: bool(store.studies()), go, self.window.show_failure)
+
+    def _open_recent_model(self, location: str) -> None:
+        self.window.show_page("model")
+        self.model.open(location)
 
     def _on_desktop_changed(self) -> None:
         if current_mode() == "system":
             apply_theme(QApplication.instance(), "system")
 
     def _on_closed(self) -> None:
+        self.session.save()
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().removeHandler(handler)
             handler.close()
         QApplication.quit()
 
 
+def _call(do: Callable[[str], object], location: str, _checked: bool = False) -> None:
+    do(location)
+
+
 def _engine_thread(settings: Settings) -> EngineThread:
-    return EngineThread(partial(open_engines, engines=settings.engines))
+    return EngineThread(partial(open_engines, engines=settings.preferences.engines))
 
 
 def _file_handler() -> logging.Handler:
@@ -219,5 +277,6 @@ def _file_handler() -> logging.Handler:
         )
     except (OSError, WinaError):  # a log that cannot be written must not keep the window from opening
         handler = logging.NullHandler()
+    handler.setLevel(logging.INFO)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler

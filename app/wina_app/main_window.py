@@ -1,13 +1,14 @@
 """The window's frame: rail, pages, docks, menus, status line. What the pages do is theirs."""
 
+from pathlib import Path
+
 from PySide6.QtCore import QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QGuiApplication, QKeySequence
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
     QHBoxLayout,
     QMainWindow,
-    QMenu,
     QMessageBox,
     QStackedWidget,
     QVBoxLayout,
@@ -16,18 +17,30 @@ from PySide6.QtWidgets import (
 
 from wina_app import about
 from wina_app.icons import icon
-from wina_app.theme import GRID, MODES, apply_theme
+from wina_app.preferences import Preferences
+from wina_app.quantities import counted
+from wina_app.theme import GRID, apply_theme
+from wina_app.translation import tr
+from wina_app.views.command_palette import CommandPalette, Entry
 from wina_app.views.focus_order import controls, next_control
+from wina_app.views.help_dock import HelpView
+from wina_app.views.help_mark import HelpMark
+from wina_app.views.inspector_dock import InspectorView
 from wina_app.views.jobs_dock import JobsView
 from wina_app.views.log_dock import LogView
+from wina_app.views.menus import Menus
 from wina_app.views.page import MessageBar, Page
 from wina_app.views.rail import Rail
+from wina_app.views.settings_dialog import SettingsDialog
+from wina_app.views.shortcuts_dialog import ShortcutsDialog
 from wina_app.views.status_line import StatusLine
+from wina_app.views.toast import Toasts
 from wina_app.workbench import Workbench
 
 _SAMPLE_MS = 2_000
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _DEFAULT_SIZE = (1280, 800)
+_BOTTOM, _RIGHT = Qt.DockWidgetArea.BottomDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 
 
 class MainWindow(QMainWindow):
@@ -35,6 +48,8 @@ class MainWindow(QMainWindow):
 
     closed = Signal()
     """Everything has ended and is on disk."""
+    dropped = Signal(object)
+    """Path of a file or folder that was dropped onto the window."""
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
@@ -45,6 +60,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
         self.setMinimumSize(GRID * 120, GRID * 75)
+        self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
         self.rail = Rail()
         self.rail.page_chosen.connect(self.show_page)
@@ -66,14 +82,25 @@ class MainWindow(QMainWindow):
         self.jobs.resume_requested.connect(workbench.resume)
         self.jobs.cancel_requested.connect(workbench.cancel)
         self.log = log
-        self.jobs_dock = self._add_dock("jobs", "Jobs", self.jobs)
-        self.log_dock = self._add_dock("log", "Log", self.log)
-        self.splitDockWidget(self.jobs_dock, self.log_dock, Qt.Orientation.Horizontal)
-        self.resizeDocks([self.jobs_dock, self.log_dock], [3, 2], Qt.Orientation.Horizontal)
-        self.resizeDocks([self.jobs_dock], [GRID * 18], Qt.Orientation.Vertical)
+        self.inspector, self.help = InspectorView(), HelpView()
+        self.docks = {
+            "jobs": self._add_dock("jobs", tr("Jobs"), self.jobs, _BOTTOM),
+            "log": self._add_dock("log", tr("Log"), self.log, _BOTTOM),
+            "inspector": self._add_dock("inspector", tr("Inspector"), self.inspector, _RIGHT),
+            "help": self._add_dock("help", tr("Help"), self.help, _RIGHT),
+        }
+        self._arrange_docks()
+        self._first_layout = self.saveState(_LAYOUT_VERSION)
         self.status = StatusLine()
         self.setStatusBar(self.status)
-        self._build_menus()
+        self._undo = QUndoGroup(self)
+        self.toasts = Toasts(self, above=lambda: self.height() - self.centralWidget().geometry().bottom())
+        for dock in self.docks.values():
+            dock.visibilityChanged.connect(self.toasts.arrange)  # a dock that is raised lies over them
+        self.palette_view = CommandPalette(self)
+        self.palette_view.chosen.connect(self._do)
+        self.menus = Menus(self.menuBar(), self)
+        self._fill_menus()
         self._sampler = QTimer(self)
         self._sampler.timeout.connect(self._sample)
         self._sampler.start(_SAMPLE_MS)
@@ -83,61 +110,121 @@ class MainWindow(QMainWindow):
         workbench.storing_failed.connect(self.show_failure)
         workbench.stopped.connect(self._on_stopped)
 
-    def _add_dock(self, key: str, title: str, content: QWidget) -> QDockWidget:
+    def _add_dock(self, key: str, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(title, self)
         dock.setObjectName(key)
         dock.setWidget(content)
-        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        self.addDockWidget(area, dock)
         return dock
+
+    def _arrange_docks(self) -> None:
+        jobs, log, inspector, help_ = self.docks.values()
+        self.setCorner(Qt.Corner.BottomRightCorner, _RIGHT)
+        self.splitDockWidget(jobs, log, Qt.Orientation.Horizontal)
+        self.resizeDocks([jobs, log], [3, 2], Qt.Orientation.Horizontal)
+        self.resizeDocks([jobs], [GRID * 18], Qt.Orientation.Vertical)
+        self.tabifyDockWidget(inspector, help_)
+        inspector.hide()
+        help_.hide()
 
     # ---- menus -----------------------------------------------------------------------------------------------------
 
-    def _build_menus(self) -> None:
-        bar = self.menuBar()
-        self.file_menu = bar.addMenu("&File")
-        self.recent_menu = QMenu("Open &recent", self)
-        self.recent_menu.setAccessibleName("Open recent")
-        self.view_menu = bar.addMenu("&View")
-        self.pages_end = self.view_menu.addSeparator()
-        self.view_menu.addAction(_shortcut(self.jobs_dock.toggleViewAction(), "Ctrl+J"))
-        self.view_menu.addAction(_shortcut(self.log_dock.toggleViewAction(), "Ctrl+L"))
-        self.view_menu.addSeparator()
-        themes = self.view_menu.addMenu("&Theme")
-        group = QActionGroup(self)
-        for mode in MODES:
-            action = themes.addAction(mode.capitalize())
-            action.setCheckable(True)
-            action.setChecked(mode == self._workbench.settings.theme)
-            action.triggered.connect(lambda _=False, mode=mode: self.set_theme(mode))
-            group.addAction(action)
-        self.run_menu = bar.addMenu("&Run")
-        self.primary_action = self.run_menu.addAction("Primary action of the page")
-        self.primary_action.setShortcut("Ctrl+Return")
-        self.primary_action.triggered.connect(lambda: self.current_page.primary.click())
-        self.run_menu.aboutToShow.connect(self._show_primary)
-        self.cancel_all = self.run_menu.addAction("Cancel all jobs")
-        self.cancel_all.triggered.connect(self._cancel_all)
-        help_menu = bar.addMenu("&Help")
-        help_menu.addAction("About WINA Workbench").triggered.connect(lambda: about.show(self, self._workbench))
+    def _fill_menus(self) -> None:
+        """What the frame does itself; `Application` adds what concerns files."""
+        menus = self.menus
+        undo, redo = self._undo.createUndoAction(self), self._undo.createRedoAction(self)
+        menus.append(menus.edit, undo, "Ctrl+Z", tr("Undo the last step on this page"))
+        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Do again what was undone"))
+        menus.edit.addSeparator()
+        self.settings_action = menus.add(menus.edit, tr("&Settings…"), self.open_settings, "Ctrl+,")
+        keys = {"jobs": "Ctrl+J", "log": "Ctrl+L", "inspector": "Ctrl+I", "help": "Ctrl+Shift+H"}
+        for key, dock in self.docks.items():
+            menus.append(
+                menus.view, dock.toggleViewAction(), keys[key], tr("Show or hide {dock}", dock=dock.windowTitle())
+            )
+        menus.view.addSeparator()
+        menus.add_themes(self.set_theme)
+        menus.add(menus.view, tr("Full &screen"), self._toggle_full_screen, "F11")
+        menus.add(
+            menus.view, tr("&Reset layout"), self.reset_layout, "Ctrl+Shift+R", tr("All docks back to their places")
+        )
+        self.primary_action = menus.add(
+            menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), "Ctrl+Return"
+        )
+        self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
+        menus.run.aboutToShow.connect(self._show_primary)
+        menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Find and do anything"))
+        menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
+        menus.add(menus.help, tr("What this page is &for"), self._show_page_help, "Shift+F1")
+        menus.add(menus.help, tr("&Keyboard shortcuts"), self._open_shortcuts, "Ctrl+/")
+        menus.add(menus.help, tr("&About WINA Workbench"), lambda: about.show(self, self._workbench), "Ctrl+F1")
 
-    def fill_file_menu(self, open_folder: QAction, others: list[QAction]) -> None:
-        """Model actions come from the Model page."""
-        self.file_menu.addAction(open_folder)
-        self.file_menu.addMenu(self.recent_menu)
-        self.file_menu.addActions(others)
-        self.file_menu.addSeparator()
-        leave = self.file_menu.addAction("&Quit")
-        leave.setShortcut(QKeySequence("Ctrl+Q"))
-        leave.triggered.connect(self.close)
+    def open_palette(self) -> None:
+        """Offer everything that can be done."""
+        self._show_primary()
+        self.menus.recent.aboutToShow.emit()  # which fills it
+        self.palette_view.open(self.menus.entries(self.pages, self.current_page))
+
+    def _do(self, entry: Entry) -> None:
+        if entry.page:
+            self.show_page(entry.page)
+        if entry.action.isEnabled():
+            entry.action.trigger()
+        else:
+            self.show_notice(entry.action.toolTip() or tr("This is not possible right now."))
+
+    def open_settings(self) -> None:
+        """The settings, which take effect as they are changed."""
+        dialog = SettingsDialog(self, self._workbench.settings.preferences)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self.apply_preferences)
+        dialog.open()
+
+    def apply_preferences(self, preferences: Preferences) -> None:
+        """Take over what the user set, now and from now on."""
+        before = self._workbench.settings.preferences
+        self._workbench.settings.preferences = preferences
+        if look_of(before) != look_of(preferences):
+            apply_theme(QApplication.instance(), *look_of(preferences))
+        self.menus.themes[preferences.theme].setChecked(True)
+
+    def _open_shortcuts(self) -> None:
+        dialog = ShortcutsDialog(self, self.menus.entries(self.pages, self.current_page))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def show_help(self, topic: str) -> None:
+        """Open the guide at a chapter, or at a heading of one after a "#"."""
+        self.docks["help"].show()
+        self.docks["help"].raise_()
+        self.help.show_topic(topic)
+
+    def _show_page_help(self) -> None:
+        self.show_help(f"pages.md#{self.current_page.key}")
+
+    def show_dock(self, key: str) -> None:
+        """Bring a dock to the front, and the keyboard to it."""
+        dock = self.docks[key]
+        dock.show()
+        dock.raise_()
+        found = controls([dock])
+        if found:
+            found[0].setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def reset_layout(self) -> None:
+        """All docks back to where they are at the first start."""
+        self.restoreState(self._first_layout, _LAYOUT_VERSION)
+
+    def _toggle_full_screen(self) -> None:
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def set_theme(self, mode: str) -> None:
         """Change the appearance now and from now on."""
-        apply_theme(QApplication.instance(), mode)
-        self._workbench.settings.theme = mode
+        self.apply_preferences(self._workbench.settings.preferences.model_copy(update={"theme": mode}))
 
     def _show_primary(self) -> None:
         button = self.current_page.primary
-        self.primary_action.setText(button.text() or "No action on this page")
+        self.primary_action.setText(button.text() or tr("No action on this page"))
         self.primary_action.setEnabled(button.isEnabled() and not button.isHidden())
         self.cancel_all.setEnabled(bool(self._workbench.jobs.active))
 
@@ -153,10 +240,11 @@ class MainWindow(QMainWindow):
         self.pages[page.key] = page
         self._stack.addWidget(page)
         self.rail.add(page.key, page.title, keys)
-        action = QAction(page.title, self)
-        action.setShortcut(keys)
-        action.triggered.connect(lambda: self.show_page(page.key))
-        self.view_menu.insertAction(self.pages_end, action)
+        self.menus.add_page(page, lambda: self.show_page(page.key), keys)
+        if page.undo_stack is not None:
+            self._undo.addStack(page.undo_stack)
+        for mark in page.findChildren(HelpMark):
+            mark.requested.connect(self.show_help)
         page.crumb_clicked.connect(self.show_page)
         if len(self.pages) == 1:
             self.show_page(page.key)
@@ -174,13 +262,16 @@ class MainWindow(QMainWindow):
         before = page.focusWidget()
         self._stack.setCurrentWidget(page)
         self.rail.select(key)
+        self.menus.show_page(page)
+        self._undo.setActiveStack(page.undo_stack)
+        self.inspector.show_inspector(page.inspector)
         found = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
         if found:
             (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes through the page, then the docks, then the rail."""
-        sections = [self.message, self._stack, self.jobs_dock, self.log_dock, self.rail]
+        sections = [self.message, self._stack, *self.docks.values(), self.rail, *self.toasts.shown]
         here = [section for section in sections if not section.isWindow()]  # a floating dock has an order of its own
         found = next_control(here, self.focusWidget(), forward=forward)
         if found is None:
@@ -191,6 +282,36 @@ class MainWindow(QMainWindow):
     def show_failure(self, text: str) -> None:
         """Something that concerns the whole window went wrong."""
         self.message.show_message("error", text)
+
+    def clear_failure(self) -> None:
+        """It is mended, or something else is tried."""
+        self.message.hide()
+
+    def show_notice(self, text: str) -> None:
+        """Something that concerns the whole window, and is no failure."""
+        self.message.show_message("notice", text)
+
+    def say(self, word: str, text: str, button: str, page: str) -> None:
+        """Tell something in passing; the button shows a page, or the log for "log"."""
+        self.toasts.say(
+            word, text, button, lambda: self.show_dock(page) if page in self.docks else self.show_page(page)
+        )
+
+    def show_database(self, name: str, url: str) -> None:
+        """Say in which database the results are."""
+        self.status.show_database(name, url)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """One file or folder is welcome; what it is, is seen when it drops."""
+        if _dropped(event) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open it."""
+        path = _dropped(event)
+        if path is not None:
+            event.acceptProposedAction()
+            self.dropped.emit(path)
 
     # ---- status ----------------------------------------------------------------------------------------------------
 
@@ -233,7 +354,7 @@ class MainWindow(QMainWindow):
             event.accept()
             return
         event.ignore()
-        if self._stopping or (self._workbench.jobs.active and not self.confirm_quit()):
+        if self._stopping or not self._may_quit():
             return
         self._stopping = True
         self._workbench.settings.save_window(
@@ -244,14 +365,17 @@ class MainWindow(QMainWindow):
         self.centralWidget().setEnabled(False)
         self._workbench.stop()
 
+    def _may_quit(self) -> bool:
+        asks = self._workbench.jobs.active and self._workbench.settings.preferences.confirm_quit
+        return not asks or self.confirm_quit()
+
     def confirm_quit(self) -> bool:
         """Whether to cancel the running jobs and quit."""
-        count = len(self._workbench.jobs.active)
-        what = "1 job is" if count == 1 else f"{count} jobs are"
-        box = QMessageBox(QMessageBox.Icon.Question, "Quit WINA Workbench", f"{what} not finished.", parent=self)
-        box.setInformativeText("Results that are stored already are kept; the rest can be computed later.")
-        leave = box.addButton("Cancel jobs and quit", QMessageBox.ButtonRole.DestructiveRole)
-        stay = box.addButton("Keep working", QMessageBox.ButtonRole.RejectRole)
+        what = tr("Not finished yet: {jobs}.", jobs=counted(len(self._workbench.jobs.active), "job"))
+        box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), what, parent=self)
+        box.setInformativeText(tr("Results that are stored already are kept; the rest can be computed later."))
+        leave = box.addButton(tr("Cancel jobs and quit"), QMessageBox.ButtonRole.DestructiveRole)
+        stay = box.addButton(tr("Keep working"), QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(stay)
         box.setEscapeButton(stay)
         box.exec()
@@ -272,6 +396,11 @@ def clamped(window: QRect, screen: QRect) -> QRect:
     return QRect(left, top, size.width(), size.height())
 
 
-def _shortcut(action: QAction, keys: str) -> QAction:
-    action.setShortcut(keys)
-    return action
+def look_of(preferences: Preferences) -> tuple[str, float, str]:
+    """What `apply_theme` takes."""
+    return preferences.theme, preferences.text_size / 100, preferences.colour_map
+
+
+def _dropped(event: QDropEvent) -> Path | None:
+    urls = event.mimeData().urls()
+    return Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None

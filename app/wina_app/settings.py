@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 from PySide6.QtCore import QByteArray
 
+from wina_app.preferences import Preferences, read_preferences
 from wina_core import paths
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
@@ -68,13 +69,17 @@ class Settings:
             _log.warning("%s", error)
 
     @property
-    def theme(self) -> str:
-        """One of theme.MODES."""
-        return self._get("theme", str, "system")
+    def preferences(self) -> Preferences:
+        """What the user set."""
+        return read_preferences(self._values)
 
-    @theme.setter
-    def theme(self, value: str) -> None:
-        self._set(theme=value)
+    @preferences.setter
+    def preferences(self, value: Preferences) -> None:
+        self._set(**value.model_dump())
+
+    def prefer(self, **values: object) -> None:
+        """Change some of the preferences."""
+        self.preferences = Preferences(**self.preferences.model_dump() | values)
 
     @property
     def page(self) -> str:
@@ -85,15 +90,6 @@ class Settings:
     def recent(self) -> list[str]:
         """Locations of models opened before, the last one first."""
         return self._get("recent", list[str], [])
-
-    @property
-    def engines(self) -> int:
-        """Engine processes that compute at once; 0 for one for each GPU."""
-        return max(0, self._get("engines", int, 0))
-
-    @engines.setter
-    def engines(self, value: int) -> None:
-        self._set(engines=value)
 
     def add_recent(self, location: str) -> None:
         """A model was opened."""
@@ -121,6 +117,34 @@ class Settings:
     @study_data.setter
     def study_data(self, value: dict[str, str]) -> None:
         self._set(study_data=value)
+
+    @property
+    def recent_databases(self) -> list[str]:
+        """URLs of databases opened before, the last one first."""
+        return self._get("recent_databases", list[str], [])
+
+    def add_recent_database(self, url: str) -> None:
+        """A database was opened."""
+        others = [one for one in self.recent_databases if one != url]
+        self._set(recent_databases=[url, *others][:RECENT_LIMIT])
+
+    @property
+    def session(self) -> dict[str, object]:
+        """What was being worked on, as `session.py` writes it; empty when nothing was."""
+        return self._get("session", dict[str, object], {})
+
+    @session.setter
+    def session(self, value: dict[str, object]) -> None:
+        self._set(session=value)
+
+    @property
+    def prompts(self) -> list[str]:
+        """What was sent to the Playground before, the last one first."""
+        return self._get("prompts", list[str], [])
+
+    @prompts.setter
+    def prompts(self, value: list[str]) -> None:
+        self._set(prompts=value)
 
     @property
     def geometry(self) -> QByteArray:

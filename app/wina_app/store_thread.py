@@ -16,7 +16,7 @@ class StoreThread(QThread):
     """Owns the Store. Tasks are done in the order in which they were given; answers arrive on the main thread."""
 
     opened = Signal(object)
-    """The Store, ready for reading from any thread; writing stays here."""
+    """The Store, ready for reading from any thread; writing stays here. Again after `switch`."""
     failed = Signal(str)
     """The database could not be opened."""
     changed = Signal()
@@ -27,7 +27,10 @@ class StoreThread(QThread):
         """`url` is an SQLAlchemy URL or a file; None stands for the default database."""
         super().__init__(parent)
         self._url = url
-        self._tasks: queue.SimpleQueue[tuple[Callable[[Any], bool], Callable[[str], None]] | None] = queue.SimpleQueue()
+        self._store: Any = None
+        self._missing = ""
+        """Why there is no store."""
+        self._tasks: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._answered.connect(self._deliver)
 
     def ask(
@@ -38,9 +41,9 @@ class StoreThread(QThread):
     ) -> None:
         """Call `question(store)` here, then `answer` with what it returned, or `refused` with a WinaError's text."""
 
-        def task(store: Any) -> bool:
+        def task() -> bool:
             try:
-                value = question(store)
+                value = question(self._opened_store())
             except WinaError as error:
                 self._answered.emit(refused, str(error))
             except Exception as error:
@@ -50,14 +53,14 @@ class StoreThread(QThread):
                 self._answered.emit(answer, value)
             return False
 
-        self._tasks.put((task, refused))
+        self._tasks.put(task)
 
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
         """Call `change(store)` here; `changed` follows. `refused` gets the text of what went wrong."""
 
-        def task(store: Any) -> bool:
+        def task() -> bool:
             try:
-                change(store)
+                change(self._opened_store())
             except WinaError as error:
                 self._answered.emit(refused, str(error))
                 return False
@@ -67,7 +70,21 @@ class StoreThread(QThread):
                 return False
             return True
 
-        self._tasks.put((task, refused))
+        self._tasks.put(task)
+
+    def switch(self, url: str, refused: Callable[[str], None]) -> None:
+        """Go over to another database once what waits is done; `opened` and `changed` follow. One that cannot be opened
+        leaves everything as it is."""
+
+        def task() -> bool:
+            try:
+                self._open(url)
+            except WinaError as error:
+                self._answered.emit(refused, str(error))
+                return False
+            return True
+
+        self._tasks.put(task)
 
     def finish(self) -> None:
         """Do what waits, close the database and end the thread; returns when all is on disk."""
@@ -75,31 +92,41 @@ class StoreThread(QThread):
         self.wait()
 
     def run(self) -> None:
-        """The thread's loop; SQLAlchemy is imported here, away from the main thread."""
+        """The thread's loop."""
         try:
-            from wina_core.store import Store
-
-            store = Store(self._url)
+            self._open(self._url)
         except WinaError as error:
-            self._refuse_everything(str(error))
-            return
-        except Exception as error:
-            _log.exception("The database could not be opened")
-            self._refuse_everything(unforeseen(error))
-            return
-        self.opened.emit(store)
+            self._missing = str(error)
+            self.failed.emit(self._missing)
         dirty = False
-        while (waiting := self._tasks.get()) is not None:
-            dirty |= waiting[0](store)
+        while (task := self._tasks.get()) is not None:
+            dirty |= task()
             if dirty and self._tasks.empty():
                 dirty = False
                 self.changed.emit()
-        store.close()
+        if self._store is not None:
+            self._store.close()
 
-    def _refuse_everything(self, reason: str) -> None:
-        self.failed.emit(reason)
-        while (waiting := self._tasks.get()) is not None:
-            self._answered.emit(waiting[1], reason)
+    def _open(self, url: str | None) -> None:
+        """SQLAlchemy is imported here, away from the main thread. Raises WinaError, and keeps what was open."""
+        try:
+            from wina_core.store import Store
+
+            store = Store(url)
+        except WinaError:
+            raise
+        except Exception as error:
+            _log.exception("The database could not be opened")
+            raise WinaError(unforeseen(error)) from error
+        if self._store is not None:
+            self._store.close()
+        self._store = store
+        self.opened.emit(store)
+
+    def _opened_store(self) -> Any:
+        if self._store is None:
+            raise WinaError(self._missing)
+        return self._store
 
     @Slot(object, object)
     def _deliver(self, receiver: Callable[[Any], None], value: Any) -> None:

@@ -26,6 +26,8 @@ def stylesheet(t: "Tokens") -> str:
     QWidget[role="rail"] {{ background: {t.window}; border-right: 1px solid {t.line}; }}
     QFrame[role="error"] {{ background: {t.failed_soft}; border: none; border-left: 3px solid {t.failed}; }}
     QFrame[role="notice"] {{ background: {t.accent_soft}; border: none; border-left: 3px solid {t.accent}; }}
+    QFrame[role="overlay"] {{ background: {t.surface}; border: 1px solid {t.border}; border-radius: 6px; }}
+    QFrame[role="card"] {{ background: {t.raised}; border: 1px solid {t.line}; border-radius: 6px; }}
     QFrame[role="rule"] {{ background: {t.line}; border: none; max-height: 1px; min-height: 1px; }}
 
     QPushButton {{ background: {t.raised}; color: {t.text}; border: 1px solid {t.border}; border-radius: 4px;
@@ -52,6 +54,12 @@ def stylesheet(t: "Tokens") -> str:
         font-size: {t.small}px; }}
     QToolButton[role="rail-button"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
     QToolButton[role="rail-button"]:focus {{ border: 2px solid {t.accent}; padding: 5px 1px; }}
+
+    QToolButton[role="help"] {{ color: {t.muted}; border: 1px solid {t.border}; border-radius: 8px; padding: 0;
+        min-width: 14px; max-width: 14px; min-height: 14px; max-height: 14px; font-size: {t.small - 2}px; }}
+    QToolButton[role="help"]:hover {{ color: {t.accent}; border-color: {t.accent}; }}
+    QToolButton[role="help"]:focus {{ color: {t.accent}; border: 2px solid {t.accent}; padding: 0; }}
+    QTextBrowser[role="guide"] {{ border: none; border-top: 1px solid {t.line}; border-radius: 0; padding: 8px; }}
 
     QToolButton[popupMode="2"] {{ padding-right: 20px; }}
     QToolButton::menu-indicator {{ image: url("{icons}/chevron-down-{shade}.svg"); width: 12px; height: 12px;

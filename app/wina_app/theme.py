@@ -118,6 +118,8 @@ class _Current(QObject):
     changed = Signal()
     tokens = LIGHT
     mode: Mode = "system"
+    text_scale = 1.0
+    magnitudes = "viridis"
 
 
 _current = _Current()
@@ -138,11 +140,25 @@ def current_mode() -> Mode:
     return _current.mode
 
 
-def apply_theme(app: QApplication, mode: Mode = "system") -> None:
-    """Give the whole application one appearance: style, palette, style sheet, fonts and plots."""
+def text_scale() -> float:
+    """How much larger than the desktop's texts ours were asked for."""
+    return _current.text_scale
+
+
+def magnitude_map() -> str:
+    """Name of the colour map for quantities that start at zero."""
+    return _current.magnitudes
+
+
+def apply_theme(
+    app: QApplication, mode: Mode = "system", text_scale: float | None = None, magnitudes: str | None = None
+) -> None:
+    """Give the whole application one appearance: style, palette, style sheet, fonts and plots. What is None stays."""
+    _current.text_scale = text_scale or _current.text_scale
+    _current.magnitudes = magnitudes or _current.magnitudes
     desktop_is_dark = app.styleHints().colorScheme() == Qt.ColorScheme.Dark
     base = DARK if mode == "dark" or (mode == "system" and desktop_is_dark) else LIGHT
-    scale = _font_scale()
+    scale = _font_scale() * _current.text_scale
     current = replace(
         base, small=round(base.small * scale), body=round(base.body * scale), title=round(base.title * scale)
     )

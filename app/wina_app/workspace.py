@@ -64,10 +64,9 @@ class Workspace(QObject):
         if self._rotation.mode not in summary.rotations:
             self._rotation = RotationSpec(mode="none", per_head=True)
         self._report = None
-        fits = self._plan is not None and self._plan.layout == summary.layout
         self.model_changed.emit()
         self.rotation_changed.emit()
-        if not fits:
+        if self._plan is None or self._plan.layout != summary.layout:
             self.set_plan(SparsityPlan.uniform(summary.layout, START_SPARSITY))
 
     def set_rotation(self, rotation: RotationSpec, report: RotationReport | None = None) -> None:

@@ -169,7 +169,7 @@ def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
     with qtbot.waitSignal(window.closed, timeout=20_000):
         window.close()
     settings = application.workbench.settings
-    assert (settings.page, settings.theme) == ("results", "dark")
+    assert (settings.page, settings.preferences.theme) == ("results", "dark")
     assert not settings.geometry.isEmpty()
 
 
@@ -248,7 +248,7 @@ def test_the_question_offers_both_ways_and_keeps_working_by_default(application,
 
     QTimer.singleShot(200, look)
     assert not window.confirm_quit()
-    assert seen == ["1 job is not finished.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
+    assert seen == ["Not finished yet: 1 job.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
 
 
 def test_evaluating_the_plan_of_the_sparsity_page_includes_it(application, window):

@@ -8,12 +8,17 @@ from wina_app.settings import RECENT_LIMIT, Settings
 
 def test_entries_come_back(tmp_path):
     settings = Settings(tmp_path / "window.json")
-    settings.theme = "dark"
-    settings.engines = 2
+    settings.prefer(theme="dark")
+    settings.prefer(engines=2)
     settings.add_recent("/models/a")
     settings.save_window(QByteArray(b"geometry"), QByteArray(b"layout"), "results")
     again = Settings(tmp_path / "window.json")
-    assert (again.theme, again.recent, again.page, again.engines) == ("dark", ["/models/a"], "results", 2)
+    assert (again.preferences.theme, again.recent, again.page, again.preferences.engines) == (
+        "dark",
+        ["/models/a"],
+        "results",
+        2,
+    )
     assert (again.geometry, again.layout) == (QByteArray(b"geometry"), QByteArray(b"layout"))
 
 
@@ -32,8 +37,8 @@ def test_one_bad_entry_costs_only_itself(tmp_path):
     file = tmp_path / "window.json"
     file.write_text(json.dumps({"version": 1, "theme": 7, "recent": ["/models/a"], "geometry": [1], "engines": -3}))
     settings = Settings(file)
-    assert (settings.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
-    assert settings.engines == 0
+    assert (settings.preferences.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
+    assert settings.preferences.engines == 0
 
 
 def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog):
@@ -42,14 +47,14 @@ def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog):
     settings = Settings(file)
     assert settings.recent == []
     assert "cannot be read" in caplog.text
-    settings.theme = "light"
-    assert Settings(file).theme == "light"
+    settings.prefer(theme="light")
+    assert Settings(file).preferences.theme == "light"
 
 
 def test_a_file_that_cannot_be_written_stops_nobody(tmp_path, caplog):
     settings = Settings(tmp_path / "missing" / "window.json")
-    settings.theme = "dark"
-    assert settings.theme == "dark"
+    settings.prefer(theme="dark")
+    assert settings.preferences.theme == "dark"
     assert "cannot be written" in caplog.text
 
 
@@ -57,7 +62,7 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, 
     (tmp_path / "file").touch()
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
     settings = Settings()
-    settings.theme = "dark"
-    assert settings.theme == "dark"
+    settings.prefer(theme="dark")
+    assert settings.preferences.theme == "dark"
     assert "cannot be made" in caplog.text
     assert "WINA_HOME" in caplog.text

@@ -9,17 +9,23 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
-MAGNITUDE = "viridis"
-"""For quantities that start at zero; monotone in lightness, so it also reads in grey, with many hues in the middle."""
+from wina_app.theme import magnitude_map
+
+MAGNITUDE = "magnitude"
+"""For quantities that start at zero: the map that the user prefers, monotone in lightness, so it also reads in grey."""
 DIFFERENCE = "CET-CBD1"
 """For signed differences, centred at zero; blue to white to ochre, safe for all common colour vision."""
 
 _STEPS = 256
 
 
-@cache
 def lookup_table(name: str) -> np.ndarray:
     """The map as uint8 RGB, shape [256, 3], from low to high."""
+    return _table(magnitude_map() if name == MAGNITUDE else name)
+
+
+@cache
+def _table(name: str) -> np.ndarray:
     return np.asarray(pg.colormap.get(name).getLookupTable(0.0, 1.0, _STEPS, alpha=False))
 
 

@@ -1,11 +1,9 @@
 """The Model page: open a model, see what it is."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -26,11 +24,13 @@ from wina_app.models.job_list import JobEntry
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import count, percent, size
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.bars import Bar, BarList
 from wina_app.views.controls import Figures, SidePanel, beside, labelled, text_label
 from wina_app.views.jobs_dock import progress_text
 from wina_app.views.model_cost import CostPanel
-from wina_app.views.page import EmptyState, Page
+from wina_app.views.page import Page
+from wina_app.views.start_view import StartView
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource
 
@@ -54,13 +54,16 @@ class ModelPage(Page):
 
     def __init__(self) -> None:
         super().__init__("model", "Model")
-        self.setAcceptDrops(True)
-        self.set_primary("Open folder…")
-        self.primary_triggered.connect(self.choose_folder)
+        self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
+        self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.demo = QPushButton("Open the demo model")
         self.demo.setAccessibleName("Open the demo model")
         self.demo.clicked.connect(lambda: self._open("demo"))
+        self.folder = QPushButton(tr("Open folder…"))
+        self.folder.setAccessibleName(tr("Open folder…"))
+        self.folder.clicked.connect(self.choose_folder)
         self.header_actions.addWidget(self.demo)
+        self.header_actions.addWidget(self.folder)
         content = QWidget()
         row = QHBoxLayout(content)
         row.setContentsMargins(0, 0, 0, 0)
@@ -68,6 +71,12 @@ class ModelPage(Page):
         row.addWidget(self._build_side())
         row.addWidget(self._build_summary(), 1)
         self.set_content(content)
+        self.add_command(tr("Name a folder or model id"), self._type_location, "Ctrl+Shift+M")
+        self.add_command(tr("Load the model that is named"), self._open_typed, "Ctrl+Shift+L")
+
+    def _type_location(self) -> None:
+        self.location.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.location.selectAll()
 
     def _build_side(self) -> QWidget:
         self.location = QLineEdit()
@@ -109,7 +118,7 @@ class ModelPage(Page):
         self._no_recent = text_label("Models that you open are listed here.", "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 1)
-        column.addWidget(text_label("A folder can also be dropped onto this page.", "muted", wrap=True))
+        column.addWidget(text_label("A folder can also be dropped onto the window.", "muted", wrap=True))
         column.addStretch(0)
         return area
 
@@ -165,15 +174,11 @@ class ModelPage(Page):
         column.addLayout(beside(self.cancel))
         column.addStretch(1)
 
-        empty = EmptyState(
-            "Open a model to begin",
-            "This page shows a model's architecture, its weights per projection and the memory it needs. "
-            "The demo model is small, really trained and shipped with the workbench: everything works on it offline.",
-            "Open the demo model",
-        )
-        empty.triggered.connect(lambda: self._open("demo"))
+        self.begin = StartView()
+        self.begin.demo_requested.connect(lambda: self._open("demo"))
+        self.begin.folder_requested.connect(self.choose_folder)
         self._pane_stack = QStackedWidget()
-        self._panes = {"empty": empty, "loading": loading, "summary": area}
+        self._panes = {"empty": self.begin, "loading": loading, "summary": area}
         for pane in self._panes.values():
             self._pane_stack.addWidget(pane)
         return self._pane_stack
@@ -206,18 +211,6 @@ class ModelPage(Page):
             self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
         else:
             super().keyPressEvent(event)
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Folders are welcome."""
-        if _dropped_folder(event) is not None:
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Open the folder that was dropped."""
-        folder = _dropped_folder(event)
-        if folder is not None:
-            event.acceptProposedAction()
-            self._open(folder)
 
     # ---- what is shown ---------------------------------------------------------------------------------------------
 
@@ -255,6 +248,7 @@ class ModelPage(Page):
     def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
         """Show what the loaded model is."""
         self._shown = source
+        self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
         self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
         fingerprint = f"  ·  fingerprint {source.fingerprint}" if source.fingerprint else ""
@@ -313,12 +307,3 @@ def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[B
         loaded = quantization == "none" and dtype == summary.dtype
         total = summary.parameters * width
         yield Bar(dtype, total, size(total), "as loaded" if loaded else "", loaded)
-
-
-def _dropped_folder(event: QDropEvent) -> str | None:
-    """The one folder that is being dropped; a file stands for the folder it is in."""
-    urls = event.mimeData().urls()
-    if len(urls) != 1 or not urls[0].isLocalFile():
-        return None
-    path = Path(urls[0].toLocalFile())
-    return str(path if path.is_dir() else path.parent)

@@ -1,0 +1,62 @@
+"""Tells when a job ends that somebody has stopped looking at."""
+
+from typing import Protocol
+
+from PySide6.QtCore import QObject
+
+from wina_app.models.job_list import JobEntry
+from wina_app.quantities import counted, duration
+from wina_app.translation import tr
+from wina_app.workbench import Workbench
+from wina_core.engine.protocol import (
+    AllocateJob,
+    CalibrateJob,
+    DecodeJob,
+    EvaluateJob,
+    InspectJob,
+    LatencyJob,
+    RotateJob,
+)
+
+LONG_SECONDS = 5.0
+"""A job that took less was waited for."""
+_PLACES: dict[type, tuple[str, str]] = {
+    InspectJob: ("model", tr("Show model")),
+    RotateJob: ("rotation", tr("Show rotation")),
+    CalibrateJob: ("sparsity", tr("Show plan")),
+    AllocateJob: ("sparsity", tr("Show plan")),
+    EvaluateJob: ("results", tr("Show results")),
+    LatencyJob: ("latency", tr("Show latency")),
+    DecodeJob: ("latency", tr("Show latency")),
+}
+
+
+class NoticesView(Protocol):
+    """What is needed of the window."""
+
+    def say(self, word: str, text: str, button: str, page: str) -> None:
+        """Tell something in passing; the button shows a page, or the log for "log"."""
+
+
+class JobNotices(QObject):
+    """Follows the jobs' ends."""
+
+    def __init__(self, workbench: Workbench, view: NoticesView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        workbench.jobs.ended.connect(self._on_ended)
+
+    def _on_ended(self, job_id: str) -> None:
+        entry = self._workbench.jobs[job_id]
+        if not self._workbench.settings.preferences.notify or entry.state == "cancelled":
+            return
+        page, button = _PLACES.get(type(entry.job), ("", ""))
+        if entry.state == "failed":
+            self._view.say(tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), "log")
+        elif entry.seconds >= LONG_SECONDS:
+            self._view.say(tr("Done"), _outcome(entry), button, page)
+
+
+def _outcome(entry: JobEntry) -> str:
+    stored = tr(", {results} stored", results=counted(entry.units_stored, "result")) if entry.units_stored else ""
+    return tr("{title} took {time}{stored}", title=entry.title, time=duration(entry.seconds), stored=stored)

@@ -1,0 +1,48 @@
+"""What a dropped or named path is, told by its content rather than by its name where that is possible."""
+
+from pathlib import Path
+from typing import Literal
+
+from wina_app.translation import tr
+from wina_core.errors import WinaError
+
+Kind = Literal["model", "study", "plan", "database"]
+_SQLITE = b"SQLite format 3\0"
+
+
+def kind_of(path: Path) -> Kind:
+    """What the workbench can do with a path: open it as a model folder, a study file, a plan, or a results database.
+
+    Raises WinaError for everything else.
+    """
+    try:
+        if path.is_dir():
+            return _folder(path)
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE)) == _SQLITE:
+                return "database"
+    except OSError as error:
+        raise WinaError(
+            tr('"{path}" cannot be opened ({reason}).', path=path, reason=error.strerror or error)
+        ) from error
+    if path.suffix.lower() == ".toml":
+        return "study"
+    if path.name == "config.json" or path.suffix.lower() == ".safetensors":
+        return "model"
+    if path.suffix.lower() == ".json":
+        return "plan"
+    raise WinaError(
+        tr(
+            '"{name}" is nothing that can be opened here: choose a model folder, a study (.toml), a sparsity plan '
+            "(.json) or a results database (.sqlite).",
+            name=path.name,
+        )
+    )
+
+
+def _folder(path: Path) -> Kind:
+    if (path / "config.json").is_file():
+        return "model"
+    raise WinaError(
+        tr('"{name}" has no config.json, so it is no model folder; choose the folder that has it.', name=path.name)
+    )

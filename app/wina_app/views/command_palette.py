@@ -1,0 +1,177 @@
+"""The command palette: type some letters of what you want, press Enter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtWidgets import (
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.models.fuzzy import ranked
+from wina_app.theme import GRID, font, tokens
+from wina_app.translation import tr
+from wina_app.views.controls import text_label
+
+_WIDTH = GRID * 78
+_ROWS = 12
+_ITEM = Qt.ItemDataRole.UserRole
+_MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that can be done: an action, and where in the menus it is."""
+
+    where: str
+    action: QAction
+    page: str = ""
+    """Key of the page that has to be shown for it; empty for any."""
+
+    @property
+    def text(self) -> str:
+        """What it does, without the mark of its menu's key."""
+        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
+
+    @property
+    def keys(self) -> str:
+        """Its shortcut as the system writes it."""
+        return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+
+
+class CommandPalette(QFrame):
+    """Lies over the upper part of the window; Esc, or a click elsewhere, puts it away."""
+
+    chosen = Signal(object)
+    """Entry."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setProperty("role", "overlay")
+        self.setAccessibleName(tr("Command palette"))
+        self._entries: list[Entry] = []
+        self._before: QWidget | None = None
+        self.field = QLineEdit()
+        self.field.setPlaceholderText(tr("Type some letters of a command, a page or a recent file"))
+        self.field.setAccessibleName(tr("Find a command"))
+        self.field.textChanged.connect(self._find)
+        self.field.returnPressed.connect(self._choose)
+        self.field.installEventFilter(self)
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Commands found"))
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setItemDelegate(_EntryDelegate(self.list))
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.itemClicked.connect(self._choose)
+        self._remark: QLabel = text_label("", "muted")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, GRID)
+        column.setSpacing(GRID)
+        for widget in (self.field, self.list, self._remark):
+            column.addWidget(widget)
+        self.hide()
+
+    def open(self, entries: Sequence[Entry]) -> None:
+        """Offer these, all of them until something is typed."""
+        self._entries = list(entries)
+        self._before = self.window().focusWidget()
+        width = min(_WIDTH, self.window().width() - 4 * GRID)
+        row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), self.list.model().index(0, 0)).height()
+        height = self.field.sizeHint().height() + _ROWS * row + 6 * GRID
+        left = (self.window().width() - width) // 2
+        self.setGeometry(QRect(left, 6 * GRID, width, min(height, self.window().height() - 12 * GRID)))
+        self.field.clear()
+        self._find("")
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def close_palette(self) -> None:
+        """Put it away, and the keyboard back to where it was."""
+        if self.isVisible():
+            self.hide()
+            if self._before is not None:
+                self._before.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def shown(self) -> list[Entry]:
+        """What is offered now, from top to bottom."""
+        return [self.list.item(row).data(_ITEM) for row in range(self.list.count())]
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Arrows move in the list while the typing goes on; losing the keyboard puts the palette away."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if event.key() == Qt.Key.Key_Escape:
+                self.close_palette()
+                return True
+            if event.key() in _MOVES:
+                self.list.keyPressEvent(event)
+                return True
+        if event.type() == QEvent.Type.FocusOut and not self.list.underMouse():
+            self.hide()
+        return super().eventFilter(watched, event)
+
+    def _find(self, text: str) -> None:
+        self.list.clear()
+        names = [f"{entry.text} {entry.where}" for entry in self._entries]
+        for index in ranked(text, names) if text.strip() else range(len(names)):
+            item = QListWidgetItem()
+            entry = self._entries[index]
+            item.setData(_ITEM, entry)
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, " ".join(filter(None, (names[index], entry.keys))))
+            item.setToolTip(entry.action.toolTip())
+            self.list.addItem(item)
+        self.list.setCurrentRow(0)
+        self._remark.setText("" if self.list.count() else tr("No command has these letters in this order."))
+        self._remark.setVisible(not self.list.count())
+
+    def _choose(self) -> None:
+        item = self.list.currentItem()
+        if item is None:
+            return
+        self.close_palette()
+        self.chosen.emit(item.data(_ITEM))
+
+
+class _EntryDelegate(QStyledItemDelegate):
+    """What it does at the left, where it is after it, its shortcut at the right."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index) -> QSize:  # noqa: ARG002 - Qt's signature
+        """One line."""
+        return QSize(0, tokens().body + 2 * GRID)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index) -> None:
+        """Paint one entry."""
+        entry: Entry = index.data(_ITEM)
+        t = tokens()
+        enabled = entry.action.isEnabled()
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(option.rect, QColor(t.accent_soft))
+        area = option.rect.adjusted(GRID, 0, -GRID, 0)
+        painter.save()
+        painter.setFont(font("small", tabular=True))
+        painter.setPen(QColor(t.muted))
+        painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, entry.keys)
+        keys = painter.fontMetrics().horizontalAdvance(entry.keys) + 2 * GRID if entry.keys else 0
+        painter.setFont(font())
+        metrics = painter.fontMetrics()
+        painter.setPen(QColor(t.text if enabled else t.disabled))
+        text = metrics.elidedText(entry.text, Qt.TextElideMode.ElideMiddle, area.width() - keys)
+        painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
+        used = metrics.horizontalAdvance(text) + GRID * 2
+        painter.setFont(font("small"))
+        painter.setPen(QColor(t.muted))
+        rest = area.adjusted(used, 0, -keys, 0)
+        if rest.width() > 4 * GRID:
+            where = painter.fontMetrics().elidedText(entry.where, Qt.TextElideMode.ElideRight, rest.width())
+            painter.drawText(rest, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, where)
+        painter.restore()

@@ -1,0 +1,35 @@
+"""Every shortcut there is, in one table."""
+
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QDialog, QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+
+from wina_app.theme import GRID
+from wina_app.translation import tr
+from wina_app.views.command_palette import Entry
+
+
+class ShortcutsDialog(QDialog):
+    """Made from the actions themselves, so that it is always true."""
+
+    def __init__(self, parent: QWidget, entries: Sequence[Entry]) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Keyboard shortcuts"))
+        with_keys = [entry for entry in entries if entry.keys]
+        self.table = QTableWidget(len(with_keys), 3)
+        self.table.setAccessibleName(tr("Keyboard shortcuts"))
+        self.table.setHorizontalHeaderLabels([tr("Keys"), tr("What they do"), tr("Where")])
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+        self.table.setTabKeyNavigation(False)
+        self.table.verticalHeader().hide()
+        self.table.setShowGrid(False)
+        for row, entry in enumerate(with_keys):
+            for column, text in enumerate((entry.keys, entry.text, entry.where)):
+                self.table.setItem(row, column, QTableWidgetItem(text))
+        self.table.resizeColumnsToContents()
+        self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
+        column.addWidget(self.table)
+        self.resize(GRID * 85, GRID * 70)
