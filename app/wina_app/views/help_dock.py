@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtGui import QDesktopServices, QImage, QShowEvent, QTextBlock, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from wina_app import guide
@@ -22,8 +22,6 @@ class HelpView(QWidget):
         super().__init__()
         self.chapters = QComboBox()
         self.chapters.setAccessibleName(tr("Chapter of the guide"))
-        for file in _files():
-            self.chapters.addItem(_title(file), file.name)
         self.chapters.activated.connect(lambda: self.show_topic(self.chapters.currentData()))
         self.back = QPushButton(tr("Back"))
         self.back.setAccessibleName(tr("Back to the chapter before"))
@@ -56,10 +54,14 @@ class HelpView(QWidget):
         column.addLayout(found)
         column.addWidget(self.text, 1)
         self._topic = ""
-        notifier().changed.connect(self._restyle)
-        self.show_topic(_FIRST)
-        self._visited.clear()
         self.back.setEnabled(False)
+        notifier().changed.connect(self._restyle)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Nothing is read before somebody looks."""
+        super().showEvent(event)
+        if not self._topic:
+            self.show_topic(_FIRST)
 
     @property
     def topic(self) -> str:
@@ -74,6 +76,9 @@ class HelpView(QWidget):
         self._show(topic)
 
     def _show(self, topic: str) -> None:
+        if not self.chapters.count():
+            for file in _files():
+                self.chapters.addItem(_title(file), file.name)
         name, _, heading = topic.partition("#")
         known = self.chapters.findData(name)
         if known < 0:
@@ -119,7 +124,8 @@ class HelpView(QWidget):
         self._remark.setVisible(not found)
 
     def _restyle(self) -> None:
-        self._show(self._topic)
+        if self._topic:
+            self._show(self._topic)
 
     def sizeHint(self) -> QSize:
         """A column that reads well."""
@@ -162,8 +168,6 @@ class _Chapter(QTextBrowser):
         path = (self._file.parent / name.toString()).resolve()
         if kind != QTextDocument.ResourceType.ImageResource.value or not path.is_relative_to(guide.folder().parent):
             return None
-        from PySide6.QtGui import QImage
-
         picture = QImage(str(path))
         width = max(self.viewport().width() - 4 * GRID, 20 * GRID)
         if picture.width() <= width:
