@@ -146,8 +146,9 @@ def test_every_command_of_wina_is_in_the_guide() -> None:
 def test_a_command_that_wina_does_not_understand_is_noticed() -> None:
     from typer import BadParameter
 
-    with pytest.raises(BadParameter, match="many"):
+    with pytest.raises(BadParameter) as refused:
         _parse("cost demo --context many")
+    assert "many" in refused.value.message
 
 
 def test_the_help_dock_shows_every_chapter_and_goes_to_every_heading(qtbot) -> None:
