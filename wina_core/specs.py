@@ -264,6 +264,13 @@ class CalibrationSpec(Spec):
     text: TextSpec = TextSpec(source="demo:calibration", tokens=49_152)
 
 
+class DivergenceSpec(Spec):
+    """The text on which the divergence that each cell causes alone was measured: what an allocator leaves in the store
+    beside calibrations."""
+
+    divergence_text: TextSpec
+
+
 class SyntheticSpec(Spec):
     """Random networks gated instead of a model: the synthetic study of the paper's section 3.4."""
 

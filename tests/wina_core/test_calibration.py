@@ -11,7 +11,7 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
-from wina_core.calibration.calibrate import error_curve, sampled_positions
+from wina_core.calibration.calibrate import loss_curves, sampled_positions
 from wina_core.calibration.centres import modes
 from wina_core.calibration.histogram import ScoreHistogram
 from wina_core.errors import Cancelled, WinaError
@@ -161,27 +161,42 @@ def test_the_error_is_the_relative_norm_of_what_the_mask_takes_away():
     weight = torch.randn(6, 10, generator=generator, dtype=torch.float64)
     x = torch.randn(20, 10, generator=generator, dtype=torch.float64)
     norms = weight.norm(dim=0)
-    curve = error_curve(weight, x, masked(x, norms))
+    errors, energies = loss_curves(weight, x, masked(x, norms))
     for index, sparsity in enumerate(ERROR_SPARSITIES):
         kept = max(1, 10 - math.floor(sparsity * 10 + 0.5))
-        wrong = []
+        wrong, lost = [], []
         for token in x:
             order = sorted(range(10), key=lambda i: -float(token[i].abs() * norms[i]))
             rest = torch.zeros(10, dtype=torch.float64)
             rest[order[kept:]] = token[order[kept:]]
             wrong.append(weight @ rest)
+            lost.append(rest * norms)
         expected = torch.stack(wrong).norm() / (x @ weight.T).norm()
-        assert float(curve[index]) == pytest.approx(float(expected), rel=1e-5), sparsity
+        assert float(errors[index]) == pytest.approx(float(expected), rel=1e-5), sparsity
+        share = 1 - (torch.stack(lost).norm() / (x * norms).norm()) ** 2
+        assert float(energies[index]) == pytest.approx(float(share), rel=1e-5), sparsity
+
+
+def test_of_orthogonal_columns_the_kept_energy_is_what_the_squared_error_leaves():
+    generator = torch.Generator().manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(12, 10, generator=generator, dtype=torch.float64)).Q
+    weight = basis * torch.linspace(0.1, 3, 10, dtype=torch.float64)
+    x = torch.randn(20, 10, generator=generator, dtype=torch.float64)
+    errors, energies = loss_curves(weight, x, masked(x, weight.norm(dim=0)))
+    torch.testing.assert_close(energies, 1 - errors**2)
+    assert energies[0] == 1
 
 
 def test_an_input_of_zeros_has_no_error():
-    assert error_curve(torch.randn(3, 4), torch.zeros(5, 4), masked(torch.zeros(5, 4), None)).eq(0).all()
+    errors, energies = loss_curves(torch.randn(3, 4), torch.zeros(5, 4), masked(torch.zeros(5, 4), None))
+    assert errors.eq(0).all()
+    assert energies.eq(1).all()
 
 
 def test_the_record_has_thresholds_and_errors_of_every_matrix(tmp_path):
     record = calibrated(tmp_path).record("key", 1.5)
     assert (record.key, record.tokens, record.seconds) == ("key", 512, 1.5)
-    assert len(record.layers) == 3 * 7 * 20 * 2
+    assert len(record.layers) == 3 * 7 * 20 * 3
     thresholds = [r for r in record.layers if (r.layer, r.projection, r.metric) == (1, "up", "threshold")]
     assert tuple(r.x for r in thresholds) == ERROR_SPARSITIES
     values = [r.value for r in thresholds]
@@ -277,9 +292,9 @@ def test_error_curves_are_measured_on_tokens_spread_over_the_text(tmp_path: Path
     hook.remove()
     x = torch.cat([batch.flatten(0, -2) for batch in inputs])
     sample, first = x[sampled_positions(1024, 256)], x[:256]
-    expected = error_curve(projection.weight, sample, masked(sample, None))
+    expected, _ = loss_curves(projection.weight, sample, masked(sample, None))
     torch.testing.assert_close(calibration.errors[1, 0], expected)
-    assert not torch.allclose(expected, error_curve(projection.weight, first, masked(first, None)))
+    assert not torch.allclose(expected, loss_curves(projection.weight, first, masked(first, None))[0])
 
 
 @given(total=st.integers(1, 5000), count=st.integers(1, 300))

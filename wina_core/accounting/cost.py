@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
@@ -34,18 +35,11 @@ def costs(
     cannot reach.
     """
     storage = Storage(shape.dtype, quantization)
-    always = {
-        "attention": terms.attention(shape, context, storage),
-        "norms": terms.norms(shape, storage),
-        "elementwise": terms.elementwise(shape, storage),
-        "head": terms.head(shape, storage),
-        "embedding": terms.embedding(shape, storage),
-    }
+    dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
-    dense_parts = {**_GatedMatrices.of(shape, DENSE, plan).terms(DENSE, storage), "shortcuts": Cost(), **always}
     rows = [_row("dense", shape, 0.0, 0, dense_parts, dense_parts)]
     for mode in rotations:
-        parts = {**gated.terms(method, storage), "shortcuts": terms.shortcuts(shape, mode, storage), **always}
+        parts = dense_parts | gated.terms(method, storage) | {"shortcuts": terms.shortcuts(shape, mode, storage)}
         sparsity = 1 - gated.read_weights / _all_weights(shape)
         rows.append(_row(mode, shape, sparsity, gated.added_numbers, parts, dense_parts))
     return CostRecord(
@@ -56,6 +50,20 @@ def costs(
         quantization=quantization,
         rows=tuple(rows),
     )
+
+
+@lru_cache(maxsize=8)
+def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
+    """The dense model's terms, kept since every plan of a model is counted against them."""
+    return {
+        **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(DENSE, storage),
+        "shortcuts": Cost(),
+        "attention": terms.attention(shape, context, storage),
+        "norms": terms.norms(shape, storage),
+        "elementwise": terms.elementwise(shape, storage),
+        "head": terms.head(shape, storage),
+        "embedding": terms.embedding(shape, storage),
+    }
 
 
 @dataclass(frozen=True)

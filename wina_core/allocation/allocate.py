@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wina_core.allocation.allocators import LEVELS, Problem, search
+from wina_core.allocation.allocators import LEVELS, Problem, cell_curves, search
 from wina_core.allocation.gated import Subject, cells_of, searched
 from wina_core.allocation.journal import Journal
 from wina_core.calibration import Calibration
 from wina_core.models.loading import LoadedModel
-from wina_core.records import AllocationRecord
+from wina_core.plan import PlanLayout
+from wina_core.records import AllocationRecord, LayerRecord
 from wina_core.reporting import Reporter
 from wina_core.specs import AllocatedSparsity, MethodSpec
 from wina_core.text import read_tokens
@@ -61,4 +62,10 @@ def allocate(
         bound=found.bound,
         evaluations=round(found.passes),
         seconds=journal.seconds,
+        curves=cell_curves(cells, problem.curves),
     )
+
+
+def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """What `allocate` measured and left in the file `curves`, as its record has it; empty where that is not there."""
+    return cell_curves(cells_of(layout, method), Journal(curves, reporter))

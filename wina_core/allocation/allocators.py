@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,9 +21,12 @@ from wina_core.allocation.journal import Journal
 from wina_core.allocation.layer_error import LayerErrors
 from wina_core.methods import get_method
 from wina_core.models.finite import check_numbers
+from wina_core.records import LayerRecord
 from wina_core.reporting import Reporter
 from wina_core.specs import AllocatorSpec
 
+KL = "kl"
+"""Metric of the curves in `cell_curves`."""
 LEVELS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, LARGEST)
 """Sparsities at which each block's divergence is measured; nothing is dropped at the first."""
 _REACH = 4
@@ -150,9 +153,36 @@ def _on_curves(problem: Problem, total: int, unit: str) -> Spread:
         )
         problem.curves.save(costs=costs, measured=None)
     problem.reporter.progress(1, total, unit, "one block at a time")
-    rows = [[0.0, *row] for row in np.reshape(costs, (blocks, len(LEVELS) - 1)).tolist()]
-    curves = [between(LEVELS, row, problem.allocator.step) for row in rows]
+    curves = [between(LEVELS, row, problem.allocator.step) for row in _at_levels(costs)]
     return spread(curves, problem.cells.weights, problem.budget)
+
+
+def cell_curves(cells: Cells, curves: Journal) -> tuple[LayerRecord, ...]:
+    """The measured curves at LEVELS as records; empty where none are measured.
+
+    A block's divergence is split between its cells by their numbers of weights: as these always have one target, the
+    sum over cells is that over blocks.
+    """
+    costs = curves.state.get("costs")
+    if costs is None:
+        return ()
+    layout = cells.layout
+    records = []
+    for block, row in zip(cells.blocks, _at_levels(costs), strict=True):
+        counts = [layout.parameters[block.layer][column] for column in block.columns]
+        for column, count in zip(block.columns, counts, strict=True):
+            name, share = layout.projections[column], count / sum(counts)
+            records += [
+                LayerRecord(layer=block.layer, projection=name, metric=KL, value=share * max(cost, 0.0), x=level)
+                for level, cost in zip(LEVELS, row, strict=True)
+            ]
+    return tuple(records)
+
+
+def _at_levels(costs: Sequence[float]) -> list[list[float]]:
+    """Each block's divergences at LEVELS; nothing is lost at the first."""
+    rows: list[list[float]] = np.reshape(costs, (-1, len(LEVELS) - 1)).tolist()
+    return [[0.0, *row] for row in rows]
 
 
 def _by_refine(problem: Problem) -> Found:

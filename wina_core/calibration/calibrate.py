@@ -8,7 +8,8 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.calibration.centres import dropped_means, modes
 from wina_core.calibration.inputs import Site, check_finite, reading, sites
-from wina_core.calibration.result import ERROR_SPARSITIES, FRACTIONS, Calibration
+from wina_core.calibration.result import ERROR_SPARSITIES, Calibration
+from wina_core.cuts import FRACTIONS
 from wina_core.errors import WinaError
 from wina_core.gating.low_rank import LowRank, kept_low_rank
 from wina_core.gating.rules import KEYS, Above, TopK
@@ -27,7 +28,7 @@ _BATCH_TOKENS = 4096
 
 
 def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, reporter: Reporter) -> Calibration:
-    """Key quantiles over all tokens of the text, relative output errors and input vectors over a sample of them.
+    """Key quantiles over all tokens of the text; relative output errors, kept energies and input vectors over a sample.
 
     The model runs dense, as in the published methods, so a cut drops its target of the dense model's inputs.
     In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
@@ -83,6 +84,7 @@ def _measured(
         total,
         quantiles=torch.full((*cells, len(FRACTIONS)), torch.nan),
         errors=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
+        energies=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
     )
     rule = get_method(method)
     for done, site in enumerate(gated, start=1):
@@ -101,7 +103,9 @@ def _measured(
                 # The rows of up that a mask on the gate's activation drops cost what the same columns of down do.
                 output = "down" if rule.by_gate_activation else name
                 dropped = _dropped(sample, score, found, cell, rule, site, name)
-                found.errors[cell] = error_curve(site.layer.projections[output].weight, sample, dropped)
+                found.errors[cell], found.energies[cell] = loss_curves(
+                    site.layer.projections[output].weight, sample, dropped
+                )
         reporter.progress(done, len(gated), "inputs", "error curves")
     return found
 
@@ -144,19 +148,27 @@ def sampled_positions(total: int, count: int) -> Tensor:
     return ((torch.arange(count) + within) * total / count).long()
 
 
-def error_curve(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRank | None]]) -> Tensor:
-    """||W d - L d||_F / ||W x||_F for W [m, n] over the tokens of x [tokens, n], one value for each (d, L), float32.
+def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRank | None]]) -> tuple[Tensor, Tensor]:
+    """What gating costs W [m, n] over the tokens of x [tokens, n]: two curves, one value for each (d, L), float32.
 
-    `dropped` are what gating takes away of x, and the low-rank part that stands in for it, by sparsity. Computed in at
-    least float32; an input of zeros has no error.
+    `dropped` are what gating takes away of x, and the low-rank part that stands in for it, by sparsity. The relative
+    output error is ||W d - L d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with
+    c_i = ||W[:, i]||_2: the share that the kept inputs have of the sum of (|x_i| c_i)^2. Were the columns of W
+    orthogonal, it would be 1 less the square of the error. Computed in at least float32; an input of zeros has no error
+    and keeps all its energy.
     """
     dtype = torch.promote_types(weight.dtype, torch.float32)
+    tiny = torch.finfo(dtype).tiny
     weight, x = weight.detach().to(dtype), x.to(dtype)
-    whole = torch.linalg.matrix_norm(x @ weight.T).clamp(min=torch.finfo(dtype).tiny)
-    errors = []
+    norms = weight.norm(dim=0)
+    output = torch.linalg.matrix_norm(x @ weight.T).clamp(min=tiny)
+    whole = torch.linalg.matrix_norm(x * norms).clamp(min=tiny)
+    errors, energies = [], []
     for taken, low_rank in dropped:
-        error = taken.to(dtype) @ weight.T
+        lost = taken.to(dtype)
+        error = lost @ weight.T
         if low_rank is not None:
             error -= low_rank(taken).to(dtype)
-        errors.append(torch.linalg.matrix_norm(error) / whole)
-    return torch.stack(errors).float().cpu()
+        errors.append(torch.linalg.matrix_norm(error) / output)
+        energies.append(1 - (torch.linalg.matrix_norm(lost * norms) / whole) ** 2)
+    return torch.stack(errors).float().cpu(), torch.stack(energies).float().cpu()

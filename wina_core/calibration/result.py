@@ -12,19 +12,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from wina_core.cuts import cut_at
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, PlanLayout, SparsityPlan
-from wina_core.records import CalibrationRecord, LayerRecord
+from wina_core.records import CUT_METRICS, CalibrationRecord, LayerRecord
+from wina_core.specs import Selection
 
-FRACTIONS = tuple(index / 2000 for index in range(2001))
-"""Where quantiles are kept: every 0.05 percentage points."""
 ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
-"""Where error curves are measured: 0, 5, ... 95 %."""
+"""Where error and energy curves are measured: 0, 5, ... 95 %."""
 
 Thresholds = tuple[tuple[float, ...], ...]
 """Cuts of keys, [layer][projection] like a plan; a negative one keeps everything."""
 
-_FORMAT = "wina calibration 1"
+_FORMAT = "wina calibration 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,9 @@ class Calibration:
     where the method does not gate."""
     errors: Tensor
     """Relative output errors at ERROR_SPARSITIES, float32 [layer, projection, sparsity]; NaN likewise."""
+    energies: Tensor
+    """Kept energies at ERROR_SPARSITIES (`calibrate.loss_curves`), float32 [layer, projection, sparsity]; NaN
+    likewise."""
     centres: dict[Cell, Tensor] = field(default_factory=dict)
     """What inputs are scored by their distance from, float32 [n]; empty unless the method is centred."""
     means: dict[Cell, Tensor] = field(default_factory=dict)
@@ -61,14 +64,17 @@ class Calibration:
             for layer, row in enumerate(plan.sparsity)
         )
 
-    def record(self, key: str, seconds: float) -> CalibrationRecord:
-        """Thresholds and relative errors at ERROR_SPARSITIES, as the store keeps them."""
+    def record(self, key: str, seconds: float, selection: Selection = "topk") -> CalibrationRecord:
+        """Thresholds, relative errors and kept energies at ERROR_SPARSITIES, as the store keeps them."""
         layers = []
         for layer in range(self.layout.layers):
             for column, projection in enumerate(self.layout.projections):
                 for index, target in enumerate(ERROR_SPARSITIES):
-                    threshold, error = self.cut(layer, column, target), float(self.errors[layer, column, index])
-                    for metric, value in (("threshold", threshold), ("relative_error", error)):
+                    for metric, value in (
+                        (CUT_METRICS[selection], self.cut(layer, column, target)),
+                        ("relative_error", float(self.errors[layer, column, index])),
+                        ("kept_energy", float(self.energies[layer, column, index])),
+                    ):
                         if not math.isnan(value):
                             layers.append(
                                 LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=target)
@@ -78,7 +84,7 @@ class Calibration:
     def save(self, path: Path) -> None:
         """Write a safetensors file, completely or not at all."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
-        tensors = {"quantiles": self.quantiles, "errors": self.errors}
+        tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
         for kind, vectors in (("centre", self.centres), ("means", self.means)):
             tensors |= {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
         content = save(tensors, metadata)
@@ -101,17 +107,15 @@ class Calibration:
                     layout = PlanLayout.model_validate(json.loads(metadata["layout"]))
                     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
                     vectors = _cells(tensors, "centre"), _cells(tensors, "means")
-                    return cls(layout, int(metadata["tokens"]), tensors["quantiles"], tensors["errors"], *vectors)
+                    curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
+                    return cls(layout, int(metadata["tokens"]), *curves, *vectors)
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise WinaError(f"The calibration {path} cannot be read; delete it and calibrate again.") from error
         raise WinaError(f"The calibration {path} is of another version; delete it and calibrate again.")
 
     def cut(self, layer: int, column: int, target: float) -> float:
         """What a key must exceed for its input to be kept, when the target fraction is to be dropped."""
-        position = target * (len(FRACTIONS) - 1)
-        lower = min(int(position), len(FRACTIONS) - 2)
-        below, above = self.quantiles[layer, column, lower : lower + 2].tolist()
-        return below + (position - lower) * (above - below)
+        return cut_at(self.quantiles[layer, column], target)
 
 
 def _between(means: Tensor, target: float) -> Tensor:

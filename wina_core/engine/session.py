@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wina_core import working_clock
 from wina_core.allocation import VERSION as ALLOCATION_VERSION
-from wina_core.allocation import allocate, searched
+from wina_core.allocation import allocate, searched, stored_curves
 from wina_core.calibration import Calibration, calibrate
 from wina_core.engine.cancellation import cancellable
 from wina_core.errors import WinaError, explain
@@ -41,7 +41,7 @@ CAPACITY = 2
 
 BASES_VERSION = "1"
 """Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
-CALIBRATION_VERSION = "1"
+CALIBRATION_VERSION = "2"
 """Of what a calibration measures, and raised like it."""
 
 
@@ -87,7 +87,7 @@ class Session:
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter)
             _keep(calibration, file, reporter)
-        return calibration, calibration.record(key, working_clock.now() - start)
+        return calibration, calibration.record(key, working_clock.now() - start, method.selection)
 
     def allocation(
         self,
@@ -109,20 +109,23 @@ class Session:
         key = _digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
         folder = cache_folder() / "allocations"
         file = folder / f"{key}.json"
+        curves = folder / f"{_digest(common)}.curves"
         record = _cached_allocation(file, key, reporter)
+        if record is not None and not record.curves:  # kept before they were part of it
+            known = stored_curves(loaded.view.layout, method, curves, reporter)
+            record = record.model_copy(update={"curves": known})
         if record is None:
             calibration = None
             if spec is not None:
                 calibration, _ = self.calibration(loaded, rotation, method, spec, reporter)
             state: Path | None = folder / f"{key}.search"
-            curves: Path | None = folder / f"{_digest(common)}.curves"
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 reporter.log("warning", f"Nothing of this search is kept, {folder} cannot be made ({error.strerror}).")
-                state = curves = None
+                state = None
             with cancellable(loaded.model, reporter):
-                record = allocate(loaded, method, plan, key, reporter, calibration, state, curves)
+                record = allocate(loaded, method, plan, key, reporter, calibration, state, curves if state else None)
             if state is not None:
                 _keep_allocation(record, file, state, reporter)
         return record.plan, record

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wina_core.methods.norms import kept_column_norms
 from wina_core.models.view import ModelView
 from wina_core.records import LayerRecord
 
@@ -36,6 +37,19 @@ def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
         for layer in view.layers
         for name, projection in layer.projections.items()
     )
+
+
+@torch.no_grad()
+def norm_spreads(view: ModelView) -> tuple[LayerRecord, ...]:
+    """Standard deviation over mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all
+    columns are as long."""
+    records = []
+    for layer in view.layers:
+        for name, projection in layer.projections.items():
+            norms = kept_column_norms(projection)
+            spread = float(norms.std(correction=0) / norms.mean().clamp(min=torch.finfo(norms.dtype).tiny))
+            records.append(LayerRecord(layer=layer.index, projection=name, metric="norm_spread", value=spread))
+    return tuple(records)
 
 
 def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
