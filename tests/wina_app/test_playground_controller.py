@@ -213,3 +213,31 @@ def test_another_model_begins_with_nothing(setup):
 def test_recent_prompts_come_once_and_the_oldest_goes():
     assert recent(["a", "b"], "b") == ["b", "a"]
     assert len(recent([str(number) for number in range(MOST_RECENT)], "new")) == MOST_RECENT
+
+
+def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):
+    setup.controller.generate()
+    setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="out of its reach"))
+    assert setup.controller.answers == {}  # nothing was answered
+    setup.choose(sparsity=0.2)
+    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
+    assert [arm.is_dense for arm in setup.job.arms] == [True, False]
+
+
+def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), lambda job_id: Failed(job_id=job_id, error="The engine died."))
+    answers = setup.controller.answers
+    assert [answers[side].ended.end for side in ("dense", "sparse")] == ["stopped", "stopped"]
+    setup.controller.restart()
+    assert setup.job.arms[0] == AnswerSpec(begun=(7,))
+    assert answers["dense"].ended is None
+
+
+def test_what_the_user_stopped_stays_when_the_sparse_side_is_answered_anew(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1))
+    setup.controller.stop()
+    setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
+    setup.controller.restart()
+    assert [arm.is_dense for arm in setup.job.arms] == [False]

@@ -69,9 +69,11 @@ class PlaygroundController(QObject):
         self._sides: tuple[Side, ...] = ()
         """Of the job's arms."""
         self._asked: GenerateJob | None = None
-        """What was last sent; its arms aside, the sparse side is answered anew by it."""
+        """What was last sent, the sparse arm last. Its prompt is answered anew when that arm changes."""
         self._answers: dict[Side, Answer] = {}
         self._difference: int | None = None
+        self._halted = False
+        """The user stopped it: what is there stays as it is."""
         self._flows = False
         """The job's first token is there."""
         self._settling = QTimer(self)
@@ -103,8 +105,7 @@ class PlaygroundController(QObject):
     def change(self) -> None:
         """A control changed: the sparse side's setting counts at once, all else with the next prompt."""
         self._show_action()
-        sparse = self._answers.get("sparse")
-        if sparse is not None and sparse.spec != self._chosen_sparse():
+        if self._asked is not None and self._asked.arms[-1] != self._chosen_sparse():
             self._settling.start()
         else:
             self._settling.stop()
@@ -119,7 +120,8 @@ class PlaygroundController(QObject):
         settings.prompts = recent(settings.prompts, choice.prompt)
         self._view.show_prompts(settings.prompts)
         arms = {"dense": AnswerSpec(), "sparse": self._chosen_sparse()}
-        self._asked = GenerateJob(
+        self._halted = False
+        job = GenerateJob(
             model=source,
             prompt=choice.prompt,
             chat=choice.chat,
@@ -129,7 +131,7 @@ class PlaygroundController(QObject):
         )
         for side in SIDES:
             self._begin(side, arms[side])
-        self._send(self._asked)
+        self._send(job)
 
     def restart(self) -> None:
         """Answer the last prompt anew on the sparse side; the dense one is kept, and goes on if it was at it."""
@@ -137,16 +139,21 @@ class PlaygroundController(QObject):
         if self._asked is None or self._workspace.source is None:
             return
         self._view.clear_message()
-        sparse, dense = self._chosen_sparse(), self._answers["dense"]
+        sparse, dense = self._chosen_sparse(), self._answers.get("dense")
         arms = [sparse]
-        if self._job_id is not None and dense.ended is None:
+        if dense is None:
+            arms.insert(0, AnswerSpec())
+            self._begin("dense", arms[0])
+        elif not dense.is_whole and not self._halted:
             arms.insert(0, AnswerSpec(begun=dense.ids))
+            dense.ended = None
         self._begin("sparse", sparse)
         self._send(self._asked.model_copy(update={"arms": tuple(arms)}))
 
     def stop(self) -> None:
         """Leave the answers as they are."""
         self._settling.stop()
+        self._halted = True
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
@@ -167,6 +174,7 @@ class PlaygroundController(QObject):
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
         self._flows = False
+        self._asked = job
         self._sides = tuple("dense" if arm.is_dense else "sparse" for arm in job.arms)
         self._job_id = self._workbench.submit(job, tr("Generate: {arm}", arm=job.arms[-1].label))
         self._show_action()
@@ -218,11 +226,22 @@ class PlaygroundController(QObject):
             self._job_id = None
             self._show_action()
             self._view.show_waiting("")
+            self._close()
             if entry.state == "failed":
                 self._view.show_error(entry.error)
         elif isinstance(entry.job, GenerateJob) and entry.state == "cancelled":
             jobs = self._workbench.jobs  # one whose setting was passed over is no news; others still look at it now
             QTimer.singleShot(0, jobs, lambda: jobs.forget(job_id))
+
+    def _close(self) -> None:
+        """A job may end without a word on its answers: one that never began is none, the others go no further."""
+        for side, answer in list(self._answers.items()):
+            if answer.prefill is None:
+                del self._answers[side]
+                self._view.show_answer(side, None)
+            elif answer.ended is None:
+                answer.ended = Answered(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
+            self._view.show_figures(side, figures(self._answers.get(side)))
 
     # ---- what other pages do ----------------------------------------------------------------------------------------
 

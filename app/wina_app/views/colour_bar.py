@@ -12,10 +12,12 @@ _NO_DATA = "no data"
 
 
 class ColourBar(QWidget):
-    """A horizontal bar: title and unit above, low, middle and high below."""
+    """A horizontal bar: title and unit above, low, middle and high below, and beside it the pattern for what has no
+    value, where there can be such."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gaps: bool = True) -> None:
         super().__init__()
+        self._gaps = gaps
         self._scale: ColourScale | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         notifier().changed.connect(self.update)
@@ -38,19 +40,20 @@ class ColourBar(QWidget):
         """Paint all of it; it is small."""
         if self._scale is not None:
             with QPainter(self) as painter:
-                _paint(painter, self.width(), self._scale)
+                _paint(painter, self.width(), self._scale, gaps=self._gaps)
 
 
-def _paint(painter: QPainter, width: int, scale: ColourScale) -> None:
+def _paint(painter: QPainter, width: int, scale: ColourScale, *, gaps: bool) -> None:
     t = tokens()
     painter.setFont(font("small", tabular=True))
     line = QFontMetricsF(painter.font()).height()
     missing = QFontMetricsF(painter.font()).horizontalAdvance(_NO_DATA) + HALF
-    bar = QRectF(0, line + HALF, max(width - missing - 2 * GRID, 80), GRID)
+    bar = QRectF(0, line + HALF, max(width - missing - 2 * GRID, 80) if gaps else width, GRID)
     table = lookup_table(scale.name)
     ramp = QImage(table.tobytes(), len(table), 1, 3 * len(table), QImage.Format.Format_RGB888)
     painter.drawImage(bar, ramp)
-    hatch(painter, QRectF(width - missing, bar.top(), missing, GRID))
+    if gaps:
+        hatch(painter, QRectF(width - missing, bar.top(), missing, GRID))
     painter.setPen(QColor(t.text))
     painter.drawText(QRectF(0, 0, width, line), Qt.AlignmentFlag.AlignLeft, _title(scale))
     painter.setPen(QColor(t.muted))
@@ -61,6 +64,8 @@ def _paint(painter: QPainter, width: int, scale: ColourScale) -> None:
         (scale.high, Qt.AlignmentFlag.AlignRight),
     ):
         painter.drawText(figures, align, scale.text(value))
+    if not gaps:
+        return
     below = QRectF(width - missing, figures.top(), missing, line)
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, _NO_DATA)
 

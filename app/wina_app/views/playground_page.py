@@ -62,8 +62,10 @@ class PlaygroundPage(Page):
         sides = QSplitter(Qt.Orientation.Horizontal)
         for pane in self.panes.values():
             sides.addWidget(pane)
+            sides.setStretchFactor(sides.count() - 1, 1)
+        sides.setSizes([GRID, GRID])  # alike
         sides.setChildrenCollapsible(False)
-        bar = ColourBar()
+        bar = ColourBar(gaps=False)
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)
         lines = QVBoxLayout()
@@ -176,7 +178,6 @@ class PlaygroundPage(Page):
     def show_parting(self, at: int | None, text: str) -> None:
         """Mark the token where the answers part, and say so."""
         self.part.setText(text)
-        if at != self._part:
-            self._part = at
-            for pane in self.panes.values():
-                pane.text.mark(at)
+        self._part = at
+        for pane in self.panes.values():
+            pane.text.mark(at)

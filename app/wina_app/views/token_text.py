@@ -77,8 +77,9 @@ class TokenText(QPlainTextEdit):
     def mark(self, position: int | None) -> None:
         """Point out where the answers part; a position that is not there yet is marked when it comes."""
         before, self._marked = self._marked, position
-        for changed in {before, position} - {None}:
-            self._paint(changed)
+        if before != position:
+            for changed in {before, position} - {None}:
+                self._paint(changed)
 
     def go_to_mark(self) -> None:
         """Put the caret there, and the keyboard with it."""
