@@ -20,7 +20,7 @@ from comparing import Comparison, Timing
 
 from wina_core.engine.environment import environment
 
-BENCHMARKS = ("rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness")
+BENCHMARKS = ("rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening")
 GPU = "gpu"
 RESULTS = Path(__file__).parent / "results"
 

@@ -11,8 +11,9 @@ import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QCoreApplication, QEvent, QThread
+from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 from wina_app.application import Application
 from wina_app.engine_thread import EngineThread
 
@@ -33,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves a window or a running thread; either one spoils the tests that follow."""
+    """Fail a test that leaves a widget, a timer or a thread; each of them spoils the tests that follow."""
     if "qapp" not in request.fixturenames and "qtbot" not in request.fixturenames:
         yield
         return
@@ -44,6 +45,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
+    timers = [_whose(one) for one in gc.get_objects() if _is_a_running_timer(one)]
     gc.unfreeze()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     widgets = [widget for widget in app.topLevelWidgets() if widget not in known and _is_a_window(widget)]
@@ -52,9 +54,19 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         for thread in threading.enumerate()
         if thread not in threads and not isinstance(thread, threading._DummyThread) and not _is_winding_up(thread)
     ]
-    assert not [(type(widget).__name__, widget.windowTitle()) for widget in widgets], "windows were left"
+    assert not [(type(widget).__name__, widget.windowTitle()) for widget in widgets], "widgets were left"
+    assert not timers, "timers were left running"
     assert not running, "threads were left"
     assert QThread.currentThread() is QCoreApplication.instance().thread()
+
+
+def _is_a_running_timer(one: object) -> bool:
+    """One that would go on for ever; one that fires once ends by itself."""
+    return isinstance(one, QTimer) and isValid(one) and one.isActive() and not one.isSingleShot()
+
+
+def _whose(timer: QTimer) -> str:
+    return f"{timer!r} of {timer.parent()!r}"
 
 
 def _is_a_window(widget: QWidget) -> bool:

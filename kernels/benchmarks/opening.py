@@ -1,0 +1,78 @@
+"""The time from starting Python to the first painted window, against a bare window with one pyqtgraph plot.
+
+Both without a screen, so that no compositor is measured. Expected: the imports of Qt, pyqtgraph and numpy are the same,
+pydantic and our own modules add a fifth, making all pages and docks another fifth; SQLAlchemy and the engine start
+beside them, on threads and processes of their own. Seen: see `results/opening-cpu.json`.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+from comparing import Comparison, Contender, compare
+
+BARE = """
+from PySide6.QtWidgets import QApplication
+import pyqtgraph
+app = QApplication([])
+window = pyqtgraph.PlotWidget()
+window.plot([1, 2, 3], [1, 3, 2])
+watch(window.viewport())
+window.show()
+app.exec()
+"""
+WORKBENCH = """
+from wina_app import __main__, application
+start = application.Application.start
+def started(self, *arguments):
+    watch(self.window)
+    start(self, *arguments)
+application.Application.start = started
+__main__.main([])
+"""
+_WATCH = """
+import sys
+from PySide6.QtCore import QEvent, QObject, QTimer
+class First(QObject):
+    def eventFilter(self, watched, event):
+        if event.type() == QEvent.Type.Paint:
+            QTimer.singleShot(0, lambda: print("painted", flush=True))
+        return False
+first = First()
+def watch(window):
+    window.installEventFilter(first)
+"""
+
+
+def measure(toy: bool) -> list[Comparison]:
+    """With files in the page cache, as at any but the first start after booting."""
+    ways = [Contender("the workbench", lambda: _window(WORKBENCH), 1.5)]
+    return [compare(Contender("a bare plot", lambda: _window(BARE)), ways, 1 if toy else 15, {"display": "none"})]
+
+
+@contextmanager
+def _window(source: str) -> Iterator[Callable[[], None]]:
+    """Open it in a home of its own; it is closed outside of the measurement."""
+    opened: list[subprocess.Popen[str]] = []
+    with TemporaryDirectory() as home:
+        environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": home}
+
+        def open_() -> None:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _WATCH + source],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            opened.append(process)
+            if "painted" not in process.stdout.readline():
+                raise RuntimeError("The window was not painted; run the source of the benchmark by itself to see why.")
+
+        yield open_
+        for process in opened:
+            process.kill()
+            process.wait()
