@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from wina_app import guide
 from wina_app.__main__ import PAGES
 from wina_app.views.help_dock import HelpView
+
+from wina_core.plan import SparsityPlan
+from wina_core.study import count_runs
+from wina_core.study_specs import StudySpec
 
 CHAPTERS = sorted(guide.folder().glob("*.md"))
 MOST_WORDS = 45
@@ -103,6 +108,19 @@ def test_every_heading_that_the_window_asks_for_is_there() -> None:
 
 def test_what_a_page_is_for_is_told_under_its_own_heading() -> None:
     assert set(PAGES) <= _anchors(guide.folder() / "pages.md")
+
+
+def _example(heading: str) -> str:
+    """The block of text under a heading of the chapter on files."""
+    part = _text(guide.folder() / "files.md").partition(f"## {heading}\n")[2]
+    return re.sub(r"^ {4}", "", re.search(r"(?:^(?: {4}.*)?\n)*^ {4}.*$", part, re.MULTILINE)[0], flags=re.MULTILINE)
+
+
+def test_the_study_and_the_plan_that_are_shown_are_ones() -> None:
+    study = StudySpec.model_validate(tomllib.loads(_example("Studies (TOML or JSON)")))
+    plan = SparsityPlan.model_validate_json(_example("Plans (JSON)"))
+    assert count_runs(study) == 1 + 2 * 4  # dense once, the others at each sparsity
+    assert plan.budget == pytest.approx((2 * 0.5 + 0.3) / 3)
 
 
 def _commands() -> list[str]:
