@@ -1,4 +1,6 @@
-"""When a sparsity is not worth what it costs."""
+"""When a sparsity is not worth what it costs, and when a number may flatter."""
+
+from wina_core.specs import DEVIATION
 
 
 def sparsity_warning(counted: float | None, full: float | None) -> str:
@@ -16,3 +18,18 @@ def sparsity_warning(counted: float | None, full: float | None) -> str:
         f"{100 * (counted - full):.1f} % of the gated weights, more than the {100 * counted:.1f} % that the gates "
         f"drop, so {-100 * full:.1f} % more is read than in the dense model; a global rotation has no shortcuts."
     )
+
+
+def metric_warning(counted: float | None, full: float | None, chosen_on_evaluation: str, task: str) -> str:
+    """What whoever reads a metric should know, in sentences; empty when there is nothing.
+
+    Beside `sparsity_warning`: what of the run (`chosen_on_evaluation`, for example "rotation") was chosen on the very
+    text that `task` measures the deviation on.
+    """
+    sentences = [sparsity_warning(counted, full)]
+    if chosen_on_evaluation and task == DEVIATION:
+        sentences.append(
+            f"The text of this evaluation is also that of its {chosen_on_evaluation}, so its numbers may flatter; "
+            "choose another text for one of them."
+        )
+    return " ".join(filter(None, sentences))

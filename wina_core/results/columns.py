@@ -1,0 +1,166 @@
+"""The columns of a table of stored metrics: which fields they are made of, how they read, sort and export."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wina_core.accounting import metric_warning, sparsity_warning
+from wina_core.results.texts import UNKNOWN, count_text, error_text, moment, number, percentage_text
+
+Value = str | float | int | None
+
+WARNING = "\N{WARNING SIGN}"
+"""Before a number that has a warning as its tool tip."""
+PINNED = "pinned"
+
+
+def _same(raw: Any) -> Any:
+    return raw
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """One column. A cell's raw content is the field that it is made of, or the tuple of its fields; `value` is what is
+    sorted, compared and exported of that, `text` what is shown."""
+
+    key: str
+    title: str
+    fields: tuple[str, ...]
+    """Of a MetricRow, or of its run's RunDetails."""
+    of_run: bool = False
+    numeric: bool = False
+    width: int = 10
+    """In digits."""
+    explanation: str = ""
+    value: Callable[[Any], Value] = _same
+    text: Callable[[Any], str] = str
+    tip: Callable[[Any], str] | None = None
+    """A sentence about the cell; where there is none, or it is empty, the text is shown."""
+    usual: bool = True
+    """Shown unless a user chose otherwise."""
+
+
+def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
+    return ResultColumn(key, more.pop("title", key), (key,), width=width, explanation=explanation, **more)
+
+
+def _percentage(fraction: float | None) -> float | None:
+    return None if fraction is None or math.isnan(fraction) else round(100.0 * fraction, 10)
+
+
+def _sparsity(key: str, explanation: str) -> ResultColumn:
+    return ResultColumn(
+        key,
+        f"{key} %",
+        (f"{key}_sparsity",),
+        numeric=True,
+        width=8,
+        explanation=explanation,
+        value=_percentage,
+        text=lambda fraction: percentage_text(_percentage(fraction)),
+    )
+
+
+def _full_text(sparsities: tuple[float | None, float | None]) -> str:
+    """Marked where the shortcuts cost more than the sparsity bought."""
+    text = percentage_text(_percentage(sparsities[1]))
+    return f"{WARNING} {text}" if sparsity_warning(*sparsities) else text
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
+
+
+def _words(raw: object) -> str:
+    return "" if raw is None else str(raw)
+
+
+COLUMNS: tuple[ResultColumn, ...] = (
+    _plain("model", 14),
+    _plain("method", 8),
+    _plain("rotation", 16),
+    _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
+    _sparsity("target", "Sparsity asked for: the uniform target, or the plan's budget"),
+    _sparsity("counted", "Sparsity measured from the masks, over the gated weights"),
+    ResultColumn(
+        "full",
+        "full %",
+        ("counted_sparsity", "full_sparsity"),
+        numeric=True,
+        width=8,
+        explanation="The same with shortcuts, norms and added biases counted as kept; may be negative",
+        value=lambda sparsities: _percentage(sparsities[1]),
+        text=_full_text,
+        tip=lambda sparsities: sparsity_warning(*sparsities),
+    ),
+    _plain("task", 14),
+    _plain("metric", 18),
+    _plain("value", 12, numeric=True, value=_known, text=number),
+    _plain("stderr", 8, numeric=True, title="± stderr", value=_known, text=error_text),
+    _plain("n", 7, "Documents (tasks) or tokens (deviation) behind the value", numeric=True, text=count_text),
+    ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
+    _plain("status", 8, "Of the run; its finished units stay valid whatever became of the rest"),
+    _plain("plan", 8, "How the sparsity plan came to be"),
+    _plain("settings", 12, "What of the evaluation differs from the defaults"),
+    ResultColumn(
+        "warning",
+        "warning",
+        ("counted_sparsity", "full_sparsity", "chosen_on_evaluation", "task"),
+        width=8,
+        explanation="Where a rotation costs more than it saves, or a choice was made on the text of the evaluation",
+        value=lambda raw: metric_warning(*raw),
+        text=lambda raw: metric_warning(*raw),
+    ),
+    _plain("tags", 12, "Words of your own on the run, with commas between", of_run=True),
+    _plain("note", 20, "What you wrote on the run", of_run=True),
+    ResultColumn(
+        "pin",
+        "pin",
+        ("pinned",),
+        of_run=True,
+        width=7,
+        explanation="Pinned runs stay at the top",
+        value=lambda pinned: PINNED if pinned else "",
+        text=lambda pinned: PINNED if pinned else "",
+        usual=False,
+    ),
+    ResultColumn(
+        "details",
+        "rotation in detail",
+        ("rotation",),
+        of_run=True,
+        width=30,
+        explanation="All that decides the rotation",
+        usual=False,
+    ),
+    ResultColumn(
+        "fewshot",
+        "few-shot",
+        ("num_fewshot",),
+        numeric=True,
+        width=8,
+        explanation="Solved examples before each question",
+        text=count_text,
+        usual=False,
+    ),
+    _plain("seed", 7, "Of the evaluation", of_run=True, numeric=True, usual=False),
+    _plain("hardware", 20, "On which the run was computed last", of_run=True, usual=False),
+    _plain("seconds", 9, "What computing the task, or the deviation, took", numeric=True, text=error_text, usual=False),
+    ResultColumn("study", "study", ("studies",), of_run=True, width=16, explanation="All that have it", usual=False),
+    _plain("version", 8, "Of the task's definition", value=_words, text=_words, usual=False),
+    ResultColumn(
+        "truncated",
+        "cut off",
+        ("truncated",),
+        numeric=True,
+        width=8,
+        explanation="Prompts that were longer than the model's window and lost their beginning",
+        text=count_text,
+        usual=False,
+    ),
+    ResultColumn("hash", "run", ("run",), width=17, explanation="What the run is identified by", usual=False),
+)
+BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
+
+__all__ = ["BY_KEY", "COLUMNS", "PINNED", "UNKNOWN", "WARNING", "ResultColumn", "Value"]

@@ -1,0 +1,161 @@
+"""The language of filters: terms that must all hold, each in any column or in a named one.
+
+wina                      a word in any column, without regard to case
+"per head"                words together
+method:wina               in the column of this name
+method=wina  n!=100       the whole cell
+counted>50  value<=0.3    comparisons, of numbers as the column shows them
+/^demo_.*ppl/  task:/ppl/ regular expressions
+-method:teal              not
+"""
+
+import operator
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from wina_core.errors import WinaError
+from wina_core.results.columns import ResultColumn
+from wina_core.results.frame import Factor, Frame, Mask
+
+PATIENCE_SECONDS = 2.0
+"""How long a filter's regular expressions may take, on all rows together."""
+_LONGEST = 0.25
+"""Seconds that one expression may take on one text."""
+
+_TERM = re.compile(
+    r"""(?P<minus>-?)
+    (?:(?P<column>[^\W\d]\w*)(?P<relation>:|>=|<=|!=|=|>|<))?
+    (?:"(?P<quoted>[^"]*)(?:"|$) | /(?P<pattern>.*?)(?:/(?=\s|$)|$) | (?P<word>\S*))""",
+    re.VERBOSE,
+)
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a row must have. `relation` is ":" for a part of the cell, "/" for a match of a regular expression, or a
+    comparison, of which `text` is the right-hand side."""
+
+    relation: str
+    text: str
+    column: str | None = None
+    """Key; None for any."""
+    negated: bool = False
+
+
+Terms = tuple[Term, ...]
+
+
+def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
+    """`wina task:demo "per head" -counted>50` -> four terms; see the module.
+
+    Raises WinaError for a column that is not among `columns`, a comparison of numbers with a word, and an expression
+    that cannot be read. What is not finished yet, as while typing, is left out, or ends with the line.
+    """
+    by_key = {column.key: column for column in columns}
+    terms = []
+    for found in _TERM.finditer(text.strip()):
+        given = found.groupdict()
+        key, relation = given["column"] and given["column"].casefold(), given["relation"] or ":"
+        if key and key not in by_key:
+            raise WinaError(
+                f'There is no column "{given["column"]}" to filter by; use one of {", ".join(by_key)}, or put the text '
+                "in quotes to find it anywhere."
+            )
+        wanted = next(part for part in (given["quoted"], given["pattern"], given["word"]) if part is not None)
+        if not wanted:
+            continue
+        if given["pattern"] is not None:
+            _compiled(wanted)
+            relation = "/"
+        elif relation != ":" and by_key[key].numeric:
+            _number(wanted, by_key[key])
+        terms.append(Term(relation, wanted, key, bool(given["minus"])))
+    return tuple(terms)
+
+
+def passing(terms: Iterable[Term], frame: Frame) -> Mask:
+    """Which rows of the frame have all terms. Raises WinaError for an expression that takes too long."""
+    mask = np.ones(len(frame), np.bool_)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for term in terms:
+        found = np.zeros(len(frame), np.bool_)
+        for factor in frame.factors:
+            if term.column in (None, factor.column.key):
+                found |= _hits(term, factor, deadline)[factor.codes]
+        mask &= ~found if term.negated else found
+    return mask
+
+
+def _hits(term: Term, factor: Factor, deadline: float) -> Mask:
+    """Which of a column's different cells have what the term wants."""
+    if term.relation == ":":
+        wanted = term.text.casefold()
+        return np.array([wanted in text for text in factor.folded], np.bool_)
+    if term.relation == "/":
+        return _matches(term.text, factor, deadline)
+    compare = _RELATIONS[term.relation]
+    if factor.column.numeric:
+        known = ~np.isnan(factor.numbers)
+        return np.asarray(compare(factor.numbers, _number(term.text, factor.column)) & known, np.bool_)
+    wanted = term.text.casefold()
+    return np.array([compare(text, wanted) for text in factor.folded], np.bool_)
+
+
+def _matches(pattern: str, factor: Factor, deadline: float) -> Mask:
+    search = _compiled(pattern).search
+    found = np.zeros(len(factor.raws), np.bool_)
+    try:
+        for place, text in enumerate(factor.folded):
+            found[place] = search(text, timeout=_LONGEST) is not None
+            if time.monotonic() > deadline:
+                raise TimeoutError
+    except TimeoutError as error:
+        raise WinaError(
+            f"The expression /{pattern}/ takes too long on what is stored; avoid repetitions within repetitions, or "
+            "name a column before it, as in task:/.../."
+        ) from error
+    return found
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    import regex  # a package of its own: the standard library's can neither be timed out nor leave other threads alone
+
+    try:
+        return regex.compile(pattern, regex.IGNORECASE)
+    except regex.error as error:
+        raise WinaError(
+            f"The expression /{pattern}/ cannot be read ({error}); mend it, or put the text in quotes to find it as it "
+            "stands."
+        ) from error
+
+
+def _number(text: str, column: ResultColumn) -> float:
+    try:
+        return float(text.rstrip("%").replace("\N{MINUS SIGN}", "-"))
+    except ValueError as error:
+        raise WinaError(
+            f'The column "{column.key}" holds numbers, but "{text}" is none; write for example {column.key}>0.5.'
+        ) from error
+
+
+def common(frame: Frame, mask: Mask) -> Mapping[str, str]:
+    """Key: text of the columns whose cells read alike in all rows of the mask; empty where it has no row."""
+    if not mask.any():
+        return {}
+    found = {}
+    for factor in frame.factors:
+        places = np.unique(factor.codes[mask])
+        texts = {factor.column.text(factor.raws[place]) for place in places[:2]}
+        if len(places) == 1 or (len(texts) == 1 and len({factor.folded[place] for place in places}) == 1):
+            found[factor.column.key] = texts.pop()
+    return found

@@ -1,0 +1,27 @@
+"""What a user writes on a run."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from wina_core.errors import WinaError
+
+
+class RunMarks(NamedTuple):
+    """Tags, a note, and whether lists keep the run at their top."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    pinned: bool = False
+
+
+def split_tags(text: str) -> tuple[str, ...]:
+    """The tags of a line that has commas between them, each once, in the order of the alphabet."""
+    return tuple(sorted({" ".join(tag.split()) for tag in text.split(",")} - {""}))
+
+
+def join_tags(tags: Iterable[str]) -> str:
+    """The line of the tags. Raises WinaError for a tag with a comma."""
+    tags = tuple(tags)
+    if broken := [tag for tag in tags if "," in tag]:
+        raise WinaError(f'A tag cannot have a comma, but "{broken[0]}" has one; write it as two tags.')
+    return ", ".join(split_tags(",".join(tags)))
