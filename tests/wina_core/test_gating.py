@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
-from wina_core.calibration.result import ERROR_SPARSITIES, FRACTIONS, Calibration
+from wina_core.calibration.result import ERROR_SPARSITIES, Calibration
+from wina_core.cuts import FRACTIONS
 from wina_core.errors import WinaError
 from wina_core.gating import attach
 from wina_core.gating.linear import Call

@@ -16,6 +16,7 @@ from wina_core.cli import (
     estimate,
     evaluate,
     export,
+    gate,
     latency,
     model,
     report,
@@ -44,6 +45,7 @@ app.command("rotate")(rotate.rotate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("allocate")(allocate.allocate)
 app.command("cost")(cost.cost)
+app.command("gate")(gate.gate)
 app.command("eval")(evaluate.evaluate)
 app.add_typer(study.app, name="study")
 study.app.command("estimate")(estimate.estimate)

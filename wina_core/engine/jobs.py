@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from wina_core.engine.costing import count_costs
+from wina_core.engine.inspecting import inspect_cell
 from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
@@ -11,6 +12,7 @@ from wina_core.engine.protocol import (
     Emit,
     EstimateJob,
     EvaluateJob,
+    InspectGateJob,
     InspectJob,
     Job,
     LatencyJob,
@@ -54,6 +56,8 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
         case CostJob():
             value = count_costs(job, reporter)
+        case InspectGateJob():
+            value = inspect_cell(job, session, reporter)
         case LatencyJob():
             value = time_products(job, emit, reporter, job_id)
         case DecodeJob():

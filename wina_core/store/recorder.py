@@ -10,6 +10,7 @@ from wina_core.engine.protocol import (
     EvaluateJob,
     Event,
     Failed,
+    InspectGateJob,
     InspectJob,
     Job,
     LatencyJob,
@@ -22,6 +23,7 @@ from wina_core.engine.protocol import (
     RunFailed,
     RunStarted,
 )
+from wina_core.gate_records import GateRecord
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -90,6 +92,8 @@ class Recorder:
                 pass  # the engine's cache has it, and every run under it stores its table
             case CostJob(), CostRecord():
                 pass  # arithmetic, done again sooner than read
+            case InspectGateJob(), GateRecord():
+                pass  # seconds of work, and megabytes of numbers to look at once
             case EstimateJob(), EstimateRecord():
                 pass  # true for this machine at this moment
             case LatencyJob() | DecodeJob(), SweepReport():

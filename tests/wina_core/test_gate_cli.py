@@ -1,0 +1,60 @@
+"""`wina gate` prints what the engine finds."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder
+from wina_core import cli
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("tiny") / "model")
+
+
+def wina(monkeypatch, capsys, *args: object) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["wina", "gate", *map(str, args)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path, model):
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+    common = (model, "--layer", 1, "--prompt", "A gate.", "--sparsity", 0.25)
+    return lambda *more: wina(monkeypatch, capsys, *common, *more)
+
+
+def test_methods_and_their_agreement_as_json(call):
+    code, out, err = call("--projection", "down", "--method", "teal", "--method", "cats", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["layer"], found["projection"], found["inputs"], found["prompt_tokens"]) == (1, "down", 80, 7)
+    assert "".join(found["tokens"]) == "A gate."
+    teal, cats = found["gates"]
+    assert (teal["method"], teal["kept per token"], teal["kept"]) == ("teal", 60.0, 0.75)
+    assert 0 < teal["output error"] < cats["output error"] < 1
+    assert teal["kept energy"] > cats["kept energy"] > 0
+    ((one, alike), (same, _)) = found["alike"]
+    assert one == 1.0
+    assert alike == same
+    # Both keep 3/4, so every input that only one keeps is matched by one that only the other keeps.
+    assert found["jaccard"][0][1] == pytest.approx((0.75 - (1 - alike) / 2) / (0.75 + (1 - alike) / 2))
+
+
+def test_the_table_names_the_cell_and_the_tokens(call):
+    code, out, err = call("--projection", "q", "--tokens", 3)
+    assert code == 0, err
+    assert "layer 1, q" in out
+    assert "3 of 7" in out
+    assert "decide alike" in out
+
+
+def test_what_it_cannot_show_is_one_sentence(call):
+    assert call("--projection", "q", "--method", "cats")[2].strip().endswith("inspect it on up, down.")
+    assert 'no method "magic"' in call("--projection", "q", "--method", "magic")[2]

@@ -1,0 +1,127 @@
+"""`wina gate`: what methods keep of one matrix's input, token by token."""
+
+import json
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.flags import taking
+from wina_core.cli.tables import print_pairs, print_table
+from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.protocol import Event, InspectGateJob, Result
+from wina_core.errors import WinaError
+from wina_core.gate_records import GateRecord
+from wina_core.inspected_gates import COMPARED, InspectedCell, InspectedGate, agreement
+from wina_core.packing import Array
+from wina_core.specs import RotationSpec
+
+_DEFAULT = ("teal", "wina")
+_COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output error", "boundary")
+
+
+@taking(rotation=options.rotation_spec)
+def gate(
+    model: options.Model,
+    layer: Annotated[int, typer.Option(help="The decoder layer, from 0.")],
+    projection: Annotated[str, typer.Option(help="The matrix: q, k, v, o, gate, up or down.")],
+    prompt: Annotated[str, typer.Option(help="The text whose tokens are looked at.")],
+    rotation: RotationSpec,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Repeatable: {', '.join(COMPARED)}; without it {' and '.join(_DEFAULT)}."),
+    ] = None,
+    sparsity: Annotated[float, typer.Option(help="Dropped fraction of this matrix's weights, [0, 1).")] = 0.5,
+    selection: options.Select = "topk",
+    tokens: Annotated[int, typer.Option(help="At most so many of the prompt's first tokens.")] = 64,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    quantization: options.Quantization = "none",
+    as_json: options.Json = False,
+) -> None:
+    """Show what methods keep of the input of one matrix on a prompt, at which score they draw the line, what it costs
+    its output, and how far they agree. The model runs dense, so that all decide on the same numbers."""
+    named = {name: _named(name) for name in method or _DEFAULT}
+    job = InspectGateJob.model_validate(
+        {
+            "model": options.model_source(model, dtype, device, quantization),
+            "rotation": rotation,
+            "layer": layer,
+            "projection": projection,
+            "prompt": prompt,
+            "gates": [
+                {"method": each.model_copy(update={"selection": selection}), "target": sparsity}
+                for each in named.values()
+            ],
+            "tokens": tokens,
+        }
+    )
+    record = _inspect(job)
+    cell = InspectedCell(record)
+    rows = [_row(name, each) for name, each in zip(named, cell.gates, strict=True)]
+    alike, jaccard = agreement([each.mask for each in cell.gates])
+    if as_json:
+        gates = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+        typer.echo(json.dumps(_plain(record, gates, alike, jaccard), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    print_pairs(
+        {
+            "cell": f"layer {record.layer}, {record.projection}",
+            "inputs": cell.inputs.shape[1],
+            "tokens": f"{len(record.tokens)} of {record.prompt_tokens}",
+        }
+    )
+    typer.echo("")
+    print_table(_COLUMNS, rows, as_json=False)
+    for title, table in (("decide alike", alike), ("kept by both of those that either keeps", jaccard)):
+        typer.echo("")
+        lines = [[name, *map(float, row)] for name, row in zip(named, table, strict=True)]
+        print_table((title, *named), lines, as_json=False)
+
+
+def _named(name: str) -> Any:
+    if name not in COMPARED:
+        raise WinaError(f'There is no method "{name}" to inspect; choose of {", ".join(COMPARED)}.')
+    return COMPARED[name]
+
+
+def _inspect(job: InspectGateJob) -> GateRecord:
+    with terminal_reporter() as reporter:
+        from wina_core.engine.jobs import run_job  # seconds, for which Ctrl-C should work
+        from wina_core.engine.session import Session
+
+        events: list[Event] = []
+        run_job(job, Session(), events.append, reporter)
+    (event,) = events
+    assert isinstance(event, Result)
+    assert isinstance(event.value, GateRecord)
+    return event.value
+
+
+def _row(name: str, gate: InspectedGate) -> list[Any]:
+    """Means over the tokens; the boundary is their median, None where nothing is dropped."""
+    boundaries = gate.boundaries(gate.target, gate.mask)
+    known = boundaries[~np.isnan(boundaries)]
+    return [
+        name,
+        gate.target,
+        float(gate.mask.sum(axis=1).mean()),
+        float(gate.mask.mean()),
+        gate.decision.kept_energy,
+        gate.decision.output_error,
+        float(np.median(known)) if known.size else None,
+    ]
+
+
+def _plain(record: GateRecord, gates: list[dict[str, Any]], alike: Array, jaccard: Array) -> dict[str, Any]:
+    return {
+        "layer": record.layer,
+        "projection": record.projection,
+        "inputs": record.inputs.shape[1],
+        "tokens": record.tokens,
+        "prompt_tokens": record.prompt_tokens,
+        "gates": gates,
+        "alike": alike.tolist(),
+        "jaccard": jaccard.tolist(),
+    }
