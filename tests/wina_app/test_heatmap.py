@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication
-from wina_app.theme import apply_theme, contrast, text_on, tokens
+from wina_app.theme import HALF, apply_theme, contrast, text_on, tokens
+from wina_app.views import heatmap_painter
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent, signed_points
-from wina_app.views.heatmap import Heatmap
+from wina_app.views.heatmap_editing import EditableHeatmap
 from wina_app.views.heatmap_geometry import HeatmapGeometry, cells_between
 
 ROWS, COLUMNS = [str(n) for n in range(8)], ["q", "k", "v", "o", "gate", "up", "down"]
@@ -27,7 +28,7 @@ def appearance(qapp, request):
 @pytest.fixture
 def heatmap(qtbot):
     """Shown, 8 x 7, values 0.00 to 0.55."""
-    widget = Heatmap("test", editable=True)
+    widget = EditableHeatmap("test")
     qtbot.addWidget(widget)
     widget.set_table(ROWS, COLUMNS)
     widget.set_values(np.arange(56).reshape(8, 7) / 100, SCALE)
@@ -37,11 +38,11 @@ def heatmap(qtbot):
     return widget
 
 
-def centre(heatmap: Heatmap, row: int, column: int) -> QPoint:
+def centre(heatmap: EditableHeatmap, row: int, column: int) -> QPoint:
     return heatmap.geometry_now().cell(row, column).center().toPoint()
 
 
-def colour_at(heatmap: Heatmap, row: int, column: int) -> QColor:
+def colour_at(heatmap: EditableHeatmap, row: int, column: int) -> QColor:
     """Away from text and outline."""
     cell = heatmap.geometry_now().cell(row, column)
     image = heatmap.viewport().grab().toImage()
@@ -138,6 +139,24 @@ def test_arrows_move_and_extend(qtbot, heatmap):
     assert len(heatmap.selection.cells) == 56
 
 
+def test_control_goes_to_the_edge_and_space_takes_rows_and_columns(qtbot, heatmap):
+    control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Down, control)
+    assert heatmap.selection.cells == {(7, 2)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Right, control | shift)
+    assert heatmap.selection.cells == {(7, column) for column in range(2, 7)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Home, control)
+    assert heatmap.selection.cells == {(0, 0)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Space, control)
+    assert heatmap.selection.cells == {(row, 0) for row in range(8)}
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Space, shift)
+    assert heatmap.selection.cells == {(2, column) for column in range(7)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Escape)
+    assert heatmap.selection.cells == frozenset()
+
+
 def test_typing_is_committed_by_enter_and_by_moving_on(qtbot, heatmap):
     texts = []
     heatmap.text_entered.connect(texts.append)
@@ -164,14 +183,17 @@ def test_plus_and_minus_step(qtbot, heatmap):
     assert steps == [5, -5, -1]
 
 
-def test_a_map_to_look_at_takes_no_edits(qtbot, heatmap):
-    heatmap.editable = False
-    texts = []
-    heatmap.text_entered.connect(texts.append)
+def test_delete_clears_and_l_locks(qtbot, heatmap):
+    said = []
+    heatmap.cleared.connect(lambda: said.append("cleared"))
+    heatmap.lock_toggled.connect(lambda: said.append("lock"))
+    qtbot.keyClicks(heatmap, "l")
+    qtbot.keyClick(heatmap, Qt.Key.Key_Delete)
+    assert said == [], "nothing is selected"
     click(qtbot, heatmap, 2, 2)
-    qtbot.keyClicks(heatmap, "5")
-    qtbot.keyClick(heatmap, Qt.Key.Key_Return)
-    assert texts == []
+    qtbot.keyClick(heatmap, Qt.Key.Key_Delete)
+    qtbot.keyClicks(heatmap, "L")
+    assert said == ["cleared", "lock"]
 
 
 def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
@@ -184,6 +206,74 @@ def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
     assert (events[0], events[-1]) == ("began", "ended")
     assert frozenset().union(*events[1:-1]) == {(row, 1) for row in range(1, 5)}
     assert heatmap.selection.cells == frozenset()
+
+
+def test_with_shift_the_brush_selects(qtbot, heatmap):
+    heatmap.brush = True
+    painted = []
+    heatmap.painted.connect(painted.append)
+    view, shift = heatmap.viewport(), Qt.KeyboardModifier.ShiftModifier
+    qtbot.mousePress(view, Qt.MouseButton.LeftButton, shift, centre(heatmap, 1, 1))
+    qtbot.mouseMove(view, centre(heatmap, 2, 3))
+    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, shift, centre(heatmap, 2, 3))
+    assert heatmap.selection.cells == {(row, column) for row in (1, 2) for column in (1, 2, 3)}
+    assert painted == []
+
+
+@pytest.mark.usefixtures("appearance")
+def test_a_drag_shows_its_band_until_it_ends(qtbot, heatmap):
+    heatmap.set_values(np.full((8, 7), 0.5), SCALE)
+    view, left = heatmap.viewport(), Qt.MouseButton.LeftButton
+    qtbot.mousePress(view, left, pos=centre(heatmap, 1, 1))
+    qtbot.mouseMove(view, centre(heatmap, 4, 4))
+    under, beside = colour_at(heatmap, 2, 2), colour_at(heatmap, 6, 6)
+    assert beside.rgb() == SCALE.colour(0.5).rgb()
+    assert under.rgb() != beside.rgb()
+    qtbot.mouseRelease(view, left, pos=centre(heatmap, 4, 4))
+    assert colour_at(heatmap, 2, 2).rgb() == SCALE.colour(0.5).rgb()
+
+
+def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
+    geometry, view, left = heatmap.geometry_now(), heatmap.viewport(), Qt.MouseButton.LeftButton
+    for header, across in ((geometry.row_header, 0), (geometry.column_header, 1)):
+        qtbot.mousePress(view, left, pos=header(1).center().toPoint())
+        qtbot.mouseMove(view, header(3).center().toPoint())
+        qtbot.mouseRelease(view, left, pos=header(3).center().toPoint())
+        assert {cell[across] for cell in heatmap.selection.cells} == {1, 2, 3}
+        assert len(heatmap.selection.cells) == 3 * (8 if across else 7)
+
+
+@pytest.mark.usefixtures("appearance")
+@pytest.mark.parametrize("value", [0.0, 0.5, 0.95, math.nan])
+def test_a_lock_is_seen_on_every_colour(heatmap, value):
+    heatmap.set_values(np.full((8, 7), value), SCALE)
+    heatmap.set_locked(frozenset({(1, 1)}))
+    image = heatmap.viewport().grab().toImage()
+    cell = heatmap.geometry_now().cell(1, 1)
+    body = QPointF(cell.right() - HALF - 3, cell.center().y() + 1) * image.devicePixelRatio()
+    background = tokens().raised if math.isnan(value) else SCALE.colour(value)
+    assert contrast(image.pixelColor(body.toPoint()), QColor(background)) >= 4.5
+
+
+def test_a_lock_is_told_to_screen_readers(qtbot, heatmap):
+    click(qtbot, heatmap, 5, 6)
+    heatmap.set_locked(frozenset({(5, 6)}))
+    assert heatmap.accessibleDescription() == "layer 5, down: Target sparsity 41 %; locked"
+
+
+def test_only_what_changes_is_painted_again(qtbot, heatmap, monkeypatch):
+    painted = []
+    real = heatmap_painter._paint_cell
+    monkeypatch.setattr(heatmap_painter, "_paint_cell", lambda *given: (painted.append(given[3]), real(*given)))
+    values = np.arange(56).reshape(8, 7) / 100
+    for changed in ([(2, 3)], [(0, 0), (7, 6)]):
+        qtbot.wait(1)
+        painted.clear()
+        for cell in changed:
+            values[cell] += 0.3
+        heatmap.set_values(values, SCALE)
+        qtbot.waitUntil(lambda: bool(painted))
+        assert set(painted) == set(changed), "not what lies between them either"
 
 
 def test_a_fast_stroke_leaves_no_holes():
@@ -214,12 +304,26 @@ def test_cells_lie_on_device_pixels_and_never_overlap(ratio):
         assert geometry.nearest(geometry.cell(*cell).center()) == cell
 
 
-def test_the_selection_is_copied_as_shown(qtbot, heatmap):
+def test_the_selection_is_copied_with_and_without_headings(qtbot, heatmap):
     heatmap.set_selection(heatmap.selection.click((1, 1)).drag_to((2, 2)))
     heatmap.setFocus()
     qtbot.waitUntil(heatmap.hasFocus)
     qtbot.keyClick(heatmap, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert QGuiApplication.clipboard().text() == "layer\tk\tv\n1\t8\t9\n2\t15\t16"
+    assert QGuiApplication.clipboard().text() == "8%\t9%\n15%\t16%"
+    qtbot.keyClick(heatmap, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
+    assert QGuiApplication.clipboard().text() == "layer\tk\tv\n1\t8%\t9%\n2\t15%\t16%"
+
+
+def test_cut_and_paste_are_asked_for_with_the_clipboards_text(qtbot, heatmap):
+    said = []
+    heatmap.cut.connect(lambda: said.append("cut"))
+    heatmap.pasted.connect(said.append)
+    click(qtbot, heatmap, 1, 1)
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    qtbot.keyClick(heatmap, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(heatmap, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+    assert said == ["cut", "8%"]
 
 
 def test_screen_readers_hear_what_the_cursor_is_on(qtbot, heatmap):

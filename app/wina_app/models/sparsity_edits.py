@@ -1,4 +1,4 @@
-"""Edits of a sparsity plan: pure functions from the old plan to the new one, and how typed text is read."""
+"""Targets after an edit, and how typed text is read: pure functions."""
 
 import math
 from collections.abc import Iterable
@@ -11,14 +11,9 @@ HIGHEST = 0.999
 """The largest target that stepping reaches; a target must stay under 1."""
 
 
-def fill(plan: SparsityPlan, cells: Iterable[Cell], sparsity: float) -> SparsityPlan:
-    """The same target in all given cells."""
-    return plan.with_cells(dict.fromkeys(cells, sparsity))
-
-
-def step(plan: SparsityPlan, cells: Iterable[Cell], points: int) -> SparsityPlan:
-    """Every given cell changed by percentage points, within 0 and the highest target."""
-    return plan.with_cells({(r, c): _clamped(plan.sparsity[r][c] + points / 100) for r, c in cells})
+def stepped(plan: SparsityPlan, cells: Iterable[Cell], points: float) -> dict[Cell, float]:
+    """The targets of the given cells changed by percentage points, within 0 and the highest target."""
+    return {(r, c): _clamped(plan.sparsity[r][c] + points / 100) for r, c in cells}
 
 
 def target_span(plan: SparsityPlan, cells: Iterable[Cell]) -> tuple[float, float] | None:

@@ -1,17 +1,16 @@
-"""A table of numbers as colours: rows are decoder layers, columns are projections; optionally edited in place."""
+"""A table of numbers as colours: rows are decoder layers, columns are projections."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleEvent,
     QAction,
     QColor,
     QFocusEvent,
-    QFontMetricsF,
     QGuiApplication,
     QHelpEvent,
     QKeyEvent,
@@ -23,17 +22,18 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
+from wina_app.models.plot_figure import Figure, map_figure
 from wina_app.models.sparsity_selection import Selection
-from wina_app.theme import GRID, HALF, font, notifier, tokens
+from wina_app.theme import notifier, tokens
+from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale
-from wina_app.views.heatmap_geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, cells_between
-from wina_app.views.heatmap_painter import CORNER, HeatmapLook, paint_heatmap, paint_remark
+from wina_app.views.heatmap_geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, measure
+from wina_app.views.heatmap_painter import HeatmapLook, paint_band, paint_heatmap, paint_remark
 from wina_app.views.heatmap_text import cursor_text, table_text
 from wina_core.plan import Cell
 
-_TYPED = "0123456789.,"
-_STEP = 5
-"""Percentage points that + and - change; with Ctrl 1."""
+_FAR = 1_000_000
+"""Cells to move by for going to the edge; the selection stops there."""
 _MOVES = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),
@@ -41,53 +41,58 @@ _MOVES = {
     Qt.Key.Key_Right: (0, 1),
     Qt.Key.Key_PageUp: (-8, 0),
     Qt.Key.Key_PageDown: (8, 0),
-    Qt.Key.Key_Home: (0, -1_000),
-    Qt.Key.Key_End: (0, 1_000),
+    Qt.Key.Key_Home: (0, -_FAR),
+    Qt.Key.Key_End: (0, _FAR),
 }
+_JUMPS = {
+    Qt.Key.Key_Up: (-_FAR, 0),
+    Qt.Key.Key_Down: (_FAR, 0),
+    Qt.Key.Key_Left: (0, -_FAR),
+    Qt.Key.Key_Right: (0, _FAR),
+    Qt.Key.Key_Home: (-_FAR, -_FAR),
+    Qt.Key.Key_End: (_FAR, _FAR),
+}
+_MANY = 64
+"""From this many changed cells on, all that is visible is painted: a region of so many pieces costs more."""
 
 
 class Heatmap(QAbstractScrollArea):
     """Shows `values` [rows, columns] through a ColourScale; NaN cells are hatched as "no data".
 
-    Click, drag, headers, arrows, Shift, Ctrl and Ctrl+A select as in a spreadsheet. When `editable`, digits then
-    Enter emit `text_entered`, + and - emit `stepped`; with `brush` on, a drag emits `painted` between
-    `stroke_began` and `stroke_ended` instead of selecting. The widget never changes its own values.
+    Click, drag, headings, arrows, Shift, Ctrl, Ctrl+A and Esc select as in a spreadsheet; a drag shows its band.
     """
 
     selection_changed = Signal()
-    text_entered = Signal(str)
-    stepped = Signal(int)
-    """Percentage points to add to the selection."""
-    stroke_began = Signal()
-    painted = Signal(object)
-    """Frozenset of the cells that the brush touched since the last signal."""
-    stroke_ended = Signal()
 
-    def __init__(self, name: str, *, editable: bool = False, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.editable = editable
-        self.brush = False
         self.tooltip: Callable[[Cell], str] | None = None
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._values = np.empty((0, 0))
         self._scale: ColourScale | None = None
         self._selection = Selection(0, 0)
-        self._typed = ""
         self._remark = ""
-        self._stroke: Cell | None = None
         self._dragging = ""
+        self._band: tuple[QPointF, QPointF] | None = None
+        self._measured = measure(self._rows, self._columns)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        copy = QAction("Copy values", self)
-        copy.setShortcut(QKeySequence.StandardKey.Copy)
-        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText(self.selected_text()))
-        self.addAction(copy)
+        self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
+        self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
         notifier().changed.connect(self._restyle)
+
+    def add_action(self, text: str, keys: str, do: Callable[[], object]) -> QAction:
+        """Something in the context menu whose shortcut works while the keyboard is on the heatmap."""
+        action = QAction(text, self)
+        action.setShortcut(QKeySequence(keys))
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(lambda: do())
+        self.addAction(action)
+        return action
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
@@ -97,7 +102,7 @@ class Heatmap(QAbstractScrollArea):
             return
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values = np.full((len(rows), len(columns)), math.nan)
-        self._typed = ""
+        self._measured = measure(self._rows, self._columns)
         self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
         self.viewport().update()
@@ -111,8 +116,8 @@ class Heatmap(QAbstractScrollArea):
         else:
             changed = np.ones(values.shape, dtype=bool)
         self._values, self._scale = values.copy(), scale
-        self._update_cells((int(row), int(column)) for row, column in np.argwhere(changed))
-        self._describe()
+        self.update_cells((int(row), int(column)) for row, column in np.argwhere(changed))
+        self.describe()
 
     def set_remark(self, text: str) -> None:
         """A sentence across the cells, for tables without data; empty for none."""
@@ -136,29 +141,28 @@ class Heatmap(QAbstractScrollArea):
             return
         before, self._selection = self._selection, selection
         touched = (before.cells ^ selection.cells) | {c for c in (before.cursor, selection.cursor) if c}
-        self._update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
+        self.update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
         geometry, view = self.geometry_now(), self.viewport().size()
         self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
         self.viewport().update(QRect(0, 0, math.ceil(geometry.header_width), view.height()))
         if selection.cursor is not None:
             self._scroll_to(selection.cursor)
-        self._describe()
+        self.describe()
         self.selection_changed.emit()
 
     def geometry_now(self) -> HeatmapGeometry:
         """Where everything lies at the moment, in viewport coordinates."""
-        small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
-        widest = max(small.horizontalAdvance(text) for text in (CORNER, *self._rows))
-        narrowest = max(body.horizontalAdvance(text) for text in ("00.0", *self._columns)) + GRID
-        header_width, header_height = math.ceil(widest + 2 * GRID), math.ceil(small.height() + GRID)
-        view, rows, columns = self.viewport().size(), max(len(self._rows), 1), max(len(self._columns), 1)
+        measured, view = self._measured, self.viewport().size()
+        rows, columns = max(len(self._rows), 1), max(len(self._columns), 1)
+        width = (view.width() - measured.header_width) / columns
+        height = (view.height() - measured.header_height) / rows
         return HeatmapGeometry(
             rows=len(self._rows),
             columns=len(self._columns),
-            header_width=header_width,
-            header_height=header_height,
-            cell_width=min(max((view.width() - header_width) / columns, narrowest), MAX_CELL_WIDTH),
-            cell_height=min(max((view.height() - header_height) / rows, body.height() + HALF), MAX_CELL_HEIGHT),
+            header_width=measured.header_width,
+            header_height=measured.header_height,
+            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
+            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
             dx=self.horizontalScrollBar().value(),
             dy=self.verticalScrollBar().value(),
             ratio=self.devicePixelRatioF(),
@@ -178,32 +182,51 @@ class Heatmap(QAbstractScrollArea):
         """Paint what the event's area touches."""
         with QPainter(self.viewport()) as painter:
             painter.fillRect(event.rect(), QColor(tokens().surface))
-            if self._rows and self._scale is not None:
-                look = HeatmapLook(
-                    self.geometry_now(),
-                    self._rows,
-                    self._columns,
-                    self._values,
-                    self._scale,
-                    self._selection,
-                    self._typed,
-                    self.hasFocus(),
-                )
-                paint_heatmap(painter, event.rect(), self.viewport().rect(), look)
+            look = self.look()
+            if look is not None:
+                paint_heatmap(painter, event.region(), self.viewport().rect(), look)
+                if self._band is not None:
+                    paint_band(painter, self._band_area(), look.geometry)
                 if self._remark:
                     paint_remark(painter, look.geometry, self.viewport().rect(), self._remark)
 
-    def _update_cells(self, cells: Iterable[Cell]) -> None:
-        geometry = self.geometry_now()
-        for row, column in cells:
+    def look(self) -> HeatmapLook | None:
+        """All that painting needs to know; None while there is nothing to show."""
+        if not self._rows or self._scale is None:
+            return None
+        return HeatmapLook(
+            self.geometry_now(),
+            self._rows,
+            self._columns,
+            self._values,
+            self._scale,
+            self._selection,
+            self.hasFocus(),
+        )
+
+    def update_cells(self, cells: Iterable[Cell]) -> None:
+        """Paint these cells again."""
+        geometry, wanted = self.geometry_now(), list(cells)
+        if len(wanted) >= _MANY:
+            self.viewport().update()
+            return
+        for row, column in wanted:
             self.viewport().update(geometry.cell(row, column).toAlignedRect())
 
-    def _describe(self) -> None:
+    def description(self) -> str:
+        """What the cursor is on and how much is selected."""
+        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection)
+
+    def describe(self) -> None:
         """Tell screen readers what the cursor is on."""
-        text = cursor_text(self._rows, self._columns, self._values, self._scale, self._selection)
+        text = self.description()
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
             QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.DescriptionChanged))
+
+    def figure(self) -> Figure:
+        """What is shown, as data; nothing before there is a table."""
+        return map_figure(self.accessibleName(), self._rows, self._columns, self._values, self._scale)
 
     # ---- size and scrolling --------------------------------------------------------------------------------------
 
@@ -230,6 +253,7 @@ class Heatmap(QAbstractScrollArea):
                 bar.setValue(bar.value() + math.ceil(high - end))
 
     def _restyle(self) -> None:
+        self._measured = measure(self._rows, self._columns)
         self._fit()
         self.viewport().update()
 
@@ -245,22 +269,18 @@ class Heatmap(QAbstractScrollArea):
     # ---- pointer -------------------------------------------------------------------------------------------------
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Select, or begin a stroke of the brush."""
+        """Select what is under the pointer."""
         if event.button() != Qt.MouseButton.LeftButton or not self._rows:
             return
-        self._commit()
         geometry, point = self.geometry_now(), event.position()
         extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         toggle = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
         row, column = geometry.nearest(point)
         cell = geometry.cell_at(point)
         self._dragging = ""
-        if cell is not None and self.brush and self.editable:
-            self._stroke = cell
-            self.stroke_began.emit()
-            self.painted.emit(frozenset({cell}))
-        elif cell is not None:
+        if cell is not None:
             self._dragging = "cell"
+            self._band = (point + QPointF(geometry.dx, geometry.dy), point)
             self.set_selection(self._selection.click(cell, extend, toggle))
         elif geometry.in_row_header(point) and row < geometry.rows:
             self._dragging = "row"
@@ -274,29 +294,35 @@ class Heatmap(QAbstractScrollArea):
             self.set_selection(self._selection.none())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """While the button is down, stretch the selection or go on painting."""
-        if not event.buttons() & Qt.MouseButton.LeftButton or not self._rows:
+        """While the button is down, stretch the selection."""
+        if not event.buttons() & Qt.MouseButton.LeftButton or not self._dragging:
             return
         geometry = self.geometry_now()
         row, column = geometry.nearest(event.position())
-        if self._stroke is not None:
-            cell = geometry.cell_at(event.position())
-            if cell is not None and cell != self._stroke:
-                self.painted.emit(frozenset(cells_between(self._stroke, cell)))
-                self._stroke = cell
-        elif self._dragging == "row":
+        if self._dragging == "row":
             self.set_selection(self._selection.click_row(min(max(row, 0), geometry.rows - 1), extend=True))
         elif self._dragging == "column":
             self.set_selection(self._selection.click_column(min(max(column, 0), geometry.columns - 1), extend=True))
-        elif self._dragging == "cell":
+        else:
             self.set_selection(self._selection.drag_to((row, column)))
+            self._show_band(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """End a drag or a stroke."""
+        """End a drag."""
         self._dragging = ""
-        if self._stroke is not None:
-            self._stroke = None
-            self.stroke_ended.emit()
+        self._show_band(None)
+
+    def _show_band(self, point: QPointF | None) -> None:
+        """Stretch the band from where it began, or take it away."""
+        before = self._band_area()
+        self._band = (self._band[0], point) if self._band is not None and point is not None else None
+        self.viewport().update(before.united(self._band_area()).toAlignedRect().adjusted(-2, -2, 2, 2))
+
+    def _band_area(self) -> QRectF:
+        if self._band is None:
+            return QRectF()
+        scrolled = QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+        return QRectF(self._band[0] - scrolled, self._band[1]).normalized()
 
     def viewportEvent(self, event: QEvent) -> bool:
         """Show the tooltip of the cell under the pointer."""
@@ -311,66 +337,50 @@ class Heatmap(QAbstractScrollArea):
             return True
         return super().viewportEvent(event)
 
-    def selected_text(self) -> str:
-        """The selection, or everything when nothing is selected, as shown: tabs between values."""
-        if self._scale is None:
-            return ""
-        cells = self._selection.cells or self._selection.all().cells
-        return table_text(self._rows, self._columns, self._values, self._scale, cells)
-
-    # ---- keyboard ------------------------------------------------------------------------------------------------
-
-    def event(self, event: QEvent) -> bool:
-        """Keep digits and signs for the cells even where the window has shortcuts on them."""
-        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride:
-            text = event.text()
-            if self.editable and len(text) == 1 and text in _TYPED + "+-" and not _has_alt(event):
-                event.accept()
-                return True
-        return super().event(event)
+    # ---- keyboard and clipboard ----------------------------------------------------------------------------------
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Arrows move, Shift+arrows extend, Ctrl+A selects all; digits, Enter, Esc, Backspace, + and - edit."""
+        """Arrows move, with Shift they extend, with Ctrl they go to the edge; Space selects rows and columns."""
+        extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        moves, key = _JUMPS if control else _MOVES, Qt.Key(event.key())
+        cursor = self._selection.cursor
         if not self._rows:
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             self.set_selection(self._selection.all())
-        elif event.key() in _MOVES:
-            self._commit()
-            extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-            self.set_selection(self._selection.move(*_MOVES[Qt.Key(event.key())], extend=extend))
-        elif not (self.editable and self._selection.cursor and self._edit(event)):
+        elif key in moves:
+            self.set_selection(self._selection.move(*moves[key], extend=extend))
+        elif key == Qt.Key.Key_Space and cursor and control != extend:
+            select = self._selection.click_column if control else self._selection.click_row
+            self.set_selection(select(cursor[1] if control else cursor[0]))
+        elif key == Qt.Key.Key_Escape and cursor:
+            self.set_selection(self._selection.none())
+        else:
             super().keyPressEvent(event)
 
-    def _edit(self, event: QKeyEvent) -> bool:
-        """Handle an editing key; False when it is none."""
-        key, text = event.key(), event.text()
-        step = 1 if event.modifiers() & Qt.KeyboardModifier.ControlModifier else _STEP
-        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._typed:
-            self._commit()
-        elif key == Qt.Key.Key_Escape and self._typed:
-            self._type("")
-        elif key == Qt.Key.Key_Backspace and self._typed:
-            self._type(self._typed[:-1])
-        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
-            self._commit()
-            self.stepped.emit(step if key == Qt.Key.Key_Plus else -step)
-        elif len(text) == 1 and text in _TYPED and not _has_alt(event):
-            self._type(self._typed + text)
-        else:
-            return False
-        return True
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys that mean something here even where the window has shortcuts on them."""
+        is_key = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride
+        if is_key and self.takes(event):
+            event.accept()
+            return True
+        return super().event(event)
 
-    def _type(self, text: str) -> None:
-        self._typed = text
-        if self._selection.cursor is not None:
-            self._update_cells([self._selection.cursor])
+    def takes(self, event: QKeyEvent) -> bool:
+        """Whether a key is this widget's before it is any shortcut's."""
+        return event.key() == Qt.Key.Key_Escape and self._selection.cursor is not None
 
-    def _commit(self) -> None:
-        if self._typed:
-            text = self._typed
-            self._type("")
-            self.text_entered.emit(text)
+    def selected_text(self, headings: bool = False) -> str:
+        """The selection, or everything when nothing is selected, exactly: tabs between values."""
+        if self._scale is None:
+            return ""
+        cells = self._selection.cells or self._selection.all().cells
+        return table_text(self._rows, self._columns, self._values, self._scale, cells, headings)
+
+    def copy(self, headings: bool) -> None:
+        """Put the selection on the clipboard as tab-separated text, which spreadsheets take."""
+        QGuiApplication.clipboard().setText(self.selected_text(headings))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Show the cursor; the first one when the keyboard arrives and nothing is selected."""
@@ -378,14 +388,9 @@ class Heatmap(QAbstractScrollArea):
         keyboard = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
         if self._selection.cursor is None and self._rows and event.reason() in keyboard:
             self.set_selection(self._selection.click((0, 0)))
-        self._update_cells([self._selection.cursor] if self._selection.cursor else [])
+        self.update_cells([self._selection.cursor] if self._selection.cursor else [])
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """What was typed counts when the focus goes elsewhere."""
-        self._commit()
-        self._update_cells([self._selection.cursor] if self._selection.cursor else [])
+        """Hide the cursor."""
+        self.update_cells([self._selection.cursor] if self._selection.cursor else [])
         super().focusOutEvent(event)
-
-
-def _has_alt(event: QKeyEvent) -> bool:
-    return bool(event.modifiers() & (Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier))

@@ -1,15 +1,44 @@
 """Where the cells of a heatmap lie in its viewport, in logical pixels that fall on whole device pixels."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF
+from PySide6.QtGui import QFontMetricsF
 
+from wina_app.theme import GRID, HALF, font
 from wina_core.plan import Cell
 
 GAP = 1
 """Logical pixels of background between two cells."""
 MAX_CELL_WIDTH = 144.0
 MAX_CELL_HEIGHT = 80.0
+CORNER = "layer"
+"""Title of the row headings."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the texts ask for, in logical pixels."""
+
+    header_width: float
+    header_height: float
+    cell_width: float
+    """The narrowest."""
+    cell_height: float
+    """The lowest."""
+
+
+def measure(rows: Sequence[str], columns: Sequence[str]) -> Measures:
+    """Room for these headings, and for a percentage in each cell, in the theme's font."""
+    small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
+    return Measures(
+        math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
+        math.ceil(small.height() + GRID),
+        max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID,
+        body.height() + HALF,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
 
 from wina_app.models.sparsity_selection import Selection
 from wina_app.theme import GRID, HALF, font, text_on, tokens
 from wina_app.views.colour_maps import ColourScale
-from wina_app.views.heatmap_geometry import GAP, HeatmapGeometry
+from wina_app.views.heatmap_geometry import CORNER, GAP, HeatmapGeometry
 from wina_core.plan import Cell
 
-CORNER = "layer"
-"""Title of the row headings."""
+LOCK_WIDTH = 7
+"""Of the padlock in a locked cell."""
+_BAND_ALPHA = 48
+"""Of 255: the cells under a band stay readable."""
 _ROOMY = 3 * GRID
 """Cells that are at least this high take a thicker outline without touching their text."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
@@ -30,22 +33,39 @@ class HeatmapLook:
     values: np.ndarray
     scale: ColourScale
     selection: Selection
-    typed: str
-    """What is being typed into the cursor's cell, if anything."""
     focused: bool
+    typed: str = ""
+    """What is being typed into the cursor's cell, if anything."""
+    locked: frozenset[Cell] = frozenset()
 
 
-def paint_heatmap(painter: QPainter, area: QRect, view: QRect, look: HeatmapLook) -> None:
-    """Paint the cells and headings that `area` of the viewport `view` touches."""
-    geometry, cells = look.geometry, look.selection.cells
+def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: HeatmapLook) -> None:
+    """Paint the cells and headings that `region` of the viewport `view` touches."""
+    geometry, cells, area = look.geometry, look.selection.cells, region.boundingRect()
     painter.save()
     painter.setFont(font(tabular=True))
     painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
-    for row in geometry.rows_in(area):
-        for column in geometry.columns_in(area):
-            _paint_cell(painter, look, (row, column), cells)
+    metrics = QFontMetricsF(painter.font())
+    touched = dict.fromkeys(
+        (row, column) for piece in region for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
+    )
+    for cell in touched:
+        rect = geometry.cell(*cell)
+        if region.intersects(rect.toAlignedRect()):
+            _paint_cell(painter, metrics, look, cell, rect, cells)
     painter.restore()
-    _paint_headings(painter, area, view, look, cells)
+    if area.left() < geometry.header_width or area.top() < geometry.header_height:
+        _paint_headings(painter, area, view, look, cells)
+
+
+def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> None:
+    """The rectangle that a drag spans, over the cells."""
+    body = QRectF(geometry.header_width, geometry.header_height, geometry.body_width, geometry.body_height)
+    fill = QColor(tokens().accent)
+    fill.setAlpha(_BAND_ALPHA)
+    painter.fillRect(band & body, fill)
+    painter.setPen(QPen(QColor(tokens().accent), 1))
+    painter.drawRect(band & body)
 
 
 def hatch(painter: QPainter, rect: QRectF) -> None:
@@ -68,21 +88,25 @@ def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text
     painter.drawText(room, wrap, text)
 
 
-def _paint_cell(painter: QPainter, look: HeatmapLook, cell: Cell, selected: frozenset[Cell]) -> None:
-    rect, value = look.geometry.cell(*cell), float(look.values[cell])
+def _paint_cell(
+    painter: QPainter, metrics: QFontMetricsF, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
+) -> None:
+    value = float(look.values[cell])
     if math.isnan(value):
         background = QColor(tokens().raised)
         hatch(painter, rect)
     else:
         background = look.scale.colour(value)
         painter.fillRect(rect, background)
-    ink = text_on(background)
+    ink = _ink(background.rgb())
     typing = bool(look.typed) and cell == look.selection.cursor
     if typing:
         painter.fillRect(rect, QColor(tokens().surface))
-        _paint_text(painter, rect, look.typed + _CARET, QColor(tokens().text))
+        _paint_text(painter, metrics, rect, look.typed + _CARET, QColor(tokens().text))
     elif not math.isnan(value):
-        _paint_text(painter, rect, look.scale.text(value), ink)
+        _paint_text(painter, metrics, rect, look.scale.text(value), ink)
+    if cell in look.locked:
+        _paint_lock(painter, rect, ink)
     if cell in selected:
         _paint_outline(painter, rect, cell, selected, ink)
     if cell == look.selection.cursor and (look.focused or typing):
@@ -91,10 +115,26 @@ def _paint_cell(painter: QPainter, look: HeatmapLook, cell: Cell, selected: froz
         painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
 
 
-def _paint_text(painter: QPainter, rect: QRectF, text: str, ink: QColor) -> None:
-    if QFontMetricsF(painter.font()).horizontalAdvance(text) <= rect.width() - 2:
+@cache
+def _ink(background: int) -> QColor:
+    """Of what stands on a colour, as Qt packs it; worked out once for each of a map's colours."""
+    return text_on(QColor(background))
+
+
+def _paint_text(painter: QPainter, metrics: QFontMetricsF, rect: QRectF, text: str, ink: QColor) -> None:
+    if metrics.horizontalAdvance(text) <= rect.width() - 2:
         painter.setPen(ink)
         painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:
+    """A padlock at the right end, in the cell's ink, to show on any colour."""
+    left, middle = rect.right() - LOCK_WIDTH - HALF + 1, rect.center().y()
+    painter.fillRect(QRectF(left, middle - 1, LOCK_WIDTH, 5), ink)
+    painter.setPen(QPen(ink, 1.5))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.drawArc(QRectF(left + 1.25, middle - 4.25, LOCK_WIDTH - 2.5, 7), 0, 180 * 16)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_outline(painter: QPainter, rect: QRectF, cell: Cell, selected: frozenset[Cell], ink: QColor) -> None:

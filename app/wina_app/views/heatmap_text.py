@@ -5,23 +5,33 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from wina_app.models.sparsity_clipboard import copied
 from wina_app.models.sparsity_selection import Selection
 from wina_app.views.colour_maps import ColourScale
 from wina_core.plan import Cell
 
 
 def table_text(
-    rows: Sequence[str], columns: Sequence[str], values: np.ndarray, scale: ColourScale, cells: Iterable[Cell]
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    scale: ColourScale,
+    cells: Iterable[Cell],
+    headings: bool,
 ) -> str:
-    """The bounding rectangle of some cells as shown, under its headings, with tabs between."""
+    """The bounding rectangle of some cells as tab-separated text; those in it that are not chosen are empty.
+
+    Values are exact to 12 digits; fractions are percentages with their sign, which spreadsheets read as what they are.
+    """
     chosen = set(cells)
-    across = sorted({column for _, column in chosen})
-    lines = [["layer", *(columns[column] for column in across)]]
-    lines += [
-        [rows[row], *(_shown(values[row, column], scale) for column in across)]
-        for row in sorted({row for row, _ in chosen})
+    down, across = (sorted({cell[axis] for cell in chosen}) for axis in (0, 1))
+    table = [
+        [_exact(float(values[row, column]), scale) if (row, column) in chosen else "" for column in across]
+        for row in down
     ]
-    return "\n".join("\t".join(line) for line in lines)
+    if not headings:
+        return copied(table)
+    return copied(table, [rows[row] for row in down], [columns[column] for column in across])
 
 
 def cursor_text(
@@ -36,6 +46,12 @@ def cursor_text(
     count = len(selection.cells)
     more = f"; {count} cells selected" if count > 1 else ""
     return f"layer {rows[row]}, {columns[column]}: {scale.title} {value}{more}"
+
+
+def _exact(value: float, scale: ColourScale) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{100 * value:.12g}%" if scale.unit in ("%", "points") else f"{value:.12g}"
 
 
 def _shown(value: float, scale: ColourScale) -> str:

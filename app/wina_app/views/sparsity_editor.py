@@ -3,11 +3,14 @@
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QPushButton, QSlider, QWidget
 
+from wina_app import quantities
 from wina_app.models.sparsity_edits import HIGHEST
 from wina_app.quantities import fraction
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.colour_maps import percent
 from wina_app.views.controls import pad_text, text_label
+from wina_app.views.page import with_keys
 
 _NOTHING = "Select cells in the heatmap first, or turn the brush on"
 
@@ -20,6 +23,8 @@ class SparsityEditor(QWidget):
     target_chosen = Signal(float)
     """A fraction."""
     brush_toggled = Signal(bool)
+    lock_toggled = Signal()
+    keep_toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,22 +42,27 @@ class SparsityEditor(QWidget):
         self.spin.setAccessibleName("Target sparsity of the selection in percent")
         self.spin.setMaximum(100 * HIGHEST)
         self.spin.setMinimumWidth(17 * GRID)
-        self.brush = QPushButton("Brush")
-        self.brush.setCheckable(True)
-        self.brush.setToolTip("Drag over cells to give them this target, instead of selecting them")
-        self.brush.setAccessibleName("Brush")
+        self.brush = _switch(tr("Brush"))
+        self.brush.setToolTip(tr("Drag over cells to give them this target; with Shift they are selected instead"))
+        self.lock = _switch(tr("Lock"))
+        self.keep = _switch(tr("Keep budget"))
+        self.show_locked(False, possible=False)
+        self.show_kept(None)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
         row.addWidget(self._what)
         row.addWidget(self.slider, 1)
         row.addWidget(self.spin)
-        row.addWidget(self.brush)
+        for button in (self.brush, self.lock, self.keep):
+            row.addWidget(button)
         self.slider.sliderPressed.connect(self.gesture_began)
         self.slider.sliderReleased.connect(self.gesture_ended)
         self.slider.valueChanged.connect(lambda value: self._choose(fraction(value / 10)))
         self.spin.valueChanged.connect(lambda value: self._choose(fraction(value)))
         self.brush.toggled.connect(self.brush_toggled)
+        self.lock.clicked.connect(lambda: self.lock_toggled.emit())
+        self.keep.clicked.connect(self.keep_toggled)
         self.show_targets("nothing selected", None)
 
     @property
@@ -76,8 +86,31 @@ class SparsityEditor(QWidget):
             if span:
                 self.slider.setValue(round(1000 * (low + high) / 2))
 
+    def show_locked(self, locked: bool, *, possible: bool) -> None:
+        """Show whether all of what is selected is locked; not possible when nothing is selected."""
+        self.lock.setChecked(locked)
+        self.lock.setEnabled(possible)
+        tip = tr("Let edits change the selected cells again") if locked else tr("No edit changes the selected cells")
+        self.lock.setToolTip(with_keys(tip, "L") if possible else tr("Select cells in the heatmap first"))
+
+    def show_kept(self, budget: float | None) -> None:
+        """Show which budget is kept, if one is."""
+        self.keep.setChecked(budget is not None)
+        if budget is None:
+            self.keep.setToolTip(tr("After every edit, all cells but the edited and the locked make up for it"))
+        else:
+            kept = tr("The budget stays {budget}: cells that are neither edited nor locked make up for edits")
+            self.keep.setToolTip(kept.format(budget=quantities.percent(budget)))
+
     def _choose(self, target: float) -> None:
         if target < 0:  # the spin box's text for several values, not a value
             return
         self.show_targets(self._what.text(), (target, target))
         self.target_chosen.emit(target)
+
+
+def _switch(name: str) -> QPushButton:
+    button = QPushButton(name)
+    button.setCheckable(True)
+    button.setAccessibleName(name)
+    return button
