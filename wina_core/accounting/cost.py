@@ -95,16 +95,14 @@ class _GatedMatrices:
         targets = resolve_plan(plan, shape.layout, method)
         dropped = mask_plan(targets, method)
         cells = []
-        for layer, parameters in enumerate(shape.layout.parameters):
-            for column, name in enumerate(shape.layout.projections):
-                n = shape.inputs[layer][column]
-                m = parameters[column] // n
+        for layer, row in enumerate(_matrices(shape)):
+            for column, (name, m, n, together) in enumerate(row):
                 share = dropped.sparsity[layer][column]
                 rank = rule.rank((m, n), targets.sparsity[layer][column], cell_rho(targets, layer, column))
                 drops_outputs = rule.by_gate_activation and name == "up"
                 outputs = kept_inputs(m, share, method) if drops_outputs else m
                 inputs = n if drops_outputs else kept_inputs(n, share, method)
-                cells.append(_Cell((m, n), outputs, inputs, rank, _together(shape, layer, name)))
+                cells.append(_Cell((m, n), outputs, inputs, rank, together))
         return cls(
             cells=tuple(cells),
             masks=tuple(
@@ -131,6 +129,18 @@ class _GatedMatrices:
             "low rank": _sum(terms.low_rank(*c.shape, c.rank, storage) for c in self.cells),
             "gating": _sum(terms.gating(mask, method.selection, storage) for mask in self.masks),
         }
+
+
+@lru_cache(maxsize=8)
+def _matrices(shape: ModelShape) -> tuple[tuple[tuple[str, int, int, int], ...], ...]:
+    """(projection, outputs m, inputs n, outputs of its linear layer) of every gated matrix, [layer][projection]."""
+    return tuple(
+        tuple(
+            (name, count // inputs, inputs, _together(shape, layer, name))
+            for name, count, inputs in zip(shape.layout.projections, parameters, shape.inputs[layer], strict=True)
+        )
+        for layer, parameters in enumerate(shape.layout.parameters)
+    )
 
 
 def _together(shape: ModelShape, layer: int, name: str) -> int:
@@ -171,4 +181,5 @@ def _row(
 
 
 def _sum(parts: Iterable[Cost]) -> Cost:
-    return sum(parts, Cost())
+    costs = list(parts)
+    return Cost(sum(cost.flops for cost in costs), sum(cost.bytes for cost in costs))

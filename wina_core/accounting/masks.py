@@ -68,9 +68,11 @@ def _mask(shape: ModelShape, layer: int, names: list[str], scaled: bool, method:
     values = int(get_method(method).centred) + int(method.correction != "none")
     columns = [shape.layout.projections.index(name) for name in names]
     inputs = shape.inputs[layer][columns[0]]
+    if not values:
+        return Mask(inputs, scaled)
     outputs = sum(
         shape.layout.parameters[layer][column] // inputs
         for name, column in zip(names, columns, strict=True)
-        if values and name not in shape.biased
+        if name not in shape.biased
     )
     return Mask(inputs, scaled, values, outputs)
