@@ -81,6 +81,7 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         "model_hash": MODEL.content_hash(),
         "unit": "choice",
         "chosen_on_evaluation": "",
+        "seconds": 1.5,
     }
 
 

@@ -4,6 +4,7 @@ from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     Curve,
     DecodeRow,
+    DeletedRow,
     FrontierLine,
     FrontierPoint,
     LatencyRow,
@@ -13,6 +14,7 @@ from wina_core.store.rows import (
     ModelRow,
     PlanRow,
     RotationRow,
+    RunDetails,
     RunRow,
     StudyRow,
     UnitRow,
@@ -22,6 +24,7 @@ from wina_core.store.store import Store
 __all__ = [
     "Curve",
     "DecodeRow",
+    "DeletedRow",
     "FrontierLine",
     "FrontierPoint",
     "LatencyRow",
@@ -32,6 +35,7 @@ __all__ = [
     "PlanRow",
     "Recorder",
     "RotationRow",
+    "RunDetails",
     "RunRow",
     "Store",
     "StudyRow",

@@ -3,24 +3,23 @@
 import json
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, func, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.measurements import measurement_key
-from wina_core.plan import SparsityPlan
-from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, RunStatus, SampleRecord
-from wina_core.run_labels import RunLabel
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.store.connection import explained
+from wina_core.plan import PlanLayout, SparsityPlan
+from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, SampleRecord
+from wina_core.specs import AllocatedSparsity, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.store import cells
 from wina_core.store.metrics import MetricRows, Query
 from wina_core.store.reuse import missing_of, readable_spec, twins
 from wina_core.store.rows import (
+    CellStat,
     Curve,
     DecodeRow,
     LatencyRow,
@@ -28,12 +27,11 @@ from wina_core.store.rows import (
     MetricFilter,
     MetricRow,
     ModelRow,
+    PlannedRun,
     PlanRow,
     RotationRow,
-    RunRow,
-    StudyRow,
-    UnitRow,
 )
+from wina_core.store.run_reader import RunReader
 from wina_core.store.tables import (
     Calibration,
     Decoding,
@@ -45,137 +43,25 @@ from wina_core.store.tables import (
     Rotation,
     Run,
     Sample,
-    Study,
-    StudyLabel,
-    StudyRun,
     Unit,
 )
-from wina_core.study_specs import StudySpec
 
 EVERYTHING = MetricFilter()
 
 
-class Reader:
+class Reader(RunReader):
     """All reading of a database; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._metrics = MetricRows()
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with explained(self._engine.url), self._engine.connect() as connection:
-            yield connection
-
-    # ---- metrics and runs ----------------------------------------------------------------------------------------
+    # ---- metrics -------------------------------------------------------------------------------------------------
 
     def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
         """One row per stored metric, in the order in which they arrived."""
         with self._reading() as connection:
             return self._metrics.list(wanted, connection)
-
-    def runs(self, study: str = "") -> list[RunRow]:
-        """All runs, or those of the study with this hash in its order."""
-        done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
-        query = (
-            select(
-                Run.hash, Model.label, Run.arm_label, Run.selection, Run.plan_origin, Run.target_sparsity, Run.settings,
-                Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created, Run.started,
-                Run.finished, Environment.device, Environment.hardware,
-            )
-            .join(Model, Model.id == Run.model_id)
-            .outerjoin(done, done.c.run_id == Run.id)
-            .outerjoin(Environment, Environment.id == Run.environment_id)
-        )  # fmt: skip
-        if study:
-            query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
-            query = query.where(Study.hash == study).order_by(StudyRun.position)
-        else:
-            query = query.order_by(Run.id)
-        with self._reading() as connection:
-            return [RunRow._make(row) for row in connection.execute(query)]
-
-    def run_labels(self, study: str) -> list[RunLabel]:
-        """What the study with this hash calls its runs, in its order; empty where it was stored without."""
-        query = (
-            select(Run.hash, StudyLabel.model, StudyLabel.arm, StudyLabel.allocation)
-            .join(Run, Run.id == StudyLabel.run_id)
-            .join(Study, Study.id == StudyLabel.study_id)
-            .where(Study.hash == study)
-            .order_by(StudyLabel.id)
-        )
-        with self._reading() as connection:
-            return [RunLabel._make(row) for row in connection.execute(query)]
-
-    def has_samples(self, study: str) -> bool:
-        """Whether single documents' scores are stored of any run of the study with this hash."""
-        query = (
-            select(Sample.id)
-            .join(Unit, Unit.id == Sample.unit_id)
-            .join(StudyRun, StudyRun.run_id == Unit.run_id)
-            .join(Study, Study.id == StudyRun.study_id)
-            .where(Study.hash == study)
-            .limit(1)
-        )
-        with self._reading() as connection:
-            return connection.execute(query).first() is not None
-
-    def units(self, study: str) -> list[UnitRow]:
-        """The finished units of the runs of the study with this hash, in the order in which they were finished."""
-        query = (
-            select(
-                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.counted_sparsity, Unit.full_sparsity,
-                Environment.device, Environment.hardware, Environment.versions,
-            )
-            .join(Run, Run.id == Unit.run_id)
-            .join(StudyRun, StudyRun.run_id == Run.id)
-            .join(Study, Study.id == StudyRun.study_id)
-            .outerjoin(Environment, Environment.id == Unit.environment_id)
-            .where(Study.hash == study)
-            .order_by(Unit.finished, Unit.id)
-        )  # fmt: skip
-        with self._reading() as connection:
-            return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
-
-    def run_spec(self, run: str) -> RunSpec | None:
-        """The spec of the run with this hash: all it takes to compute it again."""
-        found = self._scalar(select(Run.spec).where(Run.hash == run))
-        return None if found is None else RunSpec.model_validate_json(found)
-
-    def run_specs(self, study: str) -> dict[str, RunSpec]:
-        """Hash: spec of the runs of the study with this hash, in its order."""
-        query = select(Run.hash, Run.spec).join(StudyRun, StudyRun.run_id == Run.id)
-        query = query.join(Study, Study.id == StudyRun.study_id).where(Study.hash == study)
-        with self._reading() as connection:
-            rows = connection.execute(query.order_by(StudyRun.position))
-            return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
-
-    def run_status(self, run: str) -> RunStatus | None:
-        """Status of the run with this hash; None when it is unknown here."""
-        return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
-
-    def studies(self) -> list[StudyRow]:
-        """All studies, the last launched first."""
-        query = (
-            select(
-                Study.hash,
-                Study.name,
-                Study.saved,
-                func.count(Run.id).filter(Run.status == "done"),
-                func.count(Run.id),
-            )
-            .outerjoin(StudyRun, StudyRun.study_id == Study.id)
-            .outerjoin(Run, Run.id == StudyRun.run_id)
-            .group_by(Study.id)
-            .order_by(desc(Study.saved), desc(Study.id))
-        )
-        with self._reading() as connection:
-            return [StudyRow._make(row) for row in connection.execute(query)]
-
-    def study_spec(self, study: str) -> StudySpec | None:
-        """The study with this hash, to launch it again."""
-        found = self._scalar(select(Study.spec).where(Study.hash == study))
-        return None if found is None else StudySpec.model_validate_json(found)
 
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of.
@@ -262,20 +148,19 @@ class Reader:
     def error_curves(
         self, model: ModelSource, rotation: RotationSpec, method: MethodSpec, metric: str = "relative_error"
     ) -> tuple[Curve, ...]:
-        """The curves of the latest calibration, whatever its text; empty when there is none."""
-        query = _calibrations(model, rotation, method).order_by(desc(Calibration.recorded), desc(Calibration.id))
+        """The curves of the latest calibration that has them, whatever its text; empty when there is none."""
         with self._reading() as connection:
-            found = connection.execute(query.limit(1)).first()
-            records = () if found is None else _layers(connection, LayerStat.calibration_id == found.id)
-        chosen = [record for record in records if record.metric == metric and record.x is not None]
-        chosen.sort(key=lambda record: record.layer)  # stable: projections keep their order
-        curves: dict[tuple[int, str], list[tuple[float, float]]] = {}
-        for record in chosen:
-            curves.setdefault((record.layer, record.projection), []).append((record.x or 0.0, record.value))
-        return tuple(
-            Curve(layer, projection, *(tuple(axis) for axis in zip(*sorted(points), strict=True)))
-            for (layer, projection), points in curves.items()
-        )
+            return cells.curves_of(cells.cell_stats(connection, model, rotation, method, metric))
+
+    def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
+        """Changes whenever `cell_stats` does, and is sooner read."""
+        with self._reading() as connection:
+            return cells.stamp(connection, model, rotation, method)
+
+    def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
+        """All that is known of the cells: each metric of the latest calibration that has it, and the rotation's."""
+        with self._reading() as connection:
+            return cells.cell_stats(connection, model, rotation, method)
 
     # ---- latency -------------------------------------------------------------------------------------------------
 
@@ -378,13 +263,28 @@ class Reader:
         """The plan of this name; WinaError when there is none. `plan.for_layout` tells whether it fits a model."""
         found = self._scalar(select(Plan.plan).where(Plan.name == name))
         if found is None:
-            raise WinaError(f"There is no saved sparsity plan called {name!r}; choose one of the saved plans.")
+            raise WinaError(unknown_plan(name))
         return SparsityPlan.model_validate_json(found)
 
-    def _scalar(self, query: Query) -> str | None:
+    def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
+        """The latest runs of a model that drop something, one for each arm, plan and budget."""
         with self._reading() as connection:
-            found: str | None = connection.execute(query).scalar()
-        return found
+            return cells.planned_runs(connection, model, limit)
+
+    def run_plan(self, run: str, layout: PlanLayout) -> SparsityPlan:
+        """The table that the run with this hash was planned with; WinaError where it is for another layout than this
+        one, or was to be allocated and is not stored yet."""
+        spec = self.run_spec(run)
+        if spec is None:
+            raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
+        if not isinstance(spec.plan, AllocatedSparsity):
+            return spec.plan.for_layout(layout)
+        return cells.allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
+
+
+def unknown_plan(name: str) -> str:
+    """That there is no plan of this name, as a sentence."""
+    return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:

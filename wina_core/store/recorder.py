@@ -37,6 +37,7 @@ from wina_core.records import (
     RunStatus,
     SweepReport,
 )
+from wina_core.specs import DivergenceSpec
 from wina_core.store.store import Store
 
 NOT_REACHED = "Its job ended before this run was finished; run it again to compute what is missing."
@@ -88,8 +89,8 @@ class Recorder:
                 self._store.record_rotation(job.model, job.rotation, value)
             case CalibrateJob() as job, CalibrationRecord():
                 self._store.record_calibration(job.model, job.rotation, job.method, job.calibration, value)
-            case AllocateJob(), AllocationRecord():
-                pass  # the engine's cache has it, and every run under it stores its table
+            case AllocateJob() as job, AllocationRecord():
+                self._curves(job, value)  # the engine's cache has the rest, and every run under it stores its table
             case CostJob(), CostRecord():
                 pass  # arithmetic, done again sooner than read
             case InspectGateJob(), GateRecord():
@@ -100,6 +101,14 @@ class Recorder:
                 pass  # each point is stored already
             case _:
                 raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
+
+    def _curves(self, job: AllocateJob, record: AllocationRecord) -> None:
+        """What was measured beside the search serves every budget."""
+        if record.curves:
+            text = job.plan.allocator.text
+            curves = CalibrationRecord(key=record.key, tokens=text.tokens, layers=record.curves, seconds=record.seconds)
+            spec = DivergenceSpec(divergence_text=text)
+            self._store.record_calibration(job.model, job.rotation, job.method, spec, curves)
 
     def _end_the_rest(self, status: RunStatus, error: str) -> None:
         if isinstance(self._job, EvaluateJob):

@@ -1,5 +1,5 @@
 """What runs still miss, and what of it another run has stored already: runs of different studies often differ in their
-lists of tasks alone, and a task added to a study must not cost the others again."""
+lists of tasks alone, and a task added to a study must not cost the others again. What was deleted is not stored."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -35,6 +35,7 @@ def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tup
         select(Run.hash, Run.spec, Unit.id, Unit.unit, exists().where(Sample.unit_id == Unit.id))
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)
+        .where(Run.deleted.is_(None))
         .where(Model.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
         .where(Unit.unit.in_({unit for run in missing.values() for unit in run.units}))
         .where(Run.method_label.in_({method.label for method in {spec.method for spec in specs}}))
@@ -79,7 +80,8 @@ def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: boo
     """Those of the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
     without theirs."""
     stored: dict[str, set[str]] = {}
-    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(Run.hash.in_(runs))
+    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id)
+    query = query.where(Run.hash.in_(runs), Run.deleted.is_(None))
     if samples:
         query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
     for name, unit in connection.execute(query):

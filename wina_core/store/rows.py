@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wina_core.accounting import sparsity_warning
+from wina_core.accounting import metric_warning
 from wina_core.records import ModelSummary, RotationReport
-from wina_core.specs import DEVIATION, ModelSource, RotationSpec
+from wina_core.specs import ModelSource, RotationSpec
 
 
 class MetricRow(NamedTuple):
@@ -50,17 +50,41 @@ class MetricRow(NamedTuple):
     unit: str
     chosen_on_evaluation: str
     """What of the run saw the text whose deviation from dense it measures, as `columns.chosen_on_evaluation`."""
+    seconds: float
+    """What computing the unit took."""
 
     @property
     def warning(self) -> str:
         """What whoever reads the numbers should know, in sentences; empty when there is nothing."""
-        sentences = [sparsity_warning(self.counted_sparsity, self.full_sparsity)]
-        if self.chosen_on_evaluation and self.task == DEVIATION:
-            sentences.append(
-                f"The text of this evaluation is also that of its {self.chosen_on_evaluation}, so its numbers may "
-                "flatter; choose another text for one of them."
-            )
-        return " ".join(filter(None, sentences))
+        return metric_warning(self.counted_sparsity, self.full_sparsity, self.chosen_on_evaluation, self.task)
+
+
+class RunDetails(NamedTuple):
+    """What is told of one run beside its numbers."""
+
+    tags: str
+    """The user's, with commas between."""
+    note: str
+    pinned: bool
+    seed: int
+    hardware: str
+    """Where it was computed last."""
+    studies: str
+    """Names of all that it is part of, with commas between."""
+    rotation: str
+    """All that decides it, in words (`details.rotation_details`)."""
+
+
+class DeletedRow(NamedTuple):
+    """A run that was deleted and can be restored."""
+
+    run: str
+    model: str
+    arm: str
+    plan: str
+    target_sparsity: float
+    deleted: float
+    """When, seconds since the epoch."""
 
 
 class RunRow(NamedTuple):
@@ -200,6 +224,27 @@ class Curve:
     projection: str
     x: tuple[float, ...]
     value: tuple[float, ...]
+
+
+class CellStat(NamedTuple):
+    """One number about one projection of one decoder layer, of a calibration or a rotation."""
+
+    metric: str
+    layer: int
+    projection: str
+    x: float | None
+    """The sparsity, where the metric is a curve over it."""
+    value: float
+
+
+class PlannedRun(NamedTuple):
+    """A run by what it was planned to drop."""
+
+    run: str
+    arm: str
+    """`Arm.label`: method and rotation."""
+    plan: str
+    target_sparsity: float
 
 
 class LatencyRow(NamedTuple):

@@ -26,11 +26,13 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
+from wina_core.results.marks import RunMarks
 from wina_core.run_labels import LabelledRun, RunLabel
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import columns, schema, tables
+from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
-from wina_core.store.reader import Reader
+from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import missing_of, take_over, twins
 from wina_core.store.sessions import Sessions
 from wina_core.study_specs import StudySpec
@@ -174,6 +176,28 @@ class Store(Reader):
         with self._writing() as connection:
             _leave(connection, left, {"status": status, "finished": time.time(), "error": error})
 
+    # ---- what a user writes on runs ------------------------------------------------------------------------------
+
+    def mark_runs(self, marks: Mapping[str, RunMarks]) -> None:
+        """Replace tags, note and pin of the runs with these hashes."""
+        with self._writing() as connection:
+            run_marks.mark(connection, marks)
+
+    def delete_runs(self, runs: Sequence[str]) -> None:
+        """Take the runs with these hashes out of all lists; what waits or is being computed is refused."""
+        with self._writing() as connection:
+            run_marks.hide(connection, runs)
+
+    def restore_runs(self, runs: Sequence[str]) -> None:
+        """Bring deleted runs back, with their numbers."""
+        with self._writing() as connection:
+            run_marks.unhide(connection, runs)
+
+    def purge_deleted(self) -> int:
+        """Erase deleted runs for good; how many."""
+        with self._writing() as connection:
+            return run_marks.erase(connection)
+
     # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
 
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
@@ -205,10 +229,10 @@ class Store(Reader):
         model: ModelSource,
         rotation: RotationSpec,
         method: MethodSpec,
-        spec: CalibrationSpec,
+        spec: CalibrationSpec | DivergenceSpec,
         record: CalibrationRecord,
     ) -> None:
-        """A calibration was measured; it replaces an earlier one of exactly the same."""
+        """A calibration was measured, or an allocator's curves; it replaces an earlier one of exactly the same."""
         with self._writing() as connection:
             row = {
                 "model_id": _model_id(connection, model),
@@ -231,6 +255,12 @@ class Store(Reader):
         with self._writing() as connection:
             row = {"name": name, "plan": plan.model_dump_json(), "origin": plan.origin, "budget": plan.budget}
             _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
+
+    def delete_plan(self, name: str) -> None:
+        """Forget the plan of this name; WinaError when there is none."""
+        with self._writing() as connection:
+            if connection.execute(delete(tables.Plan).where(tables.Plan.name == name)).rowcount == 0:
+                raise WinaError(unknown_plan(name))
 
     # ---- latency -------------------------------------------------------------------------------------------------
 
@@ -260,6 +290,7 @@ class Store(Reader):
         """Ids of the runs by their hashes, of which new ones are stored and those that miss units are queued."""
         wanted = {run.content_hash(): run for run in runs}
         ours = tables.Run.hash.in_(wanted)
+        run_marks.begin_anew(connection, wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
         new = [

@@ -16,6 +16,7 @@ from sqlalchemy import (
     MetaData,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -173,6 +174,13 @@ class Run(Table):
     created: Mapped[float]
     started: Mapped[float | None]
     finished: Mapped[float | None]
+    tags: Mapped[str] = mapped_column(server_default="")
+    """Words of the user's own, in the order of the alphabet, with commas between."""
+    note: Mapped[str] = mapped_column(server_default="")
+    pinned: Mapped[bool] = mapped_column(server_default=false())
+    """Kept at the top of lists."""
+    deleted: Mapped[float | None]
+    """When it was deleted; it is in no list then, and nothing of it is reused, until it is restored."""
 
 
 class StudyRun(Table):

@@ -1,0 +1,148 @@
+"""Tags, notes and pins on runs; runs that are deleted, restored, erased, or asked for again."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
+from wina_core.errors import WinaError
+from wina_core.results.marks import RunMarks
+from wina_core.specs import DEVIATION, FREE_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.store import Store, schema
+from wina_core.store.connection import open_engine, parse_url
+from wina_core.store.details import rotation_details
+
+DONE, OTHER = run(0.5), run(0.25)
+HASH = DONE.content_hash()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as opened:
+        opened.save_study(study(), (DONE, OTHER))
+        opened.begin_run(HASH, ENVIRONMENT)
+        for each in (DONE, OTHER):
+            for name in EVALUATION.units:
+                opened.record_unit(unit(each, name))
+        yield opened
+
+
+def test_what_is_written_on_a_run_is_told_of_it(store: Store) -> None:
+    store.mark_runs({HASH: RunMarks(tags=("two  words", "best", "best"), note=" keep this ", pinned=True)})
+    details = store.run_details()
+    assert details[HASH][:3] == ("best, two words", "keep this", True)
+    assert details[HASH].studies == "a study"
+    assert details[HASH].hardware == ENVIRONMENT.hardware
+    assert details[OTHER.content_hash()][:3] == ("", "", False)
+
+
+def test_a_tag_with_a_comma_and_an_unknown_run_are_refused(store: Store) -> None:
+    with pytest.raises(WinaError, match='"a,b" has one; write it as two tags'):
+        store.mark_runs({HASH: RunMarks(tags=("a,b",))})
+    with pytest.raises(WinaError, match="has no run nothing"):
+        store.mark_runs({"nothing": RunMarks()})
+    assert store.run_details()[HASH].tags == ""
+
+
+def test_a_run_is_in_several_studies(store: Store) -> None:
+    store.save_study(study("another"), (DONE,))
+    assert store.run_details()[HASH].studies == "a study, another"
+
+
+def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
+    before = store.metric_rows(), store.runs(), store.studies(), store.run_specs(study().content_hash())
+    store.delete_runs([HASH])
+    assert {row.run for row in store.metric_rows()} == {OTHER.content_hash()}
+    assert [row.run for row in store.runs()] == [OTHER.content_hash()]
+    assert [(row.runs_done, row.runs_total) for row in store.studies()] == [(1, 1)]
+    assert list(store.run_specs(study().content_hash())) == [OTHER.content_hash()]
+    assert HASH not in store.run_details()
+    assert [row.run for row in store.deleted_runs()] == [HASH]
+    store.restore_runs([HASH])
+    assert (store.metric_rows(), store.runs(), store.studies(), store.run_specs(study().content_hash())) == before
+    assert store.deleted_runs() == []
+
+
+def test_numbers_of_a_deleted_run_are_not_taken_over_but_computed_again(store: Store) -> None:
+    longer = DONE.model_copy(update={"evaluation": EVALUATION.model_copy(update={"tasks": ("choice", "second")})})
+    assert [pending.units for pending in store.pending([longer])] == [("second",)]
+    store.delete_runs([HASH])
+    assert [pending.units for pending in store.pending([longer])] == [(DEVIATION, "choice", "second")]
+    assert [pending.units for pending in store.pending([DONE])] == [DONE.evaluation.units]
+    store.save_study(study("again"), (DONE,))
+    assert store.run_status(HASH) == "queued"
+    assert [pending.units for pending in store.pending([DONE])] == [DONE.evaluation.units]
+    assert store.deleted_runs() == []
+    store.restore_runs([HASH])
+    assert {row.run for row in store.metric_rows()} == {OTHER.content_hash()}, "its old numbers are gone"
+
+
+def test_what_is_being_computed_is_not_deleted(store: Store) -> None:
+    waiting = run(0.75)
+    store.save_study(study(), (DONE, waiting))
+    with pytest.raises(WinaError, match="1 of the 2 runs wait or are being computed; cancel their job"):
+        store.delete_runs([HASH, waiting.content_hash()])
+    assert store.deleted_runs() == []
+
+
+def test_erased_runs_are_gone_with_all_that_belongs_to_them(store: Store, tmp_path: Path) -> None:
+    store.delete_runs([HASH])
+    assert store.purge_deleted() == 1
+    assert store.purge_deleted() == 0
+    assert store.deleted_runs() == []
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+        tables = ("runs", "units", "metrics", "layer_stats", "study_runs")
+        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
+    assert counts == [1, 2, 2, 8, 1]
+
+
+def test_a_new_run_in_an_erased_ones_place_has_details_of_its_own(store: Store) -> None:
+    assert store.run_details()[OTHER.content_hash()].rotation == ""
+    store.delete_runs([OTHER.content_hash()])
+    store.purge_deleted()
+    rotated = run(0.25, FREE_ROTATION)
+    store.save_study(study(), (DONE, rotated))
+    assert store.run_details()[rotated.content_hash()].rotation == rotation_details(FREE_ROTATION)
+
+
+@pytest.mark.parametrize(
+    ("rotation", "words"),
+    [
+        (NO_ROTATION, ""),
+        (RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False),
+         "per_site, attention k, mlp gate"),
+        (FREE_ROTATION,
+         "global, sites weighted by sensitivity, per head, refined on error, 300 steps, reads 32,768 tokens of "
+         + FREE_ROTATION.text.label),
+    ],
+)  # fmt: skip
+def test_the_details_of_a_rotation_leave_nothing_out(rotation: RotationSpec, words: str) -> None:
+    assert rotation_details(rotation).replace(f"{rotation.steps} steps", "300 steps") == words
+
+
+def test_runs_of_an_older_database_are_there_and_unmarked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "older.sqlite"
+    engine: Engine = open_engine(parse_url(file))
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "HEAD", "0004")
+        schema._upgrade(engine, "0000")
+    engine.dispose()
+    spec = DONE.model_dump_json()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
+        connection.execute(
+            "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, arm_label, selection, "
+            "plan_origin, target_sparsity, settings, seed, unit_count, status, error, owner, created) VALUES "
+            "(1, ?, 1, ?, '', '', '', '', '', 0.5, '', 7, 1, 'done', '', '', 0)",
+            (HASH, spec),
+        )
+        connection.commit()
+    with Store(file) as store:
+        assert [row.run for row in store.runs()] == [HASH]
+        assert store.run_details()[HASH][:4] == ("", "", False, 7)
+        store.mark_runs({HASH: RunMarks(note="mine")})
+        assert store.run_details()[HASH].note == "mine"

@@ -1,0 +1,96 @@
+"""What is known of a model's cells (decoder layer x projection) beside what runs measured, and which plans runs had."""
+
+from sqlalchemy import Connection, and_, desc, func, select
+
+from wina_core.errors import WinaError
+from wina_core.plan import PlanLayout, SparsityPlan
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.store.metrics import Query
+from wina_core.store.rows import CellStat, Curve, LayerMap, PlannedRun
+from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run
+
+
+def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
+    """Changes whenever `cell_stats` does."""
+    rows = [
+        *connection.execute(_calibrations(model, rotation, method)),
+        *connection.execute(_rotation(model, rotation)),
+    ]
+    return tuple(row.recorded for row in rows)
+
+
+def cell_stats(
+    connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec, metric: str = ""
+) -> list[CellStat]:
+    """Every metric, or the named one, of the latest calibration that has it, and the rotation's residuals where no
+    calibration brought them; in the order in which they were measured."""
+    owners = [LayerStat.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))]
+    owners += [LayerStat.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
+    found: list[CellStat] = []
+    known: set[str] = set()
+    for owner in owners:
+        query = select(LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
+        query = query.where(owner, LayerStat.metric.not_in(known)).order_by(LayerStat.id)
+        rows = connection.execute(query.where(LayerStat.metric == metric) if metric else query)
+        new = [CellStat._make(row) for row in rows]
+        known |= {row.metric for row in new}
+        found += new
+    return found
+
+
+def curves_of(stats: list[CellStat]) -> tuple[Curve, ...]:
+    """The curves of one metric, layer by layer."""
+    curves: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for row in sorted(stats, key=lambda row: row.layer):  # stable: projections keep their order
+        if row.x is not None:
+            curves.setdefault((row.layer, row.projection), []).append((row.x, row.value))
+    return tuple(
+        Curve(layer, projection, *(tuple(axis) for axis in zip(*sorted(points), strict=True)))
+        for (layer, projection), points in curves.items()
+    )
+
+
+def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
+    """The latest runs of a model, one for each arm, plan and budget."""
+    latest = func.max(Run.id)
+    query = (
+        select(Run.hash, Run.arm_label, Run.plan_origin, Run.target_sparsity, latest)
+        .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
+        .where(Run.target_sparsity > 0, Run.deleted.is_(None))
+        .group_by(Run.arm_label, Run.plan_origin, Run.target_sparsity)
+        .order_by(desc(latest))
+        .limit(limit)
+    )
+    return [PlannedRun._make(row[:-1]) for row in connection.execute(query)]
+
+
+def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanLayout) -> SparsityPlan:
+    """The table that an allocator found for a run, by what was stored with it; WinaError where that is nothing, or for
+    another layout."""
+    if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
+        raise WinaError("The table of this run's plan is not stored yet; evaluate it first, or choose another run.")
+    return SparsityPlan(
+        layout=layout, sparsity=targets.values, origin="a stored run's", rho=None if rho is None else rho.values
+    )
+
+
+def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
+    """The latest first."""
+    return (
+        select(Calibration.id, Calibration.recorded)
+        .join(Model, Model.id == Calibration.model_id)
+        .where(
+            Model.hash == model.content_hash(),
+            Calibration.rotation_hash == rotation.content_hash(),
+            Calibration.method_label == method.label,
+        )
+        .order_by(desc(Calibration.recorded), desc(Calibration.id))
+    )
+
+
+def _rotation(model: ModelSource, rotation: RotationSpec) -> Query:
+    return (
+        select(Rotation.id, Rotation.recorded)
+        .join(Model, Model.id == Rotation.model_id)
+        .where(Model.hash == model.content_hash(), Rotation.hash == rotation.content_hash())
+    )

@@ -1,0 +1,72 @@
+"""What is told of runs beside their numbers: what a user wrote on them, where they belong, how they were computed."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+
+from sqlalchemy import Connection, select
+
+from wina_core.specs import RotationSpec
+from wina_core.store.rows import RunDetails
+from wina_core.store.tables import Environment, Run, Study, StudyRun
+
+
+class RunDetailRows:
+    """Lists the details of all runs. The spec of a run never changes, so it is read and described only once."""
+
+    def __init__(self) -> None:
+        self._rotations: dict[str, str] = {}
+        """By the run's hash."""
+
+    def read(self, connection: Connection) -> dict[str, RunDetails]:
+        """Hash: details, of all runs that are not deleted."""
+        query = (
+            select(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed, Environment.hardware)
+            .outerjoin(Environment, Environment.id == Run.environment_id)
+            .where(Run.deleted.is_(None))
+        )
+        found = connection.execute(query).all()
+        self._read_rotations(connection, {row.hash: row.id for row in found})
+        studies = _studies(connection)
+        return {
+            run: RunDetails(tags, note, pinned, seed, hardware or "", studies.get(number, ""), self._rotations[run])
+            for number, run, tags, note, pinned, seed, hardware in found
+        }
+
+    def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
+        unknown = [number for run, number in runs.items() if run not in self._rotations]
+        if unknown:
+            described = cache(lambda text: rotation_details(RotationSpec.model_validate_json(text)))
+            query = select(Run.hash, Run.spec).where(Run.id >= min(unknown))  # ids grow: the new ones, as a rule
+            for run, spec in connection.execute(query):
+                if run not in self._rotations:
+                    self._rotations[run] = described(json.dumps(json.loads(spec)["rotation"]))
+
+
+def rotation_details(rotation: RotationSpec) -> str:
+    """All that decides a rotation, in words; empty for none. `RotationSpec.label` leaves out what is usual."""
+    if rotation.is_identity:
+        return ""
+    parts: list[str] = [rotation.mode]
+    if rotation.matrices:
+        parts.append(f"matrices of {rotation.matrices}")
+    elif rotation.mode != "none":
+        by_names = f"attention {'+'.join(rotation.attention_basis)}, mlp {'+'.join(rotation.mlp_basis)}"
+        parts.append("sites weighted by sensitivity" if rotation.weighting == "sensitivity" else by_names)
+    if rotation.per_head:
+        parts.append("per head")
+    if not rotation.matrices and rotation.objective != "eigen":
+        parts.append(f"refined on {rotation.objective}, {rotation.steps} steps")
+    if rotation.reads_text:
+        parts.append(f"reads {rotation.text.tokens:,} tokens of {rotation.text.label}")
+    return ", ".join(parts)
+
+
+def _studies(connection: Connection) -> dict[int, str]:
+    """Id of a run: the names of its studies, in the order in which these were stored first."""
+    query = select(StudyRun.run_id, Study.name).join(Study, Study.id == StudyRun.study_id).order_by(Study.id)
+    found: dict[int, str] = {}
+    for run, name in connection.execute(query):
+        before = found.get(run)
+        found[run] = name if before is None else f"{before}, {name}"
+    return found

@@ -1,0 +1,146 @@
+"""The queries on runs and the studies that they belong to; runs that were deleted are in none of the lists."""
+
+import json
+from typing import cast
+
+from sqlalchemy import Engine, and_, desc, func, select
+
+from wina_core.records import RunStatus
+from wina_core.run_labels import RunLabel
+from wina_core.specs import RunSpec
+from wina_core.store.details import RunDetailRows
+from wina_core.store.reading import Reading
+from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
+from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit
+from wina_core.study_specs import StudySpec
+
+PRESENT = Run.deleted.is_(None)
+
+
+class RunReader(Reading):
+    """What is stored of runs and studies."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._details = RunDetailRows()
+
+    def runs(self, study: str = "") -> list[RunRow]:
+        """All runs, or those of the study with this hash in its order."""
+        done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
+        query = (
+            select(
+                Run.hash, Model.label, Run.arm_label, Run.selection, Run.plan_origin, Run.target_sparsity, Run.settings,
+                Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created, Run.started,
+                Run.finished, Environment.device, Environment.hardware,
+            )
+            .join(Model, Model.id == Run.model_id)
+            .outerjoin(done, done.c.run_id == Run.id)
+            .outerjoin(Environment, Environment.id == Run.environment_id)
+            .where(PRESENT)
+        )  # fmt: skip
+        if study:
+            query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
+            query = query.where(Study.hash == study).order_by(StudyRun.position)
+        else:
+            query = query.order_by(Run.id)
+        with self._reading() as connection:
+            return [RunRow._make(row) for row in connection.execute(query)]
+
+    def run_labels(self, study: str) -> list[RunLabel]:
+        """What the study with this hash calls its runs, in its order; empty where it was stored without."""
+        query = (
+            select(Run.hash, StudyLabel.model, StudyLabel.arm, StudyLabel.allocation)
+            .join(Run, Run.id == StudyLabel.run_id)
+            .join(Study, Study.id == StudyLabel.study_id)
+            .where(Study.hash == study, PRESENT)
+            .order_by(StudyLabel.id)
+        )
+        with self._reading() as connection:
+            return [RunLabel._make(row) for row in connection.execute(query)]
+
+    def has_samples(self, study: str) -> bool:
+        """Whether single documents' scores are stored of any run of the study with this hash."""
+        query = (
+            select(Sample.id)
+            .join(Unit, Unit.id == Sample.unit_id)
+            .join(Run, Run.id == Unit.run_id)
+            .join(StudyRun, StudyRun.run_id == Run.id)
+            .join(Study, Study.id == StudyRun.study_id)
+            .where(Study.hash == study, PRESENT)
+            .limit(1)
+        )
+        with self._reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def units(self, study: str) -> list[UnitRow]:
+        """The finished units of the runs of the study with this hash, in the order in which they were finished."""
+        query = (
+            select(
+                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.counted_sparsity, Unit.full_sparsity,
+                Environment.device, Environment.hardware, Environment.versions,
+            )
+            .join(Run, Run.id == Unit.run_id)
+            .join(StudyRun, StudyRun.run_id == Run.id)
+            .join(Study, Study.id == StudyRun.study_id)
+            .outerjoin(Environment, Environment.id == Unit.environment_id)
+            .where(Study.hash == study, PRESENT)
+            .order_by(Unit.finished, Unit.id)
+        )  # fmt: skip
+        with self._reading() as connection:
+            return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
+
+    def run_spec(self, run: str) -> RunSpec | None:
+        """The spec of the run with this hash: all it takes to compute it again."""
+        found = self._scalar(select(Run.spec).where(Run.hash == run))
+        return None if found is None else RunSpec.model_validate_json(found)
+
+    def run_specs(self, study: str) -> dict[str, RunSpec]:
+        """Hash: spec of the runs of the study with this hash, in its order."""
+        query = select(Run.hash, Run.spec).join(StudyRun, StudyRun.run_id == Run.id)
+        query = query.join(Study, Study.id == StudyRun.study_id).where(Study.hash == study, PRESENT)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(StudyRun.position))
+            return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
+
+    def run_status(self, run: str) -> RunStatus | None:
+        """Status of the run with this hash; None when it is unknown here."""
+        return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
+
+    def studies(self) -> list[StudyRow]:
+        """All studies, the last launched first."""
+        query = (
+            select(
+                Study.hash,
+                Study.name,
+                Study.saved,
+                func.count(Run.id).filter(Run.status == "done"),
+                func.count(Run.id),
+            )
+            .outerjoin(StudyRun, StudyRun.study_id == Study.id)
+            .outerjoin(Run, and_(Run.id == StudyRun.run_id, PRESENT))
+            .group_by(Study.id)
+            .order_by(desc(Study.saved), desc(Study.id))
+        )
+        with self._reading() as connection:
+            return [StudyRow._make(row) for row in connection.execute(query)]
+
+    def study_spec(self, study: str) -> StudySpec | None:
+        """The study with this hash, to launch it again."""
+        found = self._scalar(select(Study.spec).where(Study.hash == study))
+        return None if found is None else StudySpec.model_validate_json(found)
+
+    def run_details(self) -> dict[str, RunDetails]:
+        """Hash: what is told of each run beside its numbers."""
+        with self._reading() as connection:
+            return self._details.read(connection)
+
+    def deleted_runs(self) -> list[DeletedRow]:
+        """The runs that can be restored, the last deleted first."""
+        query = (
+            select(Run.hash, Model.label, Run.arm_label, Run.plan_origin, Run.target_sparsity, Run.deleted)
+            .join(Model, Model.id == Run.model_id)
+            .where(~PRESENT)
+            .order_by(desc(Run.deleted), Run.id)
+        )
+        with self._reading() as connection:
+            return [DeletedRow._make(row) for row in connection.execute(query)]
