@@ -106,8 +106,12 @@ def application_with_engine(
 def _shown(qtbot, application: Application) -> Iterator[Application]:
     application.window.resize(1280, 720)
     application.start(page="model")
+    watchdog = StallWatchdog(application)
+    watchdog.start()
     yield application
+    watchdog.stop()
     close(qtbot, application)
+    assert not watchdog.stalls, "\n\n".join(watchdog.stalls)
 
 
 def close(qtbot, application: Application) -> None:
