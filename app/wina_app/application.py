@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 from wina_app.controllers.allocation_controller import AllocationController
 from wina_app.controllers.evaluate_controller import EvaluateController
 from wina_app.controllers.job_notices import JobNotices
+from wina_app.controllers.jobs_controller import JobsController
 from wina_app.controllers.latency_controller import LatencyController
 from wina_app.controllers.model_controller import ModelController
 from wina_app.controllers.opening_controller import OpeningController
@@ -20,6 +21,7 @@ from wina_app.controllers.rotation_controller import RotationController
 from wina_app.controllers.studies_controller import StudiesController
 from wina_app.engine_thread import EngineThread
 from wina_app.main_window import MainWindow, look_of
+from wina_app.models.job_texts import page_of
 from wina_app.session import Session
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
@@ -74,6 +76,7 @@ class Application(QObject):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
+        self._add_jobs()
         self._add_model_page()
         self._add_rotation_page()
         sparsity = self._add_sparsity_page()
@@ -100,6 +103,23 @@ class Application(QObject):
             self.model.open(model)
         elif self.workbench.settings.preferences.reopen:
             self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
+
+    def _add_jobs(self) -> None:
+        view, dock, log = self.window.jobs, self.window.docks["jobs"], self.log
+        self.jobs = JobsController(self.workbench, view)
+        log.follow(self.workbench.jobs)
+
+        def name(title: str) -> None:
+            dock.setWindowTitle(f"{tr('Jobs')}  ·  {title}" if title else tr("Jobs"))
+            dock.toggleViewAction().setText(tr("Jobs"))
+
+        def show_log(job_id: str) -> None:
+            log.show_job(job_id)
+            self.window.show_dock("log")
+
+        view.title_changed.connect(name)
+        view.log_requested.connect(show_log)
+        view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
 
     def _add_model_page(self) -> None:
         view = ModelPage()
@@ -277,6 +297,7 @@ def _file_handler() -> logging.Handler:
         )
     except (OSError, WinaError):  # a log that cannot be written must not keep the window from opening
         handler = logging.NullHandler()
+    handler.setLevel(logging.INFO)
     handler.setLevel(logging.INFO)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler

@@ -1,24 +1,25 @@
-"""The bookkeeping of jobs, and the dock that shows it."""
+"""The bookkeeping of jobs: their states, their order, and what is said of them."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel
+import pytest
 from wina_app.models.job_list import JobList
-from wina_app.theme import apply_theme
-from wina_app.views.jobs_dock import EMPTY, JobsView, progress_text
+from wina_app.models.job_texts import engines_text, progress_text, queue_text, remark
 
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.engine.protocol import (
     Accepted,
+    Assigned,
     Done,
+    EvaluateJob,
     Failed,
     Held,
     InspectJob,
     Partial,
     Progress,
+    Result,
     RunFailed,
     RunFinished,
 )
-from wina_core.records import UnitRecord
+from wina_core.records import EstimateRecord, UnitRecord
 
 JOB = InspectJob(model=SOURCE)
 
@@ -64,37 +65,6 @@ def test_a_job_with_a_failed_run_has_failed_and_keeps_what_it_stored():
     assert (entry.state, entry.error) == ("failed", "The task is unknown.")
     assert "1 result stored" in progress_text(entry)
     assert "1 run failed" in progress_text(entry)
-
-
-def test_the_dock_shows_progress_as_it_comes(qtbot, qapp):
-    apply_theme(qapp, "light")
-    jobs = JobList()
-    view = JobsView(jobs)
-    qtbot.addWidget(view)
-    view.resize(700, 200)
-    view.show()
-    assert any(label.text() == EMPTY and label.isVisible() for label in view.findChildren(QLabel))
-    started(jobs)
-    row = view.rows["1"]
-    assert (row.bar.minimum(), row.bar.maximum()) == (0, 0), "busy while the total is unknown"
-    jobs.apply(Progress(job_id="1", done=412, total=800, unit="requests", eta_seconds=42.0, metric="wina 50 %: acc"))
-    assert row.bar.value() / row.bar.maximum() == 0.515
-    texts = {label.text() for label in row.findChildren(QLabel)}
-    assert {"Running", "Job 1", "wina 50 %: acc", "412 of 800 requests  ·  42 s left"} <= texts
-
-
-def test_cancel_is_asked_for_once_and_then_shown(qtbot):
-    jobs = JobList()
-    view = JobsView(jobs)
-    qtbot.addWidget(view)
-    view.show()
-    started(jobs)
-    view.cancel_requested.connect(jobs.cancelling)
-    with qtbot.waitSignal(view.cancel_requested) as asked:
-        qtbot.mouseClick(view.rows["1"].cancel, Qt.MouseButton.LeftButton)
-    assert asked.args == ["1"]
-    assert not view.rows["1"].cancel.isEnabled()
-    assert "Cancelling" in {label.text() for label in view.rows["1"].findChildren(QLabel)}
 
 
 def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monkeypatch):
@@ -160,58 +130,124 @@ def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
         assert (entry.state, entry.seconds) == (state, 0.0)
 
 
-def test_the_button_beside_cancel_pauses_and_resumes(qtbot):
+# ---- the order ---------------------------------------------------------------------------------------------------
+
+
+def queue(*jobs_and_priorities: str) -> JobList:
+    """Jobs named by letters, `"a"` of normal priority and `"b:low"` of another; none has begun."""
     jobs = JobList()
-    view = JobsView(jobs)
-    qtbot.addWidget(view)
-    view.show()
-    started(jobs)
-    row = view.rows["1"]
-    view.pause_requested.connect(jobs.pausing)
-    assert (row.pause.text(), row.pause.accessibleName()) == ("Pause", "Pause Job 1")
-    with qtbot.waitSignal(view.pause_requested):
-        qtbot.mouseClick(row.pause, Qt.MouseButton.LeftButton)
-    assert "Pausing" in {label.text() for label in row.findChildren(QLabel)}
-    jobs.apply(Held(job_id="1", held=True))
-    assert (row.pause.text(), row.pause.accessibleName()) == ("Resume", "Resume Job 1")
-    assert row.pause.toolTip()
-    assert "Paused" in {label.text() for label in row.findChildren(QLabel)}
-    with qtbot.waitSignal(view.resume_requested) as asked:
-        qtbot.mouseClick(row.pause, Qt.MouseButton.LeftButton)
-    assert asked.args == ["1"]
-    jobs.cancelling("1")
-    assert not row.pause.isEnabled()
-    jobs.apply(Done(job_id="1", cancelled=True))
-    assert not row.pause.isVisible()
+    for text in jobs_and_priorities:
+        job_id, _, priority = text.partition(":")
+        jobs.add(job_id, f"Job {job_id}", JOB, priority or "normal")
+    return jobs
 
 
-def test_ended_jobs_can_be_cleared_and_running_ones_stay(qtbot):
-    jobs = JobList()
-    view = JobsView(jobs)
-    qtbot.addWidget(view)
-    for job_id in ("1", "2"):
-        started(jobs, job_id)
-    jobs.apply(Done(job_id="1"))
-    jobs.clear_ended()
-    assert list(view.rows) == ["2"]
+def order(jobs: JobList) -> str:
+    return "".join(entry.id for entry in jobs.ordered)
 
 
-def test_what_runs_is_at_the_top_and_what_ended_below(qtbot):
-    jobs = JobList()
-    view = JobsView(jobs)
-    qtbot.addWidget(view)
-    view.resize(700, 400)
-    view.show()
+def test_jobs_run_by_priority_and_then_as_they_came():
+    assert order(queue("a:low", "b", "c:first", "d", "e:high", "f:first")) == "cfebda"
 
-    def shown() -> str:
-        return "".join(sorted(view.rows, key=lambda job_id: view.rows[job_id].y()))
 
-    for job_id in "1234":
-        jobs.add(job_id, f"Job {job_id}", JOB)
+def test_a_job_goes_ahead_of_all_that_is_less_urgent_whether_it_has_begun_or_not():
+    jobs = queue("a", "b:low")
+    jobs.apply(Accepted(job_id="a", started=True))
+    assert jobs.add("c", "Job c", JOB, "first") == ("a", "b")
+    assert order(jobs) == "acb"
+
+
+def test_what_runs_is_at_the_top_and_what_ended_below(monkeypatch):
+    now = iter(range(1000, 2000))
+    monkeypatch.setattr("wina_app.models.job_list.time.time", lambda: float(next(now)))
+    jobs = queue(*"1234")
     jobs.apply(Accepted(job_id="1", started=True))
-    qtbot.waitUntil(lambda: shown() == "1234")
     jobs.apply(Done(job_id="3", cancelled=True))
     jobs.apply(Done(job_id="1"))
     jobs.apply(Accepted(job_id="2", started=True))
     jobs.add("5", "Job 5", JOB)
-    qtbot.waitUntil(lambda: shown() == "24513")
+    assert order(jobs) == "24513"
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "ahead_of", "priority"),
+    [("b", "acbd", ("b", "d"), "normal"), (None, "abdc", (), "low")],
+)
+def test_a_job_is_moved_and_takes_the_priority_of_its_place(before, result, ahead_of, priority):
+    jobs = queue("a", "b", "c", "d:low")
+    assert jobs.move("c", before) == ahead_of
+    assert (order(jobs), jobs["c"].priority) == (result, priority)
+
+
+def test_another_priority_places_a_job_behind_those_that_have_it():
+    jobs = queue("a:high", "b", "c")
+    assert jobs.prioritize("c", "high") == ("b",)
+    assert order(jobs) == "acb"
+
+
+def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
+    jobs = queue("a", "b")
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Failed(job_id="a", error="The engine was killed.", detail="last words"))
+    ends = []
+    jobs.ended.connect(ends.append)
+    jobs.requeue("a", JOB)
+    assert (jobs["a"].state, jobs["a"].error, jobs["a"].started, order(jobs)) == ("queued", "", None, "ba")
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Done(job_id="a"))
+    assert (jobs["a"].state, ends) == ("done", ["a"])
+
+
+# ---- what is said ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.models.job_list.time.time", lambda: now)
+    jobs = JobList()
+    started(jobs)
+    jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", eta_seconds=30.0))
+    now = 1012.0
+    assert progress_text(jobs["1"]).endswith("18 s left")
+
+
+def test_the_whole_queue_is_summed_up_and_says_when_something_is_unknown():
+    jobs = queue("a", "b")
+    assert queue_text(jobs) == "2 waiting"
+    jobs.expect("a", 60.0)
+    assert queue_text(jobs) == "2 waiting  ·  at least 1:00 min left"
+    jobs.expect("b", 30.0)
+    assert queue_text(jobs) == "2 waiting  ·  about 1:30 min left"
+    assert progress_text(jobs["b"]) == "about 30 s"
+    jobs.apply(Done(job_id="a"))
+    jobs.apply(Done(job_id="b"))
+    assert queue_text(jobs) == ""
+
+
+def test_each_of_several_engines_shows_what_it_does():
+    jobs = queue("a")
+    jobs.apply(Assigned(engine=1, hardware="H100"))
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Assigned(engine=2, hardware="H200", job="a"))
+    assert engines_text(jobs) == "Engine 1 (H100): nothing to do\nEngine 2 (H200): Job a"
+    assert remark(jobs["a"]) == "engine 2"
+    jobs.apply(Assigned(engine=2, hardware="H200"))
+    assert remark(jobs["a"]) == ""
+
+
+def test_what_came_of_a_job_is_one_line():
+    jobs = JobList()
+    entry = started(jobs)
+    assert entry.summary == ""
+    jobs.apply(Result(job_id="1", value=EstimateRecord(seconds=90.0, units=2, estimates=())))
+    jobs.apply(Done(job_id="1"))
+    assert entry.summary.startswith("About 1:30 min to compute")
+    failed = started(jobs, "2")
+    jobs.apply(Failed(job_id="2", error="The task is unknown."))
+    assert failed.summary.startswith("The task is unknown.")
+    jobs.add("3", "Evaluate", EvaluateJob(runs=()))
+    jobs.apply(Accepted(job_id="3", started=True))
+    jobs.apply(Partial(job_id="3", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))
+    jobs.apply(RunFinished(job_id="3", run="a"))
+    jobs.apply(Done(job_id="3", cancelled=True))
+    assert jobs["3"].summary.startswith("Cancelled  ·  1 run done  ·  1 result stored")

@@ -12,7 +12,7 @@ def put_ahead(queue: dict[str, T], job_id: str, job: T, ahead_of: Collection[str
     Naming all others rather than one place makes this independent of what has begun or ended meanwhile.
     """
     queue.pop(job_id, None)
-    order = list(queue)
+    order = list(queue) if ahead_of else []
     place = next((index for index, other in enumerate(order) if other in ahead_of), len(order))
     behind = {other: queue.pop(other) for other in order[place:]}
     queue[job_id] = job

@@ -1,6 +1,7 @@
 """Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,8 +63,8 @@ class EvaluateView(Protocol):
     def show_problem(self, text: str) -> None:
         """Say what keeps the choice from being a study; empty when nothing does."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -96,6 +97,7 @@ class EvaluateController(QObject):
         self._workspace.plan_changed.connect(self._on_context)
         workbench.results_changed.connect(self._settle.start)
         workbench.jobs.added.connect(self._settle.start)
+        workbench.jobs.requeued.connect(self._on_requeued)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.stopped.connect(self._settle.stop)
         workbench.stopped.connect(self._tasks.stop)
@@ -216,14 +218,18 @@ class EvaluateController(QObject):
         self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.origin)
         self._settle.start()
 
+    def _on_requeued(self, job_id: str) -> None:
+        self._settle.start()
+        if job_id in self._own:
+            self._view.clear_message()
+
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
         if job_id not in self._own:
             return
-        self._own.discard(job_id)
         entry = self._workbench.jobs[job_id]
         if entry.error:
-            self._view.show_error(entry.failure)
+            self._view.show_error(entry.failure, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
             self._view.show_notice("The evaluation was cancelled; finished results are stored.")
         elif entry.state == "done":

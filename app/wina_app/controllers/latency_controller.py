@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -68,8 +69,8 @@ class LatencyView(Protocol):
     def show_chart(self, chart: Chart, fresh: bool) -> None:
         """Draw both plots; a fresh one shows something else than before, not more of the same."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -123,6 +124,7 @@ class LatencyController(QObject):
         workbench.environment_changed.connect(self._show)
         workbench.results_changed.connect(self._on_results)
         workbench.jobs.added.connect(self._settle.start)
+        workbench.jobs.requeued.connect(self._settle.start)
         workbench.jobs.ended.connect(self._on_job_ended)
         for timer in (self._settle, self._pause):
             workbench.stopped.connect(timer.stop)
@@ -318,10 +320,9 @@ class LatencyController(QObject):
         self._settle.start()
         if job_id not in self._own:
             return
-        self._own.discard(job_id)
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
-            self._view.show_error(entry.error)
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
             self._view.show_notice("The measurement was cancelled; the points that were finished are stored.")
         elif isinstance(entry.result, SweepReport):

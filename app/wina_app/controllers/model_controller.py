@@ -1,5 +1,7 @@
 """Opens models: resolve the location, load in the engine, put the summary into the workspace."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from pydantic import ValidationError
@@ -34,8 +36,8 @@ class ModelView(Protocol):
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
         """Show what a generated token of the loaded model costs, or why that cannot be said."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -51,9 +53,12 @@ class ModelController(QObject):
         super().__init__()
         self._workbench, self._view = workbench, view
         self._job_id: str | None = None
+        self._last = ""
+        """The job that loaded, or failed to, last."""
         self._request = 0
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
         view.show_recent(workbench.settings.recent)
 
     def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
@@ -113,7 +118,14 @@ class ModelController(QObject):
         if request == self._request:
             name = source.location.replace("\\", "/").rstrip("/").rpartition("/")[2]
             self._job_id = self._workbench.submit(InspectJob(model=source), f"Load {name}")
+            self._last = self._job_id
             self._show_loading(self._job_id)
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._show_loading(job_id)
 
     def _show_loading(self, job_id: str) -> None:
         entry, first = self._workbench.jobs[job_id], self._workbench.jobs.active[0]
@@ -136,7 +148,7 @@ class ModelController(QObject):
         self._view.show_loading(None)
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
-            self._view.show_error(entry.error)
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
             self._view.show_notice("Loading was cancelled.")
         elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):

@@ -1,6 +1,7 @@
 """Chooses, measures and exports rotations of the loaded model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -36,8 +37,8 @@ class RotationView(Protocol):
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
         """Show how the rotation did; None when it was not computed yet."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -54,11 +55,14 @@ class RotationController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._job_id: str | None = None
+        self._last = ""
+        """The job that rotated, or failed to, last."""
         self._problem = ""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
         self._show()
 
     def choose(self, fields: Mapping[str, Any]) -> None:
@@ -88,6 +92,7 @@ class RotationController(QObject):
         self._view.clear_message()
         title = f"Export rotated model: {spec.label}" if export_to else f"Rotate: {spec.label}"
         self._job_id = self._workbench.submit(RotateJob(model=source, rotation=spec, export_to=export_to), title)
+        self._last = self._job_id
         self._show_action()
 
     def cancel(self) -> None:
@@ -134,6 +139,12 @@ class RotationController(QObject):
         if job_id == self._job_id:
             self._view.show_progress(self._workbench.jobs[job_id])
 
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._show_action()
+
     def _on_job_ended(self, job_id: str) -> None:
         if job_id != self._job_id:
             return
@@ -141,7 +152,7 @@ class RotationController(QObject):
         self._show_action()
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
-            self._view.show_error(entry.error)
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
             self._view.show_notice("The rotation was cancelled.")
         elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):

@@ -1,7 +1,8 @@
 """Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -68,8 +69,8 @@ class StudiesView(Protocol):
     def show_report(self, page: Path | None) -> None:
         """Offer to open the selected study's report; None where none was made."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -328,7 +329,7 @@ class StudiesController(QObject):
     def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
         estimating = isinstance(entry.job, EstimateJob)
         if entry.error:
-            self._view.show_error(entry.failure)
+            self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
         elif entry.state == "cancelled" and not estimating:
             self._view.show_notice("The study was cancelled; finished measurements are stored.")
         if isinstance(entry.result, EstimateRecord):

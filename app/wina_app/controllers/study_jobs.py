@@ -27,6 +27,7 @@ class StudyJobs(QObject):
         self._workbench = workbench
         self._files: dict[str, Path] = {}
         workbench.jobs.added.connect(self._on_job)
+        workbench.jobs.requeued.connect(self._on_job)
         workbench.jobs.changed.connect(self._on_job)
         workbench.jobs.ended.connect(self._on_ended)
 
@@ -81,7 +82,7 @@ class StudyJobs(QObject):
     @property
     def files(self) -> frozenset[Path]:
         """Of the studies that are being measured or estimated."""
-        return frozenset(self._files.values())
+        return frozenset(self._files[entry.id] for entry in self._workbench.jobs.active if entry.id in self._files)
 
     def measuring(self, file: Path | None) -> list[JobEntry]:
         """The jobs that measure a study and have not ended."""
@@ -103,7 +104,7 @@ class StudyJobs(QObject):
             self.changed.emit(self._files[job_id])
 
     def _on_ended(self, job_id: str) -> None:
-        file = self._files.pop(job_id, None)
+        file = self._files.get(job_id)
         if file is None:
             self.other_ended.emit()
         else:

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF
+from wina_app.translation import tr
 from wina_app.views.controls import text_label
 
 
@@ -61,10 +62,15 @@ class MessageBar(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
+        self._again: Callable[[], object] | None = None
         self._word = text_label("", "section")
         self.label = text_label("", wrap=True)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.retry = QPushButton(tr("Retry"))
+        self.retry.setAccessibleName(tr("Retry what failed"))
+        self.retry.setToolTip(tr("Does what is missing; what was stored is kept"))
+        self.retry.clicked.connect(self._do_again)
         dismiss = QPushButton("Dismiss")
         dismiss.setAccessibleName("Dismiss message")
         dismiss.clicked.connect(self.hide)
@@ -73,11 +79,14 @@ class MessageBar(QFrame):
         row.setSpacing(GRID)
         row.addWidget(self._word)
         row.addWidget(self.label, 1)
+        row.addWidget(self.retry)
         row.addWidget(dismiss)
         self.hide()
 
-    def show_message(self, kind: str, text: str) -> None:
-        """`kind` is "error" or "notice"."""
+    def show_message(self, kind: str, text: str, retry: Callable[[], object] | None = None) -> None:
+        """`kind` is "error" or "notice"; `retry` does again what failed."""
+        self._again = retry
+        self.retry.setVisible(retry is not None)
         self.setProperty("role", kind)
         self._word.setText("Error" if kind == "error" else "Note")
         self.label.setText(text)
@@ -85,6 +94,11 @@ class MessageBar(QFrame):
         self.style().unpolish(self)
         self.style().polish(self)
         self.show()
+
+    def _do_again(self) -> None:
+        self.hide()
+        if self._again is not None:
+            self._again()
 
 
 class Page(QWidget):
@@ -220,9 +234,10 @@ class Page(QWidget):
         self.commands.append(action)
         return action
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline, above the content, until it is dismissed or cleared."""
-        self.message.show_message("error", text)
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, above the content, until it is dismissed or cleared; of a job, with a button that does
+        it again."""
+        self.message.show_message("error", text, retry)
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
