@@ -110,6 +110,27 @@ def test_what_a_page_is_for_is_told_under_its_own_heading() -> None:
     assert set(PAGES) <= _anchors(guide.folder() / "pages.md")
 
 
+_IN_PLACE = {"Heatmaps", "Jobs", "Tables and plots"}
+"""Headings of keys that mean something in one place of the window alone, which no action has."""
+_KEYS = re.compile(r"(?:(?:Ctrl|Alt|Shift)\+)+\S+?(?=[ ,]|$)|F\d+", re.MULTILINE)
+
+
+def _keys_told() -> dict[str, set[str]]:
+    """Heading of the chapter on the keyboard: what the first columns of its tables name."""
+    parts = re.split(r"^## ", _text(guide.folder() / "keyboard.md"), flags=re.MULTILINE)[1:]
+    cells = {part.partition("\n")[0]: re.findall(r"^\| (.*?) \|", part, re.MULTILINE) for part in parts}
+    return {heading: set(_KEYS.findall("\n".join(keys))) for heading, keys in cells.items()}
+
+
+def test_the_keys_that_are_told_are_those_of_the_window(application) -> None:
+    told, window = _keys_told(), application.window
+    shown = set(window.current_page.commands)
+    everywhere = {action.shortcut().toString() for action in window.menus.every() if action not in shown} - {""}
+    of_pages = {action.shortcut().toString() for page in window.pages.values() for action in page.commands}
+    assert everywhere <= told["Everywhere"]
+    assert set().union(*(keys for name, keys in told.items() if name not in _IN_PLACE)) <= everywhere | of_pages
+
+
 def _example(heading: str) -> str:
     """The block of text under a heading of the chapter on files."""
     part = _text(guide.folder() / "files.md").partition(f"## {heading}\n")[2]
