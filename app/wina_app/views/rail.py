@@ -1,10 +1,11 @@
 """The column at the window's left edge that switches between pages."""
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
-from wina_app.theme import GRID, HALF, notifier
+from wina_app.theme import GRID, HALF, font, notifier
 
 
 class Rail(QWidget):
@@ -24,7 +25,6 @@ class Rail(QWidget):
         self._column.setContentsMargins(HALF, GRID, HALF, GRID)
         self._column.setSpacing(HALF)
         self._column.addStretch(1)
-        self.setFixedWidth(GRID * 10)
         notifier().changed.connect(self._restyle)
 
     def add(self, key: str, title: str, shortcut: str) -> None:
@@ -35,7 +35,6 @@ class Rail(QWidget):
         button.setCheckable(True)
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
         button.setIconSize(QSize(24, 24))
-        button.setFixedSize(GRID * 9, GRID * 7)
         button.setAccessibleName(f"{title} page")
         button.setToolTip(f"{title} ({shortcut})")
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -43,12 +42,17 @@ class Rail(QWidget):
         self._group.addButton(button)
         self._column.insertWidget(len(self._buttons), button)
         self._buttons[key] = button
-        self._restyle()
+        button.setIcon(icon(key))
 
     def select(self, key: str) -> None:
         """Show which page is shown."""
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
+        measure = QFontMetrics(font("small"))
+        widest = max((measure.horizontalAdvance(button.text()) for button in self._buttons.values()), default=0)
+        width = max(GRID * 9, widest + GRID)
         for key, button in self._buttons.items():
             button.setIcon(icon(key))
+            button.setFixedSize(width, GRID * 7)
+        self.setFixedWidth(width + GRID)
