@@ -150,7 +150,21 @@ class _Chapter(QTextBrowser):
         self._file = file
         self.document().setDefaultFont(font())
         self.setMarkdown(file.read_text(encoding="utf-8"))
+        self._space()
         self.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def _space(self) -> None:
+        """Air between paragraphs, which Markdown's have none of in Qt."""
+        cursor = QTextCursor(self.document())
+        block = self.document().firstBlock()
+        while block.isValid():
+            cursor.setPosition(block.position())
+            if block.textList() is None and cursor.currentTable() is None:
+                spaced = block.blockFormat()
+                spaced.setTopMargin(2 * GRID if _is_heading(block) else 0)
+                spaced.setBottomMargin(GRID)
+                cursor.setBlockFormat(spaced)
+            block = block.next()
 
     def go_to(self, heading: str) -> None:
         """Scroll until a heading, given by its anchor, is at the top."""
