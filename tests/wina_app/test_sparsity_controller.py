@@ -44,8 +44,8 @@ class FakeView:
     def show_map(self, key, values, remark):
         self.key, self.values, self.remark = key, values, remark
 
-    def show_figures(self, figures):
-        self.figures = figures
+    def show_figures(self, figures, other):
+        self.figures, self.other = figures, other
 
     def show_targets(self, span):
         self.span = span
@@ -56,8 +56,17 @@ class FakeView:
     def show_context(self):
         pass
 
+    def show_locks(self, locked, selected_are_locked):
+        self.locked = locked, selected_are_locked
+
+    def show_kept_budget(self, budget):
+        self.kept = budget
+
     def show_error(self, text):
         self.error = text
+
+    def show_notice(self, text):
+        self.notice = text
 
     def clear_message(self):
         self.error = ""
@@ -87,41 +96,41 @@ def test_a_model_starts_with_a_uniform_plan(bench):
 
 def test_edits_reach_the_workspace_and_the_view(bench):
     controller, view, workspace, _ = bench
-    controller.select(frozenset({(0, 6), (1, 6)}))
-    controller.set_target(0.8)
+    controller.editing.select(frozenset({(0, 6), (1, 6)}))
+    controller.editing.set_target(0.8)
     assert workspace.plan.sparsity[0][6] == workspace.plan.sparsity[1][6] == 0.8
     assert workspace.plan.origin == "edited"
     assert view.span == (0.8, 0.8)
     assert view.figures.budget == pytest.approx(workspace.plan.budget)
-    controller.step(-5)
+    controller.editing.step(-5)
     assert workspace.plan.sparsity[0][6] == pytest.approx(0.75)
-    controller.type_target("62.5")
+    controller.editing.type_target("62.5")
     assert workspace.plan.sparsity[0][6] == 0.625
 
 
 def test_typed_nonsense_changes_nothing_and_is_explained(bench):
     controller, view, workspace, _ = bench
-    controller.select(frozenset({(0, 0)}))
-    controller.type_target("120")
+    controller.editing.select(frozenset({(0, 0)}))
+    controller.editing.type_target("120")
     assert "from 0 to under 100" in view.error
     assert (np.asarray(workspace.plan.sparsity) == 0.5).all()
 
 
 def test_the_uniform_preset_can_be_undone(bench):
     controller, _, workspace, _ = bench
-    controller.paint(frozenset({(2, 2)}), 0.9)
+    controller.editing.paint(frozenset({(2, 2)}), 0.9)
     before = workspace.plan
-    controller.set_uniform(0.25)
+    controller.editing.set_uniform(0.25)
     assert workspace.plan == SparsityPlan.uniform(layout(), 0.25)
-    controller.undo_stack.undo()
+    controller.editing.undo_stack.undo()
     assert workspace.plan == before
 
 
 def test_a_new_model_starts_a_new_history(bench):
     controller, _, workspace, _ = bench
-    controller.set_uniform(0.25)
+    controller.editing.set_uniform(0.25)
     workspace.set_model(SOURCE, summary(4))
-    assert not controller.undo_stack.canUndo()
+    assert not controller.editing.undo_stack.canUndo()
     assert workspace.plan.layout == layout(4)
 
 
@@ -146,10 +155,10 @@ def test_a_file_that_is_no_plan_is_refused_and_loses_nothing(bench, tmp_path):
 
 def test_saving_and_opening_a_plan(bench, tmp_path):
     controller, view, workspace, _ = bench
-    controller.paint(frozenset({(2, 2)}), 0.9)
+    controller.editing.paint(frozenset({(2, 2)}), 0.9)
     saved = workspace.plan
     controller.save_plan(tmp_path / "plan.json")
-    controller.set_uniform(0.1)
+    controller.editing.set_uniform(0.1)
     controller.open_plan(tmp_path / "plan.json")
     assert workspace.plan == saved
     controller.save_plan(tmp_path / "missing" / "plan.json")
@@ -180,7 +189,7 @@ def test_an_edit_makes_the_measurement_unknown_until_a_run_has_the_new_plan(benc
     record_run(store, run_spec("wina", workspace.rotation, 0.5))
     access.changed.emit()
     controller.show("measured")
-    controller.paint(frozenset({(0, 0)}), 0.2)
+    controller.editing.paint(frozenset({(0, 0)}), 0.2)
     assert np.isnan(view.values).all()
     record_run(store, run_spec("wina", workspace.rotation, workspace.plan))
     access.changed.emit()
@@ -208,21 +217,21 @@ def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, st
     values = workspace.plan.with_cells({(0, 0): 0.3, (7, 6): 0.6}).sparsity
     found = SparsityPlan(layout=layout(), sparsity=values, origin=CURVES.origin, rho=rho)
     assert abs(found.budget - CURVES.budget) > 1e-4
-    controller.take_over(found, "allocate")
+    controller.editing.take_over(found, "allocate")
     record_allocated(store, workspace, found)
     access.changed.emit()
     assert view.remark == ""
     assert (view.values == 0.5).all()
     other_rho = ((0.8,) * 7,) * 8
     for other in (found.with_cells({(3, 3): 0.4}, CURVES.origin), found.model_copy(update={"rho": other_rho})):
-        controller.take_over(other, "another table")
+        controller.editing.take_over(other, "another table")
         assert np.isnan(view.values).all()
 
 
 def test_an_allocated_run_from_before_tables_were_stored_is_no_plans(bench, store):
     controller, view, workspace, access = bench
     controller.show("measured")
-    controller.take_over(workspace.plan.with_cells({(0, 0): 0.3}, CURVES.origin), "allocate")
+    controller.editing.take_over(workspace.plan.with_cells({(0, 0): 0.3}, CURVES.origin), "allocate")
     record_allocated(store, workspace, None)
     access.changed.emit()
     assert np.isnan(view.values).all()
@@ -250,12 +259,14 @@ def test_predictions_follow_calibration_and_edits(bench, store):
     controller, view, workspace, access = bench
     controller.show("predicted")
     assert np.isnan(view.values).all()
-    assert "calibrate" in view.remark
+    assert "press Calibrate" in view.remark
+    assert view.figures.predicted is None
+    assert "press Calibrate" in view.figures.reasons["predicted"]
     record_calibration(store, workspace.method, workspace.rotation)
     access.changed.emit()
     assert view.values[0, 0] == pytest.approx(0.25, rel=0.01)
     assert view.figures.predicted is not None
-    controller.paint(frozenset({(0, 0)}), 0.25)
+    controller.editing.paint(frozenset({(0, 0)}), 0.25)
     assert view.values[0, 0] == pytest.approx(0.0625, rel=0.05)
     workspace.set_method(MethodSpec(name="teal"))
     assert np.isnan(view.values).all(), "the curves are another method's"
@@ -291,13 +302,13 @@ def test_late_answers_about_an_earlier_plan_are_dropped(store):
     workspace.set_model(SOURCE, summary())
     controller.show("measured")
     for value in (0.1, 0.2, 0.3):
-        controller.paint(frozenset({(0, 0)}), value)
+        controller.editing.paint(frozenset({(0, 0)}), value)
     assert len(access.waiting) == 1, "one question at a time"
     access.work()
     assert np.isnan(view.values).all(), "the answer was about the plan before the edits"
-    controller.undo_stack.undo()
-    controller.undo_stack.undo()
-    controller.undo_stack.undo()
+    controller.editing.undo_stack.undo()
+    controller.editing.undo_stack.undo()
+    controller.editing.undo_stack.undo()
     while access.waiting:
         access.work()
     assert not np.isnan(view.values).any()

@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.models import sparsity_edits, sparsity_files, sparsity_maps
 from wina_app.models.evaluation_grid import parse_sparsities
-from wina_app.models.sparsity_history import SparsityHistory
 from wina_app.models.sparsity_selection import Selection
 from wina_app.quantities import fraction
-from wina_app.workspace import Workspace
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan, load_plan
-from wina_core.store import Curve, LayerMap
+from wina_core.store import LayerMap
 
 NONE = Selection(4, 3)
 cells = st.tuples(st.integers(0, 3), st.integers(0, 2))
@@ -86,11 +84,11 @@ def test_what_is_no_target_is_refused_with_the_range(text):
 @given(st.integers(-200, 200), st.floats(0, 0.999))
 def test_steps_stay_inside_the_range(points, start):
     plan = SparsityPlan.uniform(layout(1), start)
-    stepped = sparsity_edits.step(plan, [(0, 0)], points).sparsity[0]
-    assert 0 <= stepped[0] < 1
-    assert stepped[1] == start
+    stepped = sparsity_edits.stepped(plan, [(0, 0)], points)
+    assert list(stepped) == [(0, 0)]
+    assert 0 <= stepped[0, 0] < 1
     if 0 <= start + points / 100 <= sparsity_edits.HIGHEST:
-        assert stepped[0] == pytest.approx(start + points / 100, abs=1e-6)
+        assert stepped[0, 0] == pytest.approx(start + points / 100, abs=1e-6)
 
 
 def test_the_span_of_a_selection():
@@ -109,20 +107,6 @@ def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
     assert np.isnan(sparsity_maps.measured_table(layout(3), None)).all()
 
 
-def test_predicted_errors_are_read_off_the_curves():
-    plan = SparsityPlan.uniform(layout(2), 0.4).with_cells({(0, 1): 0.0, (1, 0): 0.95})
-    curves = [
-        Curve(0, "q", (0.3, 0.5), (0.1, 0.3)),
-        Curve(0, "k", (0.3, 0.5), (0.1, 0.3)),
-        Curve(1, "q", (0.3, 0.5), (0.1, 0.3)),
-    ]
-    table = sparsity_maps.predicted_table(plan, curves)
-    assert table[0, 0] == pytest.approx(0.2), "linear in between"
-    assert table[0, 1] == 0.0, "nothing dropped, nothing lost"
-    assert math.isnan(table[1, 0]), "never extrapolated"
-    assert math.isnan(table[1, 1])
-
-
 def test_the_mean_is_weighted_by_the_matrices_sizes():
     plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 0.9})
     assert sparsity_maps.weighted_mean(plan.layout, sparsity_maps.target_table(plan)) == pytest.approx(plan.budget)
@@ -133,32 +117,3 @@ def test_a_plan_survives_its_file(tmp_path: Path):
     plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 1 / 3})
     sparsity_files.write_plan(plan, tmp_path / "plan.json")
     assert load_plan(tmp_path / "plan.json") == plan
-
-
-@pytest.mark.usefixtures("qapp")
-def test_undo_takes_back_a_gesture_as_one_step():
-    workspace = Workspace()
-    workspace.set_plan(SparsityPlan.uniform(layout(1), 0.5))
-    history = SparsityHistory(workspace)
-    history.begin_gesture()
-    for value in (0.1, 0.2, 0.3):
-        history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], value), "drag")
-    history.end_gesture()
-    history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], 0.4), "type")
-    assert history.stack.count() == 2
-    history.stack.undo()
-    assert workspace.plan.sparsity[0][0] == 0.3
-    history.stack.undo()
-    assert workspace.plan.sparsity[0][0] == 0.5
-    history.stack.redo()
-    history.stack.redo()
-    assert workspace.plan.sparsity[0][0] == 0.4
-
-
-@pytest.mark.usefixtures("qapp")
-def test_an_edit_that_changes_nothing_is_no_step():
-    workspace = Workspace()
-    workspace.set_plan(SparsityPlan.uniform(layout(1), 0.5))
-    history = SparsityHistory(workspace)
-    history.edit(sparsity_edits.fill(workspace.plan, [(0, 0)], 0.5), "same")
-    assert history.stack.count() == 0

@@ -6,11 +6,13 @@ from typing import ClassVar
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QFileDialog
+from wina_app.models.job_list import JobEntry
 from wina_app.theme import apply_theme
 from wina_app.views.sparsity_page import SparsityPage
 from wina_app.workspace import Workspace
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, layout, record_calibration, summary
+from wina_core.engine.protocol import InspectJob
 from wina_core.plan import SparsityPlan
 from wina_core.specs import AllocatorSpec, MethodSpec
 from wina_core.store import Store
@@ -31,7 +33,7 @@ def page(qtbot, qapp, store):
     access = DirectStore(store)
     shown = SparsityPage(workspace, access)
     shown.workspace, shown.access = workspace, access
-    shown.allocation_requested.connect(lambda _allocator, budget: shown.controller.set_uniform(budget))
+    shown.allocation_requested.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
     qtbot.addWidget(shown)
     shown.resize(1208, 560)
     with qtbot.waitActive(shown):
@@ -53,19 +55,33 @@ def click(qtbot, page: SparsityPage, row: int, column: int) -> None:
     qtbot.mouseClick(page.heatmap.viewport(), LEFT, pos=centre(page, row, column))
 
 
+def command(page: SparsityPage, text: str):
+    """The page's command whose text begins so."""
+    return next(action for action in page.commands if action.text().startswith(text))
+
+
+def show(page: SparsityPage, key: str) -> None:
+    """Choose a map with the toolbar's switch."""
+    row = page.toolbar.map.findData(key)
+    page.toolbar.map.setCurrentIndex(row)
+    page.toolbar.map.activated.emit(row)
+
+
 def test_without_a_model_the_page_says_what_it_is_for(qtbot, page):
     assert page.is_empty
     assert not page.primary.isEnabled()
     assert page.primary.toolTip()
-    assert not page.plan_buttons["Open plan"].isEnabled()
-    assert page.plan_buttons["Open plan"].toolTip() == "Open a model first"
+    assert not page.plan_menu.isEnabled()
+    assert page.plan_menu.toolTip() == "Open a model first"
+    assert not command(page, "Open a plan from a file").isEnabled()
     with qtbot.waitSignal(page.crumb_clicked) as asked:
         page.empty_triggered.emit()
     assert asked.args == ["model"]
     page.workspace.set_model(SOURCE, summary())
     assert not page.is_empty
     assert page.primary.isEnabled()
-    assert page.plan_buttons["Open plan"].isEnabled()
+    assert page.plan_menu.isEnabled()
+    assert command(page, "Open a plan from a file").isEnabled()
 
 
 def test_click_a_cell_type_and_undo(qtbot, filled):
@@ -75,10 +91,10 @@ def test_click_a_cell_type_and_undo(qtbot, filled):
     qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)
     assert filled.workspace.plan.sparsity[2][4] == 0.625
     assert filled.editor.spin.value() == 62.5
-    qtbot.keyClick(filled.heatmap, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert "set 1 cell to 62.5 %" in filled.plan_buttons["Undo"].toolTip()
+    filled.plan_buttons["Undo"].click()
     assert filled.workspace.plan == plan
-    shift = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
-    qtbot.keyClick(filled.heatmap, Qt.Key.Key_Z, shift)
+    filled.plan_buttons["Redo"].click()
     assert filled.workspace.plan.sparsity[2][4] == 0.625
 
 
@@ -102,7 +118,7 @@ def test_dragging_the_slider_is_one_step_of_undo(filled):
         slider.setValue(value)
     slider.setSliderDown(False)
     assert [row[6] for row in filled.workspace.plan.sparsity] == [0.72] * 8
-    assert filled.controller.undo_stack.count() == 1
+    assert filled.controller.editing.undo_stack.count() == 1
     filled.plan_buttons["Undo"].click()
     assert filled.workspace.plan == plan
     assert not filled.plan_buttons["Undo"].isEnabled()
@@ -127,7 +143,7 @@ def test_the_brush_gives_its_value_to_every_cell_it_crosses(qtbot, filled):
         qtbot.mouseMove(view, centre(filled, row, 1))
     qtbot.mouseRelease(view, LEFT, pos=centre(filled, 5, 1))
     assert [row[1] for row in filled.workspace.plan.sparsity] == [0.5, 0.5, 0.8, 0.8, 0.8, 0.8, 0.5, 0.5]
-    assert filled.controller.undo_stack.count() == 2, "the spin box, then one stroke"
+    assert filled.controller.editing.undo_stack.count() == 2, "the spin box, then one stroke"
     filled.editor.spin.setValue(20.0)
     assert filled.workspace.plan.sparsity[2][1] == 0.8, "the brush's value is no edit yet"
 
@@ -136,7 +152,7 @@ def test_the_uniform_preset_and_the_budget(filled):
     filled.toolbar.budget.setValue(25.0)
     filled.toolbar.allocate.click()
     assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.25)
-    assert "25.0 %" in filled.figures.text()
+    assert filled.figures.text("budget") == "25.0 %"
 
 
 def test_the_same_percentage_makes_the_same_plan_from_every_control(qtbot, filled):
@@ -147,7 +163,7 @@ def test_the_same_percentage_makes_the_same_plan_from_every_control(qtbot, fille
         lambda: (qtbot.keyClicks(filled.heatmap, "32.3"), qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)),
         lambda: (filled.toolbar.budget.setValue(32.3), filled.toolbar.allocate.click()),
     ):
-        filled.controller.set_uniform(0.5)
+        filled.controller.editing.set_uniform(0.5)
         enter()
         assert filled.workspace.plan.sparsity == ((0.323,) * 7,) * 8
 
@@ -159,14 +175,14 @@ def test_the_texts_of_the_spin_boxes_keep_off_their_borders(page):
 
 def test_the_profile_has_a_line_for_each_projection(filled):
     assert [trace.name for trace in filled.profile.traces] == list(layout().projections)
-    filled.controller.paint(frozenset({(3, 0)}), 0.7)
+    filled.controller.editing.paint(frozenset({(3, 0)}), 0.7)
     assert filled.profile.traces[0].y[3] == pytest.approx(70.0)
 
 
 def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbot, filled, store):
-    filled.toolbar.buttons["predicted"].click()
+    show(filled, "predicted")
     assert filled.profile.traces == ()
-    assert "calibrate" in filled.heatmap.remark
+    assert "press Calibrate" in filled.heatmap.remark
     with qtbot.waitSignal(filled.calibration_requested) as asked:
         filled.calibrate.click()
     assert asked.args[0].model == SOURCE
@@ -195,11 +211,11 @@ def test_a_plan_goes_to_a_file_and_back(filled, tmp_path, monkeypatch):
     path = str(tmp_path / "plan.json")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (path, ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (path, ""))
-    filled.controller.paint(frozenset({(0, 0)}), 0.7)
+    filled.controller.editing.paint(frozenset({(0, 0)}), 0.7)
     saved = filled.workspace.plan
-    filled.plan_buttons["Save plan"].click()
-    filled.controller.set_uniform(0.1)
-    filled.plan_buttons["Open plan"].click()
+    command(filled, "Save the plan as a file").trigger()
+    filled.controller.editing.set_uniform(0.1)
+    command(filled, "Open a plan from a file").trigger()
     assert filled.workspace.plan == saved
 
 
@@ -207,7 +223,7 @@ def test_a_plan_for_another_model_is_an_inline_error(filled, tmp_path, monkeypat
     path = tmp_path / "plan.json"
     path.write_text(SparsityPlan.uniform(layout(4), 0.5).model_dump_json())
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-    filled.plan_buttons["Open plan"].click()
+    command(filled, "Open a plan from a file").trigger()
     assert filled.message.isVisible()
     assert "was made for a model with 4 layers" in filled.message.label.text()
 
@@ -237,7 +253,7 @@ def test_an_edit_among_eighty_layers_repaints_one_cell(qtbot, page):
 
     spy = Painted()
     page.heatmap.viewport().installEventFilter(spy)
-    page.controller.step(1)
+    page.controller.editing.step(1)
     qtbot.waitUntil(lambda: bool(spy.areas))
     cell = page.heatmap.geometry_now().cell(0, 0).toAlignedRect()
     assert all(cell.contains(area) for area in spy.areas)
@@ -259,14 +275,83 @@ def test_the_button_says_what_the_chosen_allocator_does(filled):
 def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
     toolbar = filled.toolbar
     toolbar.allocator.setCurrentText("Refine")
+    assert filled.allocation.isHidden()
+    entry = JobEntry("j", "Allocate 50 %", InspectJob(model=SOURCE), state="running")
+    entry.done, entry.total, entry.eta_seconds = 0.42, 1.0, 42.0
     filled.show_allocating(True)
-    assert toolbar.allocate.text() == "Cancel"
-    assert not toolbar.allocator.isEnabled()
+    filled.show_allocation_progress(entry)
+    for control in (toolbar.allocate, toolbar.allocator, toolbar.budget, filled.measure_kl):
+        assert not control.isEnabled()
+    assert "cancel it in its line" in toolbar.allocate.toolTip()
+    assert (filled.allocation.bar.value(), filled.allocation.amount.text()) == (420, "42 %  ·  42 s left")
     with qtbot.waitSignal(filled.cancel_requested):
-        toolbar.allocate.click()
+        filled.allocation.cancel.click()
     filled.show_allocating(False)
-    assert toolbar.allocate.text() == "Allocate"
-    assert toolbar.budget.isEnabled()
+    filled.show_allocation_progress(None)
+    assert toolbar.allocate.isEnabled()
+    assert filled.allocation.isHidden()
+    filled.show_allocation("curves: KL 0.01", "1,200 forward passes")
+    assert filled.allocation.outcome.whole() == "curves: KL 0.01"
+
+
+def test_every_map_is_a_command_with_a_key_and_shows_on_the_switch(qtbot, filled, store):
+    record_calibration(store, filled.workspace.method, filled.workspace.rotation)
+    filled.access.changed.emit()
+    for row in range(filled.toolbar.map.count()):
+        name = filled.toolbar.map.itemText(row)
+        action = command(filled, f"Show: {name}")
+        assert action.shortcut().toString().startswith("Alt+")
+        action.trigger()
+        assert filled.toolbar.map.currentText() == name
+    qtbot.keyClick(filled, Qt.Key.Key_6, Qt.KeyboardModifier.AltModifier)
+    assert filled.toolbar.map.currentData() == "predicted"
+
+
+def test_presets_ask_for_the_toolbars_budget(filled):
+    filled.toolbar.budget.setValue(30.0)
+    command(filled, "Preset: First and last layer dense").trigger()
+    table = filled.workspace.plan.sparsity
+    assert table[0] == table[7] == (0.0,) * 7
+    assert filled.workspace.plan.budget == pytest.approx(0.3, abs=1e-6)
+    filled.toolbar.presets.menu().actions()[-1].trigger()
+    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.65)
+    assert filled.toolbar.budget.value() == 65.0
+
+
+def test_the_read_outs_tell_how_they_are_computed_and_are_copied(qapp, filled):
+    assert filled.figures.text("predicted") == "\N{EN DASH}"
+    assert "press Calibrate" in filled.figures.tip("predicted")
+    assert "weighted by their numbers of weights" in filled.figures.tip("budget")
+    command(filled, "Copy the read-outs").trigger()
+    lines = qapp.clipboard().text().splitlines()
+    assert lines[0] == "Budget\t50.0 %"
+    assert len(lines) == 8
+
+
+def test_a_plan_is_named_in_a_line_of_the_page_and_replaced_knowingly(qtbot, filled, store):
+    bar = filled.plan_name
+    command(filled, "Save the plan under a name").trigger()
+    assert bar.name.hasFocus()
+    assert not bar.save.isEnabled()
+    qtbot.keyClicks(bar.name, "mine")
+    assert bar.save.text() == "Save"
+    qtbot.keyClick(bar.name, Qt.Key.Key_Return)
+    assert bar.isHidden()
+    assert [row.name for row in store.list_plans()] == ["mine"]
+    command(filled, "Save the plan under a name").trigger()
+    assert bar.save.text() == "Replace"
+    qtbot.keyClick(bar.name, Qt.Key.Key_Escape)
+    assert bar.isHidden()
+
+
+def test_comparing_shows_both_in_map_and_read_outs(filled):
+    filled.controller.editing.set_uniform(0.3)
+    command(filled, "Compare with the plan before the last change").trigger()
+    assert filled.toolbar.map.currentData() == "change"
+    assert filled.figures.text("budget") == "30.0 % (\N{MINUS SIGN}20.0)"
+    command(filled, "Stop comparing").trigger()
+    assert filled.figures.text("budget") == "30.0 %"
+    assert not command(filled, "Stop comparing").isEnabled()
 
 
 def test_options_of_the_gate_rule_reach_the_workspace(filled):

@@ -17,8 +17,10 @@ from wina_core.cli import (
     evaluate,
     export,
     gate,
+    generate,
     latency,
     model,
+    plan,
     report,
     results,
     rotate,
@@ -41,6 +43,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(model.app, name="model")
+app.add_typer(plan.app, name="plan")
 app.command("rotate")(rotate.rotate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("allocate")(allocate.allocate)
@@ -51,6 +54,7 @@ app.add_typer(study.app, name="study")
 study.app.command("estimate")(estimate.estimate)
 app.command("tasks")(tasks.tasks)
 app.command("synthetic")(synthetic.synthetic)
+app.command("generate")(generate.generate)
 app.command("latency")(latency.latency)
 app.command("results")(results.results)
 app.command("compare")(compare.compare)

@@ -1,8 +1,10 @@
 """What each job does: the same functions serve the engine process and, in-process, the command line."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from wina_core.engine.costing import count_costs
+from wina_core.engine.generating import generate
 from wina_core.engine.inspecting import inspect_cell
 from wina_core.engine.protocol import (
     AllocateJob,
@@ -12,6 +14,7 @@ from wina_core.engine.protocol import (
     Emit,
     EstimateJob,
     EvaluateJob,
+    GenerateJob,
     InspectGateJob,
     InspectJob,
     Job,
@@ -25,11 +28,13 @@ from wina_core.errors import WinaError
 from wina_core.latency.decoding import time_decoding
 from wina_core.latency.sweep import time_products
 from wina_core.methods import get_method
+from wina_core.models.loading import LoadedModel
 from wina_core.models.quantized_linear import quiet_torchao
 from wina_core.models.summary import summarize
-from wina_core.records import RotationReport
+from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.reporting import Reporter
 from wina_core.rotation import save_rotated
+from wina_core.rotation.measure import norm_spreads, off_diagonal_energies
 from wina_core.rotation.storage import check_unused
 from wina_core.specs import NO_ROTATION
 
@@ -47,9 +52,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
         case RotateJob():
             value = _rotate(job, session, reporter)
         case CalibrateJob():
-            get_method(job.method)
-            loaded = session.prepare(job.model, job.rotation, reporter)
-            _, value = session.calibration(loaded, job.rotation, job.method, job.calibration, reporter)
+            value = _calibrate(job, session, reporter)
         case AllocateJob():
             get_method(job.method)
             loaded = session.prepare(job.model, job.rotation, reporter)
@@ -66,12 +69,37 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             from wina_core.engine.estimating import estimate  # as below
 
             value = estimate(job, session, reporter)
+        case GenerateJob():
+            generate(job, session, emit, reporter, job_id)
+            return
         case EvaluateJob():
             from wina_core.engine.evaluating import evaluate_runs  # lm-eval's import takes seconds: only where needed
 
             evaluate_runs(job, session, emit, reporter, job_id)
             return
     emit(Result(job_id=job_id, value=value))
+
+
+def _calibrate(job: CalibrateJob, session: Session, reporter: Reporter) -> CalibrationRecord:
+    """What is calibrated, and what the weights are like that it was calibrated for."""
+    get_method(job.method)
+    loaded = session.prepare(job.model, job.rotation, reporter)
+    _, record = session.calibration(loaded, job.rotation, job.method, job.calibration, reporter)
+    weights = (*norm_spreads(loaded.view), *_residuals(loaded, reporter))
+    return record.model_copy(update={"layers": (*record.layers, *weights)})
+
+
+def _residuals(loaded: LoadedModel, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """Of a rotated model they are known; of another they are measured, a layer at a time."""
+    if loaded.rotation_report is not None:
+        return loaded.rotation_report.residuals
+    found: list[LayerRecord] = []
+    layers = loaded.view.layers
+    for done, layer in enumerate(layers, start=1):
+        reporter.check()
+        found += off_diagonal_energies(replace(loaded.view, layers=(layer,)))
+        reporter.progress(done, len(layers), "layers", "orthogonality of the columns")
+    return tuple(found)
 
 
 def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:

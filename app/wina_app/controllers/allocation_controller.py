@@ -1,19 +1,24 @@
 """Has a budget spread over the model's cells by the engine, and makes the result the current plan."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
-from wina_app.controllers.sparsity_controller import SparsityController
+from wina_app.controllers.sparsity_editing import SparsityEditing
 from wina_app.models.allocation import effort, outcome, same_table
 from wina_app.models.job_list import JobEntry
 from wina_app.quantities import percent
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
 
 KEPT = "The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there."
+_SMALL_BUDGET = 0.1
+"""What curves are measured with for their own sake: they are the same for every budget, and every method reaches it."""
 OTHER_ARM = (
     "The allocation is done, but another model, rotation or method is chosen by now; choose those that it was for and "
     "allocate again to have it at once."
@@ -26,11 +31,14 @@ class AllocationView(Protocol):
     def show_allocating(self, running: bool) -> None:
         """Offer cancelling while an allocation runs."""
 
+    def show_allocation_progress(self, entry: JobEntry | None) -> None:
+        """How far the allocator is; None when none is at work."""
+
     def show_allocation(self, text: str, details: str) -> None:
         """Say how the current plan was found; empty when it was not allocated here."""
 
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -42,11 +50,17 @@ class AllocationView(Protocol):
 class AllocationController(QObject):
     """One allocation at a time; its result is one step of undo."""
 
-    def __init__(self, workbench: Workbench, view: AllocationView, plans: SparsityController) -> None:
+    allocated = Signal(object)
+    """SparsityPlan that was found for what is chosen."""
+
+    def __init__(self, workbench: Workbench, view: AllocationView, plans: SparsityEditing) -> None:
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace
         self._job_id: str | None = None
+        self._last = ""
+        """The job that allocated, or failed to, last."""
+        self._curves_only = False
         self._found: list[tuple[AllocateJob, AllocationRecord]] = []
         self._workspace.plan_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
@@ -54,15 +68,24 @@ class AllocationController(QObject):
         self._workspace.method_changed.connect(self._show_outcome)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
 
     def allocate(self, allocator: AllocatorSpec, budget: float) -> None:
         """Spread the budget for the current model, rotation and method; uniform is done at once."""
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
+        self._submit(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+
+    def measure_divergences(self) -> None:
+        """Measure the curves that `curves` and `refine` stand on, for their own sake: the plan stays."""
+        if self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves")):
+            self._curves_only = True
+
+    def _submit(self, allocator: AllocatorSpec, budget: float, title: str) -> bool:
         workspace = self._workspace
         if workspace.source is None or self._job_id is not None:
-            return
+            return False
         self._view.clear_message()
         job = AllocateJob(
             model=workspace.source,
@@ -71,8 +94,11 @@ class AllocationController(QObject):
             plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
         )
         arm = Arm(rotation=job.rotation, method=job.method).label
-        self._job_id = self._workbench.submit(job, f"Allocate {percent(budget)} by {allocator.label}: {arm}")
+        self._curves_only = False
+        self._job_id = self._last = self._workbench.submit(job, f"{title}: {arm}")
         self._view.show_allocating(True)
+        self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
+        return True
 
     def cancel(self) -> None:
         """Stop at the next batch; what was found so far is kept."""
@@ -81,19 +107,28 @@ class AllocationController(QObject):
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
-            self._view.show_allocating(self._workbench.jobs[job_id].active)
+            entry = self._workbench.jobs[job_id]
+            self._view.show_allocating(entry.active)
+            self._view.show_allocation_progress(entry if entry.active else None)
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._on_job_changed(job_id)
 
     def _on_job_ended(self, job_id: str) -> None:
         if job_id != self._job_id:
             return
         self._job_id = None
         self._view.show_allocating(False)
+        self._view.show_allocation_progress(None)
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
-            self._view.show_error(entry.error)
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
             self._view.show_notice(KEPT)
-        else:
+        elif not self._curves_only:  # else they are stored, where everybody reads them
             self._take(entry)
 
     def _take(self, entry: JobEntry) -> None:
@@ -104,6 +139,7 @@ class AllocationController(QObject):
             self._view.show_notice(OTHER_ARM)
             return
         self._found.append((job, record))
+        self.allocated.emit(record.plan)
         self._plans.take_over(record.plan, f"allocate by {job.plan.allocator.label}")
         self._show_outcome()
 

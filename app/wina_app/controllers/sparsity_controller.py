@@ -1,40 +1,31 @@
-"""Edits the workspace's sparsity plan and tells the Sparsity page what to show."""
+"""Tells the Sparsity page what to show of the workspace's plan; what edits it is a controller of its own."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QUndoStack
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.models import sparsity_edits, sparsity_files, sparsity_maps
-from wina_app.models.sparsity_history import SparsityHistory
+from wina_app.controllers.sparsity_editing import EditingView, SparsityEditing
+from wina_app.models import sparsity_files
+from wina_app.models.plan_figures import Counting, PlanFigures, plan_figures
+from wina_app.models.sparsity_maps import MapKey, PlanMaps, remark
 from wina_app.models.sparsity_stored import Facts, Subject, read_facts
 from wina_app.store_thread import StoreThread
+from wina_app.translation import tr
 from wina_app.workspace import Workspace
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, SparsityPlan, load_plan
 from wina_core.specs import CalibrationSpec, MethodSpec
 
-MapKey = Literal["target", "measured", "difference", "predicted"]
-MAP_KEYS: tuple[MapKey, ...] = ("target", "measured", "difference", "predicted")
+_FIGURES_MS = 25
+"""How long after a position of a drag the read-outs follow: at most that and what counting takes."""
 
 
-@dataclass(frozen=True)
-class PlanFigures:
-    """The read-outs under the heatmap; None where nothing is known."""
-
-    budget: float
-    measured: float | None
-    """Measured sparsity of the whole model, weighted like the budget."""
-    predicted: float | None
-    """Mean predicted relative error, weighted like the budget."""
-
-
-class SparsityView(Protocol):
+class SparsityView(EditingView, Protocol):
     """What the controller needs of the page."""
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
@@ -43,23 +34,14 @@ class SparsityView(Protocol):
     def show_map(self, key: MapKey, values: np.ndarray, remark: str) -> None:
         """Show a table of numbers; `remark` says why it has none, if so."""
 
-    def show_figures(self, figures: PlanFigures) -> None:
-        """Show the read-outs."""
-
-    def show_targets(self, span: tuple[float, float] | None) -> None:
-        """Show the lowest and highest target of the selection in slider and spin box; None when it is empty."""
+    def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
+        """Show the read-outs, and beside them how they differ from those of another plan."""
 
     def show_method(self, method: MethodSpec) -> None:
         """Show the gate rule."""
 
     def show_context(self) -> None:
         """Model, rotation or method changed."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def clear_message(self) -> None:
-        """Take the inline message away."""
 
 
 class SparsityController(QObject):
@@ -71,69 +53,23 @@ class SparsityController(QObject):
     def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
-        self._history = SparsityHistory(workspace)
+        self.editing = SparsityEditing(workspace, view)
         self._facts = Facts()
         self._asked: Subject | None = None
         self._outdated = False
         self._key: MapKey = "target"
-        self._tables: dict[MapKey, np.ndarray] = {}
-        self._cells: frozenset[Cell] = frozenset()
-        workspace.model_changed.connect(self._model_changed)
+        self._maps: PlanMaps | None = None
+        self._other: SparsityPlan | None = None
+        self._others_figures: PlanFigures | None = None
+        self._figures_later = QTimer(self, singleShot=True, interval=_FIGURES_MS)
+        self._figures_later.timeout.connect(self._show_figures)
+        workspace.model_changed.connect(self._context_changed)
         workspace.rotation_changed.connect(self._context_changed)
         workspace.method_changed.connect(self._context_changed)
         workspace.plan_changed.connect(self._plan_changed)
         store.changed.connect(self._ask_store)
-        self._model_changed()
-
-    @property
-    def undo_stack(self) -> QUndoStack:
-        """For the page's undo and redo actions."""
-        return self._history.stack
-
-    # ---- editing -------------------------------------------------------------------------------------------------
-
-    def select(self, cells: frozenset[Cell]) -> None:
-        """Edits concern these cells from now on."""
-        self._cells = cells
-        self._show_targets()
-
-    def begin_gesture(self) -> None:
-        """What follows until `end_gesture` is one step of undo."""
-        self._history.begin_gesture()
-
-    def end_gesture(self) -> None:
-        """The gesture is over."""
-        self._history.end_gesture()
-
-    def set_target(self, sparsity: float) -> None:
-        """Give every selected cell this target."""
-        self.paint(self._cells, sparsity)
-
-    def paint(self, cells: frozenset[Cell], sparsity: float) -> None:
-        """Give the given cells this target, whatever is selected."""
-        plan = self._workspace.plan
-        if plan is not None and cells:
-            self._view.clear_message()
-            self._history.edit(sparsity_edits.fill(plan, cells, sparsity), f"set {_count(cells)}")
-
-    def step(self, points: int) -> None:
-        """Change every selected cell by percentage points."""
-        plan = self._workspace.plan
-        if plan is not None and self._cells:
-            self._history.edit(sparsity_edits.step(plan, self._cells, points), f"change {_count(self._cells)}")
-
-    def type_target(self, text: str) -> None:
-        """A percentage was typed for the selection."""
-        try:
-            self.set_target(sparsity_edits.parse_percent(text))
-        except WinaError as error:
-            self._view.show_error(str(error))
-
-    def set_uniform(self, sparsity: float) -> None:
-        """The same target everywhere."""
-        plan = self._workspace.plan
-        if plan is not None:
-            self._history.edit(SparsityPlan.uniform(plan.layout, sparsity), "uniform plan")
+        self.editing.settled.connect(self._settled)
+        self._context_changed()
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -141,22 +77,9 @@ class SparsityController(QObject):
         """Replace the plan by the one in a JSON file; it must be for the loaded model's layout. Can be undone."""
         self._store.ask(
             lambda _store: load_plan(path),
-            lambda plan: self.take_over(plan, f"open {path.name}"),
+            lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),
             self._view.show_error,
         )
-
-    def take_over(self, found: SparsityPlan, text: str) -> None:
-        """Replace the plan as one step of undo; one for another layout is refused."""
-        plan = self._workspace.plan
-        if plan is None:
-            return
-        try:
-            found.for_layout(plan.layout)
-        except WinaError as error:
-            self._view.show_error(str(error))
-            return
-        self._view.clear_message()
-        self._history.edit(found, text)
 
     def save_plan(self, path: Path) -> None:
         """Write the plan as JSON."""
@@ -176,11 +99,22 @@ class SparsityController(QObject):
 
     def value(self, key: MapKey, cell: Cell) -> float:
         """A number of the present state, NaN when unknown; for tooltips."""
-        return float(self._tables[key][cell])
+        return math.nan if self._maps is None else float(self._maps.table(key)[cell])
 
-    def set_method(self, method: MethodSpec) -> None:
-        """Choose the gate rule that is measured, predicted and calibrated."""
-        self._workspace.set_method(method)
+    def compare(self, other: SparsityPlan | None) -> None:
+        """Show how the plan differs from another one, or with None from none any more."""
+        plan = self._workspace.plan
+        if plan is None or (other is not None and other.layout != plan.layout):
+            return
+        self._forget_other()
+        if other is not None:
+            self._other, self._key = other, "change"
+        self._show_all()
+
+    def _forget_other(self) -> None:
+        self._other = self._others_figures = None
+        if self._key == "change":
+            self._key = "target"
 
     def calibrate(self) -> None:
         """Ask for error curves of the present model, rotation and method."""
@@ -197,13 +131,8 @@ class SparsityController(QObject):
 
     # ---- following the workspace ---------------------------------------------------------------------------------
 
-    def _model_changed(self) -> None:
-        self._history.stack.clear()
-        self._cells = frozenset()
-        self._context_changed()
-
     def _context_changed(self) -> None:
-        self._facts = Facts()
+        self._facts, self._others_figures = Facts(), None
         self._view.show_context()
         self._view.show_method(self._workspace.method)
         self._plan_changed()
@@ -212,10 +141,17 @@ class SparsityController(QObject):
         plan, summary = self._workspace.plan, self._workspace.summary
         if plan is None or (summary is not None and plan.layout != summary.layout):
             return
+        if self._other is not None and self._other.layout != plan.layout:
+            self._forget_other()
         self._view.show_table([str(layer) for layer in range(plan.layout.layers)], plan.layout.projections)
-        self._facts = Facts(curves=self._facts.curves)  # what was measured belongs to another plan
-        self._show_all(plan)
-        self._show_targets()
+        self._facts = Facts(cells=self._facts.cells)  # what was measured belongs to another plan
+        self._show_all()
+        self.editing.show_selection()
+        if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
+            self._ask_store()
+
+    def _settled(self) -> None:
+        self._show_figures()
         self._ask_store()
 
     # ---- following the store -------------------------------------------------------------------------------------
@@ -233,54 +169,55 @@ class SparsityController(QObject):
             return
         subject = self._subject()
         if subject is not None:
-            self._asked = subject
-            self._store.ask(lambda store: read_facts(store, subject), self._answered, self._refused)
+            self._asked, known = subject, self._facts.cells
+            self._store.ask(lambda store: read_facts(store, subject, known), self._answered, self._refused)
 
     def _answered(self, facts: Facts) -> None:
         asked, self._asked = self._asked, None
         if self._outdated:
             self._outdated = False
             self._ask_store()
-        if asked == self._subject() and facts != self._facts:
-            self._facts = facts
-            self._show_all(asked.plan)
+        news = (facts.measured, facts.cells) != (self._facts.measured, self._facts.cells)
+        if news and asked == self._subject():
+            self._facts, self._others_figures = facts, None
+            self._show_all()
 
     def _refused(self, text: str) -> None:
         self._asked, self._outdated = None, False
         self._view.show_error(text)
 
-    def _show_all(self, plan: SparsityPlan) -> None:
-        layout, facts = plan.layout, self._facts
-        target = sparsity_maps.target_table(plan)
-        measured = sparsity_maps.measured_table(layout, facts.measured)
-        self._tables = {
-            "target": target,
-            "measured": measured,
-            "difference": measured - target,
-            "predicted": sparsity_maps.predicted_table(plan, facts.curves),
-        }
+    def _show_all(self) -> None:
+        plan = self._workspace.plan
+        if plan is None:
+            return
+        self._maps = PlanMaps(plan, self._workspace.method, self._facts, self._other)
         self._show_map()
-        mean = sparsity_maps.weighted_mean
-        self._view.show_figures(
-            PlanFigures(plan.budget, mean(layout, measured), mean(layout, self._tables["predicted"]))
-        )
+        if not self.editing.in_gesture:
+            self._show_figures()
+        elif not self._figures_later.isActive():  # counting takes longer than a frame of a drag may
+            self._figures_later.start()
 
     def _show_map(self) -> None:
-        if self._tables:
-            values = self._tables[self._key]
-            self._view.show_map(self._key, values, self._remark(self._key) if np.isnan(values).all() else "")
+        if self._maps is not None:
+            values = self._maps.table(self._key)
+            reason = remark(self._key, self._maps, self._arm()) if np.isnan(values).all() else ""
+            self._view.show_map(self._key, values, reason)
 
-    def _remark(self, key: MapKey) -> str:
-        arm = f"{self._workspace.method.label} with rotation {self._workspace.rotation.label}"
-        if key == "predicted":
-            return f"No error curves are stored for {arm}; calibrate to measure them."
-        return f"No stored run of {arm} has this plan; evaluate it to measure what it drops."
+    def _show_figures(self) -> None:
+        self._figures_later.stop()
+        if self._maps is None:
+            return
+        if self._other is not None and self._others_figures is None:
+            cells_alone = Facts(cells=self._facts.cells)  # what was measured is the present plan's
+            self._others_figures = self._figures(PlanMaps(self._other, self._workspace.method, cells_alone))
+        self._view.show_figures(self._figures(self._maps), self._others_figures)
 
-    def _show_targets(self) -> None:
-        plan = self._workspace.plan
-        if plan is not None:
-            self._view.show_targets(sparsity_edits.target_span(plan, self._cells))
+    def _figures(self, maps: PlanMaps) -> PlanFigures:
+        work = self._workspace
+        quantization = "none" if work.source is None else work.source.quantization
+        counting = Counting(work.method, work.rotation, quantization, work.summary)
+        return plan_figures(maps, counting, self._arm())
 
-
-def _count(cells: frozenset[Cell]) -> str:
-    return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    def _arm(self) -> str:
+        work = self._workspace
+        return tr("{method} with rotation {rotation}", method=work.method.label, rotation=work.rotation.label)

@@ -1,14 +1,21 @@
 """What the store knows about the plan at hand."""
 
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wina_app.models.allocation import same_table
-from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_app.models.cell_curves import CellCurves
+from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.records import CUT_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import Curve, LayerMap, Store
+    from wina_core.store import CellStat, LayerMap, Store
 
 _SAME = 1e-9
 """Two budgets closer than this may belong to the same plan."""
@@ -24,20 +31,67 @@ class Subject:
     plan: SparsityPlan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class CellFacts:
+    """What is stored of each cell under one model, rotation and method."""
+
+    stamp: tuple[float, ...] = ()
+    """Which calibrations this is of."""
+    thresholds: CellCurves | None = None
+    """Calibrated cuts of the method's selection, over the mask's sparsity."""
+    errors: CellCurves | None = None
+    """Relative output errors, over the target."""
+    energies: CellCurves | None = None
+    """Kept energies, over the target."""
+    divergences: CellCurves | None = None
+    """Square roots of the KL divergence that each cell causes alone, between which they are nearly linear."""
+    residuals: np.ndarray | None = None
+    """Off-diagonal energy of W^T W, float64 [layers, projections]."""
+    spreads: np.ndarray | None = None
+    """Standard deviation over mean of the column norms, float64 [layers, projections]."""
+
+
+@dataclass(frozen=True, eq=False)
 class Facts:
     """What is stored about a subject."""
 
     measured: "LayerMap | None" = None
     """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
-    curves: "tuple[Curve, ...]" = ()
-    """Calibrated error curves of this model, rotation and method."""
+    cells: CellFacts = field(default_factory=CellFacts)
 
 
-def read_facts(store: "Store", subject: Subject) -> Facts:
-    """Ask the store; runs on its thread."""
-    curves = store.error_curves(subject.source, subject.rotation, subject.method)
-    return Facts(_measured(store, subject), curves)
+def read_facts(store: "Store", subject: Subject, known: CellFacts) -> Facts:
+    """Ask the store; runs on its thread. `known` is what was read of the same model, rotation and method before."""
+    return Facts(_measured(store, subject), _cells(store, subject, known))
+
+
+def _cells(store: "Store", subject: Subject, known: CellFacts) -> CellFacts:
+    arm = subject.source, subject.rotation, subject.method
+    stamp = store.cells_stamp(*arm)
+    if stamp == known.stamp:
+        return known
+    stats: defaultdict[str, list[CellStat]] = defaultdict(list)
+    for row in store.cell_stats(*arm):
+        stats[row.metric].append(row)
+    layout = subject.plan.layout
+    roots = [row._replace(value=math.sqrt(max(row.value, 0.0))) for row in stats["kl"]]
+    return CellFacts(
+        stamp,
+        thresholds=CellCurves.of(layout, stats[CUT_METRICS[subject.method.selection]]),
+        errors=CellCurves.of(layout, stats["relative_error"], at_zero=0.0),
+        energies=CellCurves.of(layout, stats["kept_energy"], at_zero=1.0),
+        divergences=CellCurves.of(layout, roots, at_zero=0.0),
+        residuals=_table(layout, stats["off_diagonal_energy"]),
+        spreads=_table(layout, stats["norm_spread"]),
+    )
+
+
+def _table(layout: PlanLayout, stats: "Iterable[CellStat]") -> np.ndarray | None:
+    table = np.full((layout.layers, len(layout.projections)), math.nan)
+    for row in stats:
+        if row.layer < layout.layers and row.projection in layout.projections:
+            table[row.layer, layout.projections.index(row.projection)] = row.value
+    return None if np.isnan(table).all() else table
 
 
 def _measured(store: "Store", subject: Subject) -> "LayerMap | None":

@@ -1,9 +1,8 @@
-"""The row above the heatmap: gate rule, which table is shown, and how a budget is spread."""
+"""The row above the heatmap: gate rule, which table is shown, presets, and how a budget is spread."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
@@ -13,7 +12,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.controllers.sparsity_controller import MAP_KEYS, MapKey
 from wina_app.models.gate_choices import (
     ALLOCATORS,
     CORRECTION,
@@ -24,10 +22,14 @@ from wina_app.models.gate_choices import (
     shares_masks,
 )
 from wina_app.models.sparsity_edits import HIGHEST
-from wina_app.quantities import fraction
-from wina_app.theme import GRID, HALF
+from wina_app.models.sparsity_maps import MAP_KEYS, MapKey
+from wina_app.models.sparsity_presets import PAPER_BUDGETS, Preset, presets
+from wina_app.plain_text import plain_tip
+from wina_app.quantities import fraction, percent
+from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.controls import pad_text, text_label
-from wina_app.views.sparsity_scales import EXPLANATIONS, TITLES
+from wina_app.views.sparsity_scales import map_texts
 from wina_core.methods import method_specs
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
 
@@ -41,9 +43,11 @@ class SparsityToolbar(QWidget):
     method_chosen = Signal(object)
     """MethodSpec."""
     map_chosen = Signal(str)
+    """MapKey."""
+    preset_chosen = Signal(object, float)
+    """Preset and the budget, a fraction."""
     allocation_chosen = Signal(object, float)
     """AllocatorSpec and the budget, a fraction."""
-    cancel_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,9 +80,9 @@ class SparsityToolbar(QWidget):
             row.addWidget(widget)
         row.addSpacing(GRID)
         row.addWidget(text_label("Show", "muted"))
-        row.addLayout(self._switches())
+        row.addWidget(self._switch_of_maps())
         row.addStretch(1)
-        for widget in (self.allocator, self.budget, self.allocate):
+        for widget in (self.presets, self.allocator, self.budget, self.allocate):
             row.addWidget(widget)
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
@@ -86,6 +90,12 @@ class SparsityToolbar(QWidget):
             action.triggered.connect(self._choose_method)
 
     def _build_allocation(self) -> None:
+        self.presets = QToolButton()
+        self.presets.setText(tr("Presets"))
+        self.presets.setAccessibleName(tr("Presets: plans to start from"))
+        self.presets.setToolTip(tr("Plans to start from, at the budget beside"))
+        self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.presets.setMenu(self._preset_menu())
         self.allocator = QComboBox()
         self.allocator.setAccessibleName("How the budget is spread over the model")
         for row, (spec, text) in enumerate(ALLOCATORS):
@@ -109,17 +119,19 @@ class SparsityToolbar(QWidget):
         self.show_allocating(False)
 
     def show_allocating(self, running: bool) -> None:
-        """While an allocation runs, the button cancels it."""
+        """While an allocator is at work no other can be asked for; its own line shows how far it is, and cancels it."""
         self._running = running
         spec: AllocatorSpec = self.allocator.currentData()
         at_once = spec.name == "uniform"
-        text = "Cancel" if running else "Set all" if at_once else "Allocate"
+        text = tr("Set all") if at_once else tr("Allocate")
         self.allocate.setText(text)
         self.allocate.setAccessibleName(f"{text}: {spec.label} allocation")
         tip = "Give every projection of every layer this target" if at_once else "Spread the budget, in the background"
-        self.allocate.setToolTip("Stop at the next batch; what was found is kept" if running else tip)
+        self.allocate.setToolTip(
+            tr("An allocator is at work; wait for it, or cancel it in its line") if running else tip
+        )
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
-        for control in (self.allocator, self.budget):
+        for control in (self.allocator, self.budget, self.allocate):
             control.setEnabled(not running)
 
     def show_method(self, method: MethodSpec) -> None:
@@ -137,25 +149,40 @@ class SparsityToolbar(QWidget):
 
     def show_map_key(self, key: MapKey) -> None:
         """Mark which table is shown."""
-        self.buttons[key].setChecked(True)
+        with QSignalBlocker(self.map):
+            self.map.setCurrentIndex(self.map.findData(key))
+        self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
-    def _switches(self) -> QHBoxLayout:
-        self._group = QButtonGroup(self)
-        self.buttons: dict[MapKey, QToolButton] = {}
-        row = QHBoxLayout()
-        row.setSpacing(HALF)
-        for key in MAP_KEYS:
-            button = QToolButton()
-            button.setText(TITLES[key])
-            button.setToolTip(EXPLANATIONS[key])
-            button.setAccessibleName(f"Show {TITLES[key].lower()}")
-            button.setCheckable(True)
-            button.clicked.connect(lambda _=False, key=key: self.map_chosen.emit(key))
-            self._group.addButton(button)
-            self.buttons[key] = button
-            row.addWidget(button)
-        self.buttons["target"].setChecked(True)
-        return row
+    def _switch_of_maps(self) -> QComboBox:
+        self.map = QComboBox()
+        self.map.setAccessibleName(tr("Which numbers the map shows"))
+        for row, key in enumerate(MAP_KEYS):
+            texts = map_texts(key)
+            self.map.addItem(texts.name, key)
+            self.map.setItemData(row, plain_tip(texts.explanation), Qt.ItemDataRole.ToolTipRole)
+        self.map.activated.connect(lambda row: self.map_chosen.emit(self.map.itemData(row)))
+        self.show_map_key("target")
+        return self.map
+
+    def _preset_menu(self) -> QMenu:
+        menu = QMenu(self.presets)
+        menu.setToolTipsVisible(True)
+        for preset in presets():
+            action = menu.addAction(preset.name)
+            action.setToolTip(plain_tip(preset.explanation))
+            action.triggered.connect(lambda _=False, preset=preset: self.choose_preset(preset))
+        menu.addSection(tr("The paper's budgets"))
+        first = presets()[0]
+        for budget in PAPER_BUDGETS:
+            action = menu.addAction(tr("{name}, {budget}", name=first.name, budget=percent(budget)))
+            action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))
+        return menu
+
+    def choose_preset(self, preset: Preset, budget: float | None = None) -> None:
+        """Ask for a preset, at the budget that stands here unless another is given."""
+        if budget is not None:
+            self.budget.setValue(100 * budget)
+        self.preset_chosen.emit(preset, fraction(self.budget.value()))
 
     def _choose_method(self) -> None:
         gating = Gating(
@@ -166,10 +193,7 @@ class SparsityToolbar(QWidget):
         self.method_chosen.emit(gating.of(self.method.currentData()))
 
     def _on_allocate(self) -> None:
-        if self._running:
-            self.cancel_requested.emit()
-        else:
-            self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
+        self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
 
 
 def _switch(menu: QMenu, text: str, tip: str) -> QAction:

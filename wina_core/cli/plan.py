@@ -1,0 +1,64 @@
+"""`wina plan`: sparsity plans that are kept in the database under names."""
+
+from pathlib import Path
+from time import localtime, strftime
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.tables import print_pairs, print_table
+from wina_core.export import write_atomically
+from wina_core.plan import load_plan
+from wina_core.store import Store
+
+app = typer.Typer(help="Sparsity plans saved under names, here or on the Sparsity page.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A saved plan's name.")]
+File = Annotated[Path, typer.Argument(help="A plan's JSON file, as `eval --plan` and `cost --plan` take it.")]
+
+
+@app.command("list")
+def list_plans(database: options.Database = None, as_json: options.Json = False) -> None:
+    """Print the saved plans, the last saved first."""
+    with Store(database) as store:
+        plans = store.list_plans()
+    rows = [(row.name, row.origin, row.budget, strftime("%Y-%m-%d %H:%M", localtime(row.saved))) for row in plans]
+    print_table(("name", "origin", "budget", "saved"), rows, as_json)
+
+
+@app.command()
+def show(name: Name, database: options.Database = None, as_json: options.Json = False) -> None:
+    """Print a saved plan, layers by projections; with --json as its file."""
+    with Store(database) as store:
+        plan = store.load_plan(name)
+    if as_json:
+        typer.echo(plan.model_dump_json(indent=1))
+        return
+    weights = sum(map(sum, plan.layout.parameters))
+    print_pairs({"name": name, "origin": plan.origin, "budget": plan.budget, "gated weights": weights})
+    rows = [(layer, *row) for layer, row in enumerate(plan.sparsity)]
+    print_table(("layer", *plan.layout.projections), rows, as_json=False)
+
+
+@app.command()
+def export(name: Name, file: File, database: options.Database = None) -> None:
+    """Write a saved plan to a file."""
+    with Store(database) as store:
+        plan = store.load_plan(name)
+    write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
+
+
+@app.command()
+def save(file: File, name: Name, database: options.Database = None) -> None:
+    """Keep a file's plan in the database under a name, in place of an earlier one of that name."""
+    plan = load_plan(file)
+    with Store(database) as store:
+        store.save_plan(name, plan)
+
+
+@app.command()
+def forget(name: Name, database: options.Database = None) -> None:
+    """Delete a saved plan."""
+    with Store(database) as store:
+        store.delete_plan(name)
