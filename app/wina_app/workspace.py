@@ -4,10 +4,12 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_core.plan import SparsityPlan
 from wina_core.records import ModelSummary, RotationReport
-from wina_core.specs import FREE_ROTATION, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 
 START_SPARSITY = 0.5
 """Uniform target of the plan that a newly loaded model starts with."""
+START_ROTATION = RotationSpec()
+"""Free at run time and found in seconds; refining it, which is better, takes minutes that nobody asked for yet."""
 
 
 class Workspace(QObject):
@@ -22,7 +24,7 @@ class Workspace(QObject):
         super().__init__()
         self._source: ModelSource | None = None
         self._summary: ModelSummary | None = None
-        self._rotation = FREE_ROTATION
+        self._rotation = START_ROTATION
         self._report: RotationReport | None = None
         self._method = MethodSpec(name="wina")
         self._plan: SparsityPlan | None = None

@@ -3,6 +3,7 @@
 import pytest
 from wina_app.controllers.rotation_controller import IDENTITY, NO_MODEL, RotationController
 from wina_app.models.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, preset_of
+from wina_app.workspace import START_ROTATION
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
@@ -124,10 +125,10 @@ def test_costs_are_those_of_the_shortcuts():
     assert cost("global", layout(8), 256) == "Free at run time."
 
 
-def test_the_recommended_rotation_is_the_one_to_begin_with(bench):
+def test_a_rotation_that_is_free_and_found_in_seconds_is_the_one_to_begin_with(bench):
     _, view, workbench, _ = bench
-    assert workbench.workspace.rotation == FREE_ROTATION
-    assert view.last("show_choice") == FREE_ROTATION
+    assert workbench.workspace.rotation == START_ROTATION
+    assert view.last("show_choice") == START_ROTATION
 
 
 def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(bench):
