@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
@@ -45,34 +46,39 @@ def masks(shape: ModelShape, layer: int, targets: tuple[float, ...], method: Met
     Projections with the same input share a mask where their scores and the numbers they keep agree: always under
     `shared`, and under `separate` where the method scores them by the same norms, or by none.
     """
-    columns = {name: index for index, name in enumerate(shape.layout.projections)}
-    rule = get_method(method)
-    if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
-        blocks: list[dict[str, tuple[str, ...]]] = [{"down": ()}]
-    else:
-        present = [tuple(name for name in block if name in columns) for block in BLOCKS]
-        blocks = [rule.masks_by_norms(block, fused=shape.fused and len(block) > 1) for block in present]
+    values = int(get_method(method).centred) + int(method.correction != "none")
     found = []
-    for block in blocks:
-        groups: dict[tuple[tuple[str, ...], float], list[str]] = {}
-        for name, norms in block.items():
-            inputs = shape.inputs[layer][columns[name]]
-            kept = kept_inputs(inputs, targets[columns[name]], method)
+    for block in _blocks(shape.layout.projections, shape.fused, method):
+        groups: dict[tuple[tuple[str, ...], float], list[int]] = {}
+        for column, norms in block:
+            inputs = shape.inputs[layer][column]
+            kept = kept_inputs(inputs, targets[column], method)
             if kept < inputs:
-                groups.setdefault((norms, kept), []).append(name)
-        found += [_mask(shape, layer, names, bool(norms), method) for (norms, _), names in groups.items()]
+                groups.setdefault((norms, kept), []).append(column)
+        found += [_mask(shape, layer, columns, bool(norms), values) for (norms, _), columns in groups.items()]
     return found
 
 
-def _mask(shape: ModelShape, layer: int, names: list[str], scaled: bool, method: MethodSpec) -> Mask:
-    values = int(get_method(method).centred) + int(method.correction != "none")
-    columns = [shape.layout.projections.index(name) for name in names]
+@lru_cache(maxsize=64)
+def _blocks(
+    projections: tuple[str, ...], fused: bool, method: MethodSpec
+) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]:
+    """(column, norms that its mask is made by) of what may share a mask, block by block; the same in every layer."""
+    rule = get_method(method)
+    if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
+        return (((projections.index("down"), ()),),)
+    present = [tuple(name for name in block if name in projections) for block in BLOCKS]
+    blocks = [rule.masks_by_norms(block, fused=fused and len(block) > 1) for block in present]
+    return tuple(tuple((projections.index(name), norms) for name, norms in block.items()) for block in blocks)
+
+
+def _mask(shape: ModelShape, layer: int, columns: list[int], scaled: bool, values: int) -> Mask:
     inputs = shape.inputs[layer][columns[0]]
     if not values:
         return Mask(inputs, scaled)
     outputs = sum(
         shape.layout.parameters[layer][column] // inputs
-        for name, column in zip(names, columns, strict=True)
-        if name not in shape.biased
+        for column in columns
+        if shape.layout.projections[column] not in shape.biased
     )
     return Mask(inputs, scaled, values, outputs)
