@@ -4,10 +4,11 @@
 `notifier().changed`. Ordinary widgets need nothing: palette and style sheet reach them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import pyqtgraph as pg
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication
@@ -135,6 +136,16 @@ def tokens() -> Tokens:
     return _current.tokens
 
 
+@contextmanager
+def appearance(look: Tokens) -> Iterator[None]:
+    """`tokens()` are these meanwhile, for what is drawn into files: nothing that is shown may be drawn within."""
+    before, _current.tokens = _current.tokens, look
+    try:
+        yield
+    finally:
+        _current.tokens = before
+
+
 def current_mode() -> Mode:
     """What was asked for; "system" follows the desktop."""
     return _current.mode
@@ -167,7 +178,6 @@ def apply_theme(
     app.setPalette(_palette(current))
     app.setFont(font())
     app.setStyleSheet(stylesheet(current))
-    pg.setConfigOptions(antialias=True, background=current.surface, foreground=current.text)
     _current.changed.emit()
 
 
@@ -266,20 +276,3 @@ def readable(colour: QColor, background: QColor | None = None) -> QColor:
 
 def _rgb(colour: QColor) -> tuple[float, float, float]:
     return colour.redF(), colour.greenF(), colour.blueF()
-
-
-def style_plot(plot: pg.PlotItem) -> None:
-    """Give an existing plot the current colours and fonts; call it after making the plot and on every change."""
-    t = tokens()
-    view = plot.getViewWidget()
-    if view is not None:
-        view.setBackground(t.surface)
-    for side in ("left", "bottom", "right", "top"):
-        axis = plot.getAxis(side)
-        axis.setPen(pg.mkPen(t.border))
-        axis.setTextPen(pg.mkPen(t.muted))
-        axis.setTickFont(font("small", tabular=True))
-        axis.label.setFont(font("small"))
-        axis.labelStyle["color"] = t.text
-        axis.label.setDefaultTextColor(QColor(t.text))
-    plot.showGrid(x=True, y=True, alpha=0.15)

@@ -43,6 +43,8 @@ class ChartLine:
     spans: tuple[tuple[float, float], ...]
     """p10 and p90 of `right`."""
     readouts: tuple[str, ...]
+    keys: tuple[str, ...]
+    """`matching_key` of each point."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class Chart:
     lines: tuple[ChartLine, ...]
     left: Panel
     right: Panel
+
+
+def matching_key(method: str, sparsity: float) -> str:
+    """What a timed point and an evaluated run have in common: the method's name and the sparsity asked for."""
+    return f"{method.partition(' ')[0]} {sparsity:.3f}"
 
 
 def product_chart(rows: "Iterable[LatencyRow]", ordinate: Ordinate) -> Chart:
@@ -140,6 +147,7 @@ def _lines(
                 right=tuple(median for _, median, _ in measured),
                 spans=tuple((low, high) for low, _, high in measured),
                 readouts=tuple(readout(name, row) for row in ordered),
+                keys=tuple(matching_key(row.method, row.sparsity) for row in ordered),
             )
         )
     return tuple(lines)

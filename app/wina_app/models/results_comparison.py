@@ -1,63 +1,225 @@
-"""Two runs side by side: the difference on every task they share, and how sure it is."""
+"""Runs side by side: each against one of them on every task they share, and how sure the differences are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wina_app.models.results_rows import count_text, number
-from wina_app.models.row_table import UNKNOWN, Column, TableEntry
-from wina_app.quantities import percent
+from wina_app.models.results_layers import MOST_RUNS
+from wina_app.models.row_table import Column, TableEntry
+from wina_app.models.run_names import name_runs
+from wina_app.models.spec_differences import spec_differences
+from wina_app.translation import tr
+from wina_core.errors import WinaError
+from wina_core.holm import holm
+from wina_core.results.texts import UNKNOWN, count_text, number
 
-if TYPE_CHECKING:  # SQLAlchemy and numpy take a second to import: only the store's thread does
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison import Comparison
     from wina_core.store import MetricRow, Store
 
+LETTERS = "ABCDEFGH"
+"""How the runs are called in the headings of columns."""
+
 
 @dataclass(frozen=True)
-class RunPair:
-    """Two runs, named, and their comparisons."""
+class TaskComparison:
+    """One task: what each run other than the reference did against it."""
 
-    first: str
-    second: str
-    comparisons: "tuple[Comparison, ...]"
+    unit: str
+    task: str
+    metric: str
+    found: "tuple[Comparison | None, ...]"
+    """First is the run, second the reference; None for a run that lacks the task."""
+    p: tuple[float | None, ...]
+    """Corrected for the number of runs that have the task."""
 
     @property
-    def unpaired(self) -> bool:
-        """Whether any comparison went without the documents' own answers."""
-        return any(not _is_paired(each) for each in self.comparisons if each.unit)
+    def reference(self) -> float:
+        """The reference's value."""
+        return next(each for each in self.found if each is not None).second
 
 
-def compare(store: "Store", first: "MetricRow", second: "MetricRow") -> RunPair:
-    """Compare the runs of two rows on all tasks that they share, in pairs where every document's answers are stored.
+@dataclass(frozen=True)
+class RunComparison:
+    """Two or more runs, the reference first."""
 
-    Done on the store's thread. Raises WinaError for runs that were asked different things or share no task.
+    runs: tuple[str, ...]
+    names: tuple[str, ...]
+    tasks: tuple[TaskComparison, ...]
+    differences: tuple[tuple[str, tuple[str, ...]], ...]
+    """(setting, its value in each run) of what is not the same in all specs."""
+    remarks: tuple[str, ...]
+    """Sentences about what could not be compared as well as it might."""
+
+
+def compare(store: "Store", rows: "Sequence[MetricRow]") -> RunComparison:
+    """Compare runs, each given by one of its rows, with the first: in pairs where every document's answers are stored.
+
+    Done on the store's thread. Raises WinaError where no run can be compared with the first.
     """
     from wina_core.comparison import averageable, compare_runs, mean
 
-    found = compare_runs(store, first.run, second.run, allow_unpaired=True)
-    tasks = averageable(found)
-    means = (mean(tasks),) if len(tasks) > 1 else ()
-    return RunPair(*names_of(first, second), (*found, *means))
-
-
-def names_of(first: "MetricRow", second: "MetricRow") -> tuple[str, str]:
-    """Each run in one line; of how its sparsity was spread and of its settings, only what sets the two apart."""
-    apart = [key for key in ("selection", "plan", "settings") if getattr(first, key) != getattr(second, key)]
-    one, other = (
-        ", ".join(
-            part
-            for part in (
-                row.model,
-                row.method,
-                row.rotation if row.rotation != "none" else "",
-                percent(row.target_sparsity),
-                *(getattr(row, key) for key in apart),
+    rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
+    names = name_runs(rows)
+    columns: list[Mapping[tuple[str, str, str], Comparison]] = []
+    remarks, refusals = [], []
+    for row in rows[1:]:
+        try:
+            found = compare_runs(store, row.run, rows[0].run, allow_unpaired=True)
+        except WinaError as error:
+            columns.append({})
+            refusals.append(error)
+            continue
+        tasks = averageable(found)
+        means = (mean(tasks),) if len(tasks) > 1 else ()
+        columns.append({(each.unit, each.task, each.metric): each for each in (*found, *means)})
+    if not any(columns):
+        raise refusals[0]
+    if left_out:
+        remarks.append(tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
+    remarks += [str(error) for error in refusals]
+    if any(not is_paired(each) for column in columns for each in column.values() if each.unit):
+        remarks.append(
+            tr(
+                "Some comparisons are not paired, since no document's answers are stored: run the study again with "
+                '"Keep every document\'s answers" for narrower intervals.'
             )
-            if part
         )
-        for row in (first, second)
+    specs = [store.run_spec(row.run) for row in rows]
+    dumps = [spec.model_dump(mode="json") if spec is not None else {} for spec in specs]
+    return RunComparison(
+        tuple(row.run for row in rows), names, _tasks(columns), spec_differences(dumps), tuple(remarks)
     )
-    return one, other
+
+
+def _tasks(columns: "Sequence[Mapping[tuple[str, str, str], Comparison]]") -> tuple[TaskComparison, ...]:
+    keys = dict.fromkeys(key for column in columns for key in column if key[0])
+    means = dict.fromkeys(key for column in columns for key in column if not key[0])
+    tasks = []
+    for key in (*keys, *means):
+        found = tuple(column.get(key) for column in columns)
+        corrected = iter(holm([each.p for each in found if each is not None]))
+        tasks.append(TaskComparison(*key, found, tuple(None if each is None else next(corrected) for each in found)))
+    return tuple(tasks)
+
+
+def is_paired(row: "Comparison") -> bool:
+    """Whether the same documents' answers were compared one by one."""
+    return row.test in ("exact McNemar", "paired bootstrap", "sign flips")
+
+
+def heading(comparison: RunComparison) -> str:
+    """What the numbers are, in one sentence."""
+    others = len(comparison.names) - 1
+    if others == 1:
+        return tr("B less A, with 95 % interval and two-sided p")
+    return tr(
+        "Each less A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task",
+        count=others,
+    )
+
+
+# ---- the table -------------------------------------------------------------------------------------------------
+
+
+class TaskEntry(TableEntry):
+    """One task with what the table shows of it."""
+
+    def __init__(self, task: TaskComparison, columns: tuple[Column, ...]) -> None:
+        self.columns = columns
+        super().__init__((task.unit, task.task, task.metric), task)
+
+
+def columns_of(comparison: RunComparison) -> tuple[Column, ...]:
+    """The table's: the reference's value, then of each other run its value, difference, interval, p and test."""
+    fixed = (
+        Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
+        Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
+        Column("n", "n", _documents, lambda row: count_text(_documents(row)), numeric=True, width=7),
+        Column("A", "A", lambda row: row.reference, lambda row: _short(row.reference), numeric=True, width=8),
+    )
+    return (*fixed, *(column for at in range(len(comparison.names) - 1) for column in _columns_of_run(at)))
+
+
+def _columns_of_run(at: int) -> tuple[Column, ...]:
+    letter = LETTERS[at + 1]
+
+    def column(key: str, title: str, value: Callable, text: Callable, width: int, explanation: str) -> Column:
+        return Column(
+            f"{key} {letter}",
+            title,
+            partial(_of, at, value, None),
+            partial(_of, at, text, UNKNOWN),
+            numeric=True,
+            width=width,
+            explanation=explanation,
+            tip=partial(_of, at, _evidence, ""),
+        )
+
+    return (
+        column("value", letter, lambda each: each.first, lambda each: _short(each.first), 8, ""),
+        column(
+            "effect",
+            f"{letter} \N{MINUS SIGN} A",
+            lambda each: each.effect,
+            lambda each: _signed(each.effect),
+            9,
+            tr("The difference, in the metric's own unit"),
+        ),
+        column(
+            "interval",
+            tr("95 % interval"),
+            lambda each: each.low,
+            lambda each: tr("{low} to {high}", low=_signed(each.low, 3), high=_signed(each.high, 3)),
+            20,
+            tr(
+                "Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else from "
+                "both standard errors as if the runs were independent"
+            ),
+        ),
+        Column(
+            f"p {letter}",
+            "p",
+            lambda row: row.p[at],
+            lambda row: UNKNOWN if row.p[at] is None else p_text(row.p[at]),
+            numeric=True,
+            width=7,
+            explanation=tr("Two-sided: how often chance alone would make a difference as large"),
+            tip=partial(_of, at, _evidence, ""),
+        ),
+        Column(
+            f"test {letter}",
+            tr("test"),
+            partial(_of, at, lambda each: each.test, None),
+            partial(_of, at, lambda each: each.test, UNKNOWN),
+            width=14,
+            tip=partial(_of, at, _evidence, ""),
+        ),
+    )
+
+
+def _of(at: int, read: "Callable[[Comparison], Any]", missing: Any, row: TaskComparison) -> Any:
+    found = row.found[at]
+    return missing if found is None else read(found)
+
+
+def _documents(row: TaskComparison) -> int | None:
+    return next(each for each in row.found if each is not None).n
+
+
+def _evidence(each: "Comparison") -> str:
+    """How the two were compared, for the tooltip."""
+    parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
+    if each.first_only is not None:
+        parts.append(
+            tr(
+                "{first} documents right in this run alone, {second} in A alone",
+                first=count_text(each.first_only),
+                second=count_text(each.second_only),
+            )
+        )
+    return "; ".join(parts)
 
 
 def p_text(p: float) -> str:
@@ -65,75 +227,16 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _is_paired(row: "Comparison") -> bool:
-    return row.test in ("exact McNemar", "paired bootstrap", "sign flips")
-
-
 def _short(value: float) -> str:
     """Four significant digits: intervals are wider than what follows."""
     return number(float(f"{value:.4g}"))
 
 
-def _number(key: str, title: str, text: Callable[[Any], str], width: int, explanation: str = "") -> Column:
-    return Column(
-        key,
-        title,
-        lambda row: getattr(row, key),
-        lambda row: text(getattr(row, key)),
-        numeric=True,
-        width=width,
-        explanation=explanation,
-    )
+def _signed(value: float, digits: int = 4) -> str:
+    text = number(float(f"{value:.{digits}g}"))
+    return f"+{text}" if value > 0 else text
 
 
-def _interval(row: "Comparison") -> str:
-    return f"{_signed(row.low)} to {_signed(row.high)}"
-
-
-def _signed(value: float) -> str:
-    return f"+{_short(value)}" if value > 0 else _short(value)
-
-
-COLUMNS: tuple[Column, ...] = (
-    Column("task", "task", lambda row: row.task, lambda row: row.task, width=16),
-    Column("metric", "metric", lambda row: row.metric, lambda row: row.metric, width=11),
-    _number("first", "A", _short, 8),
-    _number("second", "B", _short, 8),
-    _number("effect", "A \N{MINUS SIGN} B", _signed, 9, "The difference, in the metric's own unit"),
-    Column(
-        "interval",
-        "95 % interval",
-        lambda row: row.low,
-        _interval,
-        width=20,
-        explanation="Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else "
-        "from both standard errors as if the runs were independent",
-    ),
-    _number("p", "p", p_text, 7, "Two-sided: how often chance alone would make a difference as large"),
-    _number("n", "n", count_text, 7, "Documents"),
-    Column(
-        "paired",
-        "paired",
-        lambda row: "yes" if _is_paired(row) else "no",
-        lambda row: ("yes" if _is_paired(row) else "no") if row.unit else UNKNOWN,
-        width=6,
-        explanation="Whether the same documents' answers were compared one by one",
-    ),
-    _number("first_only", "only A", count_text, 7, "Documents that A got right and B wrong"),
-    _number("second_only", "only B", count_text, 7, "Documents that B got right and A wrong"),
-    Column("test", "test", lambda row: row.test, lambda row: row.test, width=16),
-)
-
-
-class ComparisonEntry(TableEntry):
-    """One task's comparison with what the table shows of it."""
-
-    columns = COLUMNS
-
-    def __init__(self, row: "Comparison") -> None:
-        super().__init__((row.unit, row.task, row.metric), row)
-
-
-def entries(comparisons: "Sequence[Comparison]") -> list[ComparisonEntry]:
-    """One for each."""
-    return [ComparisonEntry(each) for each in comparisons]
+def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:
+    """One for each task."""
+    return [TaskEntry(task, columns) for task in comparison.tasks]

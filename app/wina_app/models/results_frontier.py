@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wina_app.models.gate_choices import WORDS
-from wina_app.models.results_rows import Entry, count_text, error_text, number
+from wina_app.models.results_rows import Entry
 from wina_app.models.results_scope import PublishedLine, Scope
+from wina_core.results.texts import count_text, error_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import FrontierLine, FrontierPoint, MetricRow
@@ -17,6 +18,10 @@ ABSCISSAE: dict[Abscissa, str] = {
     "counted": "counted sparsity",
     "full": "fully counted sparsity",
 }
+
+
+MOST_LINES = 100
+"""That are drawn at once; more could neither be told apart nor drawn without a stall."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class FrontierData:
     """The paper's, of the same metric and model."""
     arms: tuple[str, ...] = ()
     """What the study calls the lines; empty where there is none, or where that does not tell them apart."""
+    left_out: int = 0
+    """Lines beyond the most that are drawn."""
 
 
 def measures(entries: Iterable[Entry]) -> list[Measure]:
@@ -61,8 +68,10 @@ def models(entries: Iterable[Entry]) -> dict[str, str]:
     return {entry.row.model_hash: entry.row.model for entry in entries}
 
 
-def frontier(entries: Iterable[Entry], measure: Measure, model: str, scope: Scope | None = None) -> FrontierData:
-    """The lines of one metric of one model, from exactly the given rows, and what the paper has of the same."""
+def frontier(
+    entries: Iterable[Entry], measure: Measure, model: str, scope: Scope | None = None, paper: bool = True
+) -> FrontierData:
+    """The lines of one metric of one model, from exactly the given rows, and with `paper` what that has of the same."""
     from wina_core.store.frontier import lines
 
     rows: list[MetricRow] = [
@@ -70,14 +79,14 @@ def frontier(entries: Iterable[Entry], measure: Measure, model: str, scope: Scop
         for entry in entries
         if entry.row.metric == measure.metric and entry.row.task == measure.task and entry.row.model_hash == model
     ]
-    sparse = [row for row in rows if row.method != "dense"]
-    dense = [row for row in rows if row.method == "dense"]
-    found = lines(sparse)
+    found = lines([row for row in rows if row.method != "dense"])
+    dense = lines([row for row in rows if row.method == "dense"])
+    left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]
     if scope is None:
-        return FrontierData(measure, found, lines(dense))
+        return FrontierData(measure, found, dense, left_out=left_out)
     arms = tuple(scope.arms[line.points[0].run] for line in found)
-    published = scope.published_lines(model, measure.task, measure.metric)
-    return FrontierData(measure, found, lines(dense), published, arms if len(set(arms)) == len(arms) else ())
+    published = scope.published_lines(model, measure.task, measure.metric) if paper else ()
+    return FrontierData(measure, found, dense, published, arms if len(set(arms)) == len(arms) else (), left_out)
 
 
 def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:

@@ -122,6 +122,7 @@ class FrontierPlot(DataPlot):
             y=[point.value for _, point in known],
             readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1]),
             errors=errors if any(map(math.isfinite, errors)) else (),
+            keys=[point.run for _, point in known],
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
             style=_STYLES[kind % len(_STYLES)],
         )

@@ -1,96 +1,120 @@
-"""Saving what a plot or heatmap shows: PNG at any scale, SVG with every curve as vectors."""
+"""Saving what a plot shows: as pixels, vectors, or a program with its data; each plot offers it in its context menu."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint, QRect, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QRegion
-from PySide6.QtSvg import QSvgGenerator
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtWidgets import QMenu, QWidget
 
-from wina_app.theme import tokens
-from wina_app.views.data_plot import DataPlot
+from wina_app.models.plot_figure import Figure, MapPanel, is_empty, recoloured
+from wina_app.models.plot_file import MILLIMETRES, SCREEN_DPI, LastChoice, PlotFile
+from wina_app.models.plot_script import data_of, script_of
+from wina_app.theme import LIGHT, Tokens, appearance, tokens
+from wina_app.translation import tr
+from wina_app.views.colour_maps import lookup_table
 from wina_app.views.page import Page
+from wina_app.views.plot_sheet import image_of_figure, pdf_of, png_of, svg_of
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
 
-PNG_SCALE = 3.0
-"""Pixels of a saved image per logical pixel of the screen: print quality at the size it is shown."""
-_FORMATS = "PNG image (*.png);;SVG drawing (*.svg)"
+CLIPBOARD_SCALE = 3.0
+"""Pixels of a copied image per logical pixel of the screen: print quality at the size it is shown."""
+_STEPS_OF_MAP = 16
+"""Colours by which a program knows a colour map."""
+_NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
+"""Colours that lines may have and that are others in another appearance."""
+
+last_choice = LastChoice()
 
 
 def offer_export(page: Page, widget: QWidget, name: str) -> None:
-    """Give a plot or heatmap a context menu: its own actions, copy as image, save as `name`."""
+    """Give a plot or heatmap a context menu: its own actions, copy as image, export as `name`."""
 
     def show(where: QPoint) -> None:
         menu = QMenu(widget)
         menu.addActions(widget.actions())
-        menu.addAction("Copy image", lambda: QGuiApplication.clipboard().setImage(image_of(widget)))
-        menu.addAction("Save image\N{HORIZONTAL ELLIPSIS}", lambda: ask_and_save(page, widget, name))
+        menu.addAction(tr("Copy image"), lambda: copy_image(widget.figure(), widget.size()))
+        menu.addAction(tr("Export plot\N{HORIZONTAL ELLIPSIS}"), lambda: ask_and_save(page, widget.figure, name))
         menu.exec(widget.mapToGlobal(where))
 
     widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     widget.customContextMenuRequested.connect(show)
 
 
-def ask_and_save(page: Page, widget: QWidget, name: str) -> None:
-    """Ask for a file name and write what `widget` shows; what goes wrong is shown on the page."""
-    chosen, _ = QFileDialog.getSaveFileName(page, "Save image", f"{name}.png", _FORMATS)
-    if not chosen:
+def ask_and_save(page: Page, figure_of: Callable[[], Figure], name: str) -> None:
+    """Ask how and where, in a window beside the page; what goes wrong, and what went right, is shown on the page."""
+    from wina_app.views.plot_export_dialog import PlotExportDialog
+
+    figure = figure_of()
+    if is_empty(figure):
+        page.show_error(tr("There is nothing in this plot to export yet."))
         return
-    try:
-        save_plot(widget, Path(chosen))
-    except WinaError as error:
-        page.show_error(str(error))
-    else:
-        page.show_notice(f"Saved the picture in {chosen}.")
+    dialog = PlotExportDialog(figure, name, last_choice, page)
+    dialog.saved.connect(lambda path: page.show_notice(tr("Saved the plot in {path}.", path=path)))
+    dialog.show()
 
 
-def save_plot(widget: QWidget, path: Path, scale: float = PNG_SCALE) -> None:
-    """Write what `widget` shows; the suffix, .png or .svg, picks the format. Raises WinaError."""
-    if path.suffix.lower() == ".png":
-        write_atomically(path, _png(widget, scale))
-    elif path.suffix.lower() == ".svg":
-        write_atomically(path, _svg(widget))
-    else:
-        raise WinaError(f'A plot cannot be saved as "{path.name}"; choose a name that ends in .png or .svg.')
+def copy_image(figure: Figure, size: QSize) -> None:
+    """Put the figure on the clipboard as large as it is shown, in the window's colours."""
+    QGuiApplication.clipboard().setImage(image_of_figure(figure, size, CLIPBOARD_SCALE))
 
 
-def image_of(widget: QWidget, scale: float = PNG_SCALE) -> QImage:
-    """What `widget` shows at `scale` pixels for each of its own."""
-    image = QImage(widget.size() * scale, QImage.Format.Format_RGB32)
-    image.setDevicePixelRatio(scale)
-    image.fill(QColor(tokens().surface))
-    with QPainter(image) as painter:
-        painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.TextAntialiasing)
-        _paint(widget, painter, scale)
-    return image
+def save_figure(figure: Figure, path: Path, choice: PlotFile) -> None:
+    """Write a figure as chosen; a script's data go beside it, under its name with .csv. Raises WinaError."""
+    size = QSize(*choice.logical)
+    figure, look = _for_paper(figure) if choice.light else (figure, tokens())
+    with appearance(look):
+        if choice.format == "png":
+            write_atomically(path, png_of(image_of_figure(figure, size, choice.dpi / SCREEN_DPI), choice.dpi))
+        elif choice.format == "svg":
+            write_atomically(path, svg_of(figure, size))
+        elif choice.format == "pdf":
+            write_atomically(path, pdf_of(figure, size, choice.width, choice.height))
+        else:
+            save_script(figure, path, choice)
 
 
-def _png(widget: QWidget, scale: float) -> bytes:
-    content = QByteArray()
-    buffer = QBuffer(content)
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image_of(widget, scale).save(buffer, "PNG")
-    return content.data()
+def save_script(figure: Figure, path: Path, choice: PlotFile) -> None:
+    """Write the data and then the program that draws them. Raises WinaError."""
+    data = path.with_suffix(".csv")
+    if data == path:
+        raise WinaError(f'A script cannot be saved as "{path.name}", which is the name of its data; end it in .py.')
+    write_atomically(data, data_of(figure).encode())
+    script = script_of(figure, data.name, choice.width, choice.height, _colours(figure))
+    write_atomically(path, script.encode())
 
 
-def _svg(widget: QWidget) -> bytes:
-    content = QByteArray()
-    area = QRect(QPoint(), widget.size())
-    generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)  # the default, Tiny, knows no clipping
-    generator.setOutputDevice(QBuffer(content))
-    generator.setSize(widget.size())
-    generator.setViewBox(area)
-    generator.setResolution(96)
-    generator.setTitle(widget.accessibleName())
-    with QPainter(generator) as painter:
-        painter.fillRect(area, QColor(tokens().surface))
-        _paint(widget, painter, 1.0)
-    return content.data()
+def preview(figure: Figure, choice: PlotFile, widest: QSize) -> QImage:
+    """What would be saved, at most so large."""
+    width, height = choice.logical
+    scale = min(widest.width() / width, widest.height() / height)
+    figure, look = _for_paper(figure) if choice.light else (figure, tokens())
+    with appearance(look):
+        return image_of_figure(figure, QSize(width, height), scale)
 
 
-def _paint(widget: QWidget, painter: QPainter, scale: float) -> None:
-    if isinstance(widget, DataPlot):
-        widget.paint_for_file(painter, scale)
-    else:
-        widget.render(painter, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)
+def with_suffix(path: Path, choice: PlotFile) -> Path:
+    """The path with the suffix of the format, where it has none or another."""
+    return path if path.suffix.lower() == f".{choice.format}" else path.with_name(f"{path.name}.{choice.format}")
+
+
+def size_of(size: QSize) -> tuple[float, float]:
+    """Millimetres of what is so many logical pixels large."""
+    return size.width() / SCREEN_DPI * MILLIMETRES, size.height() / SCREEN_DPI * MILLIMETRES
+
+
+def _for_paper(figure: Figure) -> tuple[Figure, Tokens]:
+    shown = tokens()
+    return recoloured(figure, {getattr(shown, name): getattr(LIGHT, name) for name in _NEUTRAL}), LIGHT
+
+
+def _colours(figure: Figure) -> dict[str, list[str]]:
+    names = {panel.colours for panel in figure if isinstance(panel, MapPanel)}
+    return {
+        name: [
+            "#{:02x}{:02x}{:02x}".format(*lookup_table(name)[round(step * 255 / (_STEPS_OF_MAP - 1))])
+            for step in range(_STEPS_OF_MAP)
+        ]
+        for name in names
+    }

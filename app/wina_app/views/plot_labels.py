@@ -1,18 +1,21 @@
-"""The names of lines beside their ends, placed so that they neither overlap nor need a legend."""
+"""The names of lines beside their ends, so that no legend is needed; where they cannot all fit, a list of them."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, QPointF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPen
-from PySide6.QtWidgets import QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
+from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
 
-from wina_app.theme import GRID, HALF, font, readable
+from wina_app.theme import GRID, HALF, Tokens, font, readable, tokens
+from wina_app.translation import tr
 
 _WIDEST = 0.4
 """The largest part of the plot's width that names may take."""
+_SAMPLE = 3 * GRID
+"""Pixels of a line that are drawn before its name in a list."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class LineEnd:
     y: tuple[float, ...]
     symbol: str = ""
     hollow: bool = False
+    style: Qt.PenStyle = Qt.PenStyle.SolidLine
+    prominent: bool = False
+    """Named before others where there is no room for all."""
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -54,70 +60,135 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return placed
 
 
+class _Name:
+    """The items that stand for one line: its name, a piece of line to or before it, and its marker."""
+
+    def __init__(self, end: LineEnd, plot: pg.PlotItem) -> None:
+        self.end = end
+        self.text = QGraphicsSimpleTextItem(plot)
+        self.text.setFont(font("small"))
+        self.text.setBrush(QBrush(readable(end.colour)))
+        self.line = QGraphicsLineItem(plot)
+        self.marker: QGraphicsPathItem | None = None
+        if end.symbol:
+            self.marker = QGraphicsPathItem(pg.graphicsItems.ScatterPlotItem.Symbols[end.symbol], plot)
+            self.marker.setScale(GRID)
+            self.marker.setBrush(QBrush(QColor(tokens().surface)) if end.hollow else QBrush(end.colour))
+            outline = QPen(end.colour, 1)
+            outline.setCosmetic(True)  # the marker is scaled
+            self.marker.setPen(outline if end.hollow else QPen(Qt.PenStyle.NoPen))
+
+    @property
+    def items(self) -> tuple[QGraphicsItem, ...]:
+        """All of them."""
+        return tuple(filter(None, (self.line, self.text, self.marker)))
+
+    def show(self, visible: bool) -> None:
+        """Show or hide it."""
+        for item in self.items:
+            item.setVisible(visible)
+
+    def beside(self, anchor: QPointF, left: float, right: float, y: float) -> None:
+        """Place the name at height `y` between `left` and `right`, with a leader to its line's end."""
+        self.line.setPen(QPen(self.end.colour, 1, Qt.PenStyle.DotLine))
+        self.line.setLine(anchor.x(), anchor.y(), left - HALF, y)
+        if self.marker is not None:
+            self.marker.setPos(left + HALF, y)
+            left += GRID + HALF
+        self._write(left, right, y)
+
+    def listed(self, left: float, right: float, y: float) -> None:
+        """Place the name in a list, after a piece of its line."""
+        self.line.setPen(QPen(self.end.colour, 2, self.end.style))
+        self.line.setLine(left, y, left + _SAMPLE, y)
+        if self.marker is not None:
+            self.marker.setPos(left + _SAMPLE / 2, y)
+        self._write(left + _SAMPLE + GRID, right, y)
+
+    def _write(self, left: float, right: float, y: float) -> None:
+        metrics = QFontMetricsF(font("small"))
+        self.text.setText(metrics.elidedText(self.end.name, Qt.TextElideMode.ElideRight, right - left))
+        self.text.setPos(left, y - metrics.height() / 2)
+
+
 class LineLabels(QObject):
-    """Keeps the names at the right of a plot while it is zoomed and resized; none when they cannot all fit."""
+    """Keeps the names at the right of a plot while it is zoomed and resized; a list where they cannot all fit."""
 
     def __init__(self, plot: pg.PlotItem) -> None:
         super().__init__(plot)
         self._plot = plot
-        self._ends: tuple[LineEnd, ...] = ()
-        self._items: list[tuple[QGraphicsSimpleTextItem, QGraphicsLineItem, QGraphicsPathItem | None]] = []
+        self.listed = False
+        """Whether the names are a list even where they would fit beside their lines, as for bars."""
+        self._names: list[_Name] = []
+        self._look: tuple[Tokens, tuple[LineEnd, ...]] | None = None
+        self._more = QGraphicsSimpleTextItem(plot)
         plot.vb.sigRangeChanged.connect(self._place)
         plot.vb.sigResized.connect(self._place)
 
     def show(self, ends: Sequence[LineEnd]) -> None:
-        """Name these lines instead."""
-        for items in self._items:
-            for item in filter(None, items):
+        """Name these lines instead; those that only moved keep their items."""
+        look = (tokens(), tuple(replace(end, x=(), y=()) for end in ends))
+        if look == self._look:
+            for name, end in zip(self._names, ends, strict=True):
+                name.end = end
+            self._place()
+            return
+        self._look = look
+        for name in self._names:
+            for item in name.items:
                 item.setParentItem(None)
                 self._plot.scene().removeItem(item)
-        self._ends = tuple(ends)
-        self._items = [self._make(end) for end in self._ends]
+        self._names = [_Name(end, self._plot) for end in ends]
+        self._more.setFont(font("small"))
+        self._more.setBrush(QBrush(QColor(tokens().muted)))
         self._place()
 
-    def _make(self, end: LineEnd) -> tuple[QGraphicsSimpleTextItem, QGraphicsLineItem, QGraphicsPathItem | None]:
-        text = QGraphicsSimpleTextItem(self._plot)
-        text.setFont(font("small"))
-        text.setBrush(QBrush(readable(end.colour)))
-        leader = QGraphicsLineItem(self._plot)
-        leader.setPen(QPen(end.colour, 1, Qt.PenStyle.DotLine))
-        marker = None
-        if end.symbol:
-            marker = QGraphicsPathItem(pg.graphicsItems.ScatterPlotItem.Symbols[end.symbol], self._plot)
-            marker.setScale(GRID)
-            marker.setBrush(QBrush(Qt.BrushStyle.NoBrush) if end.hollow else QBrush(end.colour))
-            outline = QPen(end.colour, 1)
-            outline.setCosmetic(True)  # the marker is scaled
-            marker.setPen(outline if end.hollow else QPen(Qt.PenStyle.NoPen))
-        return text, leader, marker
+    def texts(self) -> list[str]:
+        """The names that are to be read, as they are written."""
+        return [name.text.text() for name in self._names if name.text.isVisible()]
+
+    def at(self, scene: QPointF) -> int | None:
+        """Which line's name is at a position in the scene."""
+        shown = (number for number, name in enumerate(self._names) if name.text.isVisible())
+        return next((n for n in shown if self._names[n].text.sceneBoundingRect().contains(scene)), None)
 
     def _place(self) -> None:
-        metrics = QFontMetricsF(font("small"))
-        size, height = self._plot.size(), metrics.height()
-        widest = max((metrics.horizontalAdvance(end.name) for end in self._ends), default=0.0)
-        fits = len(self._ends) * height <= size.height()  # they may reach beside the axis, below the lines
-        column = min(widest + 4 * GRID, _WIDEST * size.width()) if self._ends and fits else 0.0
+        metrics, size = QFontMetricsF(font("small")), self._plot.size()
+        height = metrics.height()
+        widest = max((metrics.horizontalAdvance(name.end.name) for name in self._names), default=0.0)
+        fits = len(self._names) * height <= size.height()  # they may reach beside the axis, below the lines
+        listed = bool(self._names) and (self.listed or not fits)
+        column = min(widest + 4 * GRID + (_SAMPLE if listed else 0), _WIDEST * size.width()) if self._names else 0.0
         self._plot.layout.setContentsMargins(GRID, GRID, max(column, 2 * GRID), HALF)
         area = self._plot.vb.geometry()
-        anchors = [self._anchor(end) for end in self._ends]
+        left, right = area.right() + 2 * GRID, area.right() + column
+        self._more.setVisible(listed and not fits)
+        if listed:
+            self._place_list(left, right, height, int(size.height() // height))
+        else:
+            self._place_beside(left, right, height)
+
+    def _place_list(self, left: float, right: float, height: float, room: int) -> None:
+        names = sorted(self._names, key=lambda name: not name.end.prominent)
+        fitting = len(names) if len(names) <= room else max(room - 1, 0)
+        for row, name in enumerate(names):
+            name.show(row < fitting)
+            if row < fitting:
+                name.listed(left, right, (row + 0.5) * height)
+        self._more.setText(tr("and {count} more", count=len(names) - fitting))
+        self._more.setPos(left, fitting * height)
+
+    def _place_beside(self, left: float, right: float, height: float) -> None:
+        area, half = self._plot.vb.geometry(), height / 2
+        anchors = [self._anchor(name.end) for name in self._names]
         known = [anchor for anchor in anchors if anchor is not None]
-        half = height / 2
         needed = len(known) * height > area.height()
-        low, high = (0.0, size.height()) if needed else (area.top(), area.bottom())
+        low, high = (0.0, self._plot.size().height()) if needed else (area.top(), area.bottom())
         heights = iter(spread([p.y() for p in known], height, low + half, high - half))
-        for end, anchor, (text, leader, marker) in zip(self._ends, anchors, self._items, strict=True):
-            for item in filter(None, (text, leader, marker)):
-                item.setVisible(fits and anchor is not None)
-            if anchor is None:
-                continue
-            y, left = next(heights), area.right() + 2 * GRID
-            leader.setLine(anchor.x(), anchor.y(), left - HALF, y)
-            if marker is not None:
-                marker.setPos(left + HALF, y)
-                left += GRID + HALF
-            room = area.right() + column - left
-            text.setText(metrics.elidedText(end.name, Qt.TextElideMode.ElideRight, room))
-            text.setPos(left, y - half)
+        for name, anchor in zip(self._names, anchors, strict=True):
+            name.show(anchor is not None)
+            if anchor is not None:
+                name.beside(anchor, left, right, next(heights))
 
     def _anchor(self, end: LineEnd) -> QPointF | None:
         """Where the visible part of the line ends, in the plot's coordinates; None when nothing of it is visible."""

@@ -1,50 +1,102 @@
-"""Two runs compared task by task: differences with intervals and p, to be read, copied and exported."""
+"""Selected runs side by side, tasks x runs with differences, and what differs in their specs."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSplitter, QVBoxLayout, QWidget
 
-from wina_app.models.results_comparison import COLUMNS, RunPair, entries
+from wina_app.models.results_comparison import LETTERS, RunComparison, columns_of, entries, heading
 from wina_app.models.row_table import RowTable
+from wina_app.models.spec_differences import DifferenceEntry, difference_columns
 from wina_app.theme import GRID
-from wina_app.views.controls import text_label
+from wina_app.translation import tr
+from wina_app.views.choice_box import ChoiceBox
+from wina_app.views.controls import ElidedLabel, beside, text_label
 from wina_app.views.row_table_view import RowTableView
 
-_UNPAIRED = (
-    "Some comparisons are not paired, since no document's answers are stored: run the study again with \"Keep every "
-    "document's answers\" for narrower intervals."
-)
 
+class ResultsComparison(QWidget):
+    """Names the runs over two tables; Copy takes all of it."""
 
-class ResultsComparison(QDialog):
-    """Names both runs over the table; Copy takes all of it."""
+    reference_chosen = Signal(str)
+    export_requested = Signal()
 
-    def __init__(self, pair: RunPair, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Compare two runs")
-        self.resize(150 * GRID, 52 * GRID)
-        self._pair = pair
-        self._table = RowTable(COLUMNS)
-        self._table.set_entries(entries(pair.comparisons))
-        self.table = RowTableView("Differences by task")
-        self.table.show_table(self._table)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
-        copy.setAccessibleName("Copy the comparison")
-        copy.clicked.connect(self._copy)
-        buttons.rejected.connect(self.reject)
-        buttons.button(QDialogButtonBox.StandardButton.Close).setFocus()
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: RunComparison | None = None
+        self.reference = ChoiceBox(tr("Reference run"))
+        self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
+        self.heading = ElidedLabel("muted")
+        self.copy = QPushButton(tr("Copy"))
+        self.copy.setAccessibleName(tr("Copy the comparison"))
+        self.copy.clicked.connect(self._copy)
+        self.export = QPushButton(tr("Export\N{HORIZONTAL ELLIPSIS}"))
+        self.export.setAccessibleName(tr("Export the comparison"))
+        self.export.clicked.connect(self.export_requested)
+        self.names = text_label("", wrap=True)
+        self.names.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.remark = text_label("", "muted", wrap=True)
+        self.table = RowTableView(tr("Differences by task"))
+        self.specs = RowTableView(tr("What differs in the runs' specs"))
+        caption = text_label(tr("Reference"), "muted")
+        caption.setBuddy(self.reference)
+        self._content = QWidget()
+        inside = QVBoxLayout(self._content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(GRID)
+        bar = beside(caption, self.reference, self.heading, self.copy, self.export, stretch=self.heading)
+        inside.addLayout(bar)
+        inside.addWidget(self.names)
+        tables = QSplitter(Qt.Orientation.Horizontal)
+        tables.setChildrenCollapsible(False)
+        tables.addWidget(self.table)
+        tables.addWidget(self.specs)
+        tables.setStretchFactor(0, 3)
+        tables.setStretchFactor(1, 2)
+        tables.setSizes([60 * GRID, 40 * GRID])
+        inside.addWidget(tables, 1)
         column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
-        for name, run in (("A", pair.first), ("B", pair.second)):
-            label = text_label(f"{name}:  {run}", "section", wrap=True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            column.addWidget(label)
-        if pair.unpaired:
-            column.addWidget(text_label(_UNPAIRED, "muted", wrap=True))
-        column.addWidget(self.table, 1)
-        column.addWidget(buttons)
+        column.addWidget(self.remark)
+        column.addWidget(self._content, 1)
+        column.addStretch(0)
+        self.show_comparison(None, "")
+
+    def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
+        """Show runs side by side; None for the text alone."""
+        self._shown = comparison
+        self._content.setVisible(comparison is not None)
+        self.layout().setStretch(2, 0 if comparison else 1)
+        remarks = " ".join(filter(None, (text, *(comparison.remarks if comparison else ()))))
+        self.remark.setText(remarks)
+        self.remark.setVisible(bool(remarks))
+        if comparison is None:
+            return
+        named = tuple(zip(LETTERS, comparison.names, strict=False))
+        self.reference.fill(tuple(zip(comparison.names, comparison.runs, strict=True)), comparison.runs[0])
+        self.heading.setText(heading(comparison))
+        self.names.setText("\n".join(f"{letter}:  {name}" for letter, name in named))
+        columns = columns_of(comparison)
+        self._tasks = RowTable(columns)
+        self._tasks.set_entries(entries(comparison, columns))
+        self.table.show_table(self._tasks)
+        settings = difference_columns(LETTERS[: len(named)])
+        self._settings = RowTable(settings)
+        self._settings.set_entries([DifferenceEntry(row, settings) for row in comparison.differences])
+        self.specs.show_table(self._settings)
+
+    def text(self) -> str:
+        """Names, heading and both tables, with tabs between cells."""
+        if self._shown is None:
+            return ""
+        names = [f"{letter}\t{name}" for letter, name in zip(LETTERS, self._shown.names, strict=False)]
+        tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
+        return "\n".join((*names, heading(self._shown), *tables))
+
+    @property
+    def tasks(self) -> RowTable:
+        """The table of differences, as shown; for a file."""
+        return self._tasks
 
     def _copy(self) -> None:
-        text = self._table.text_of(range(self._table.rowCount()))
-        QGuiApplication.clipboard().setText(f"A\t{self._pair.first}\nB\t{self._pair.second}\n{text}")
+        QGuiApplication.clipboard().setText(self.text())
