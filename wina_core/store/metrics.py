@@ -4,7 +4,6 @@ import gc
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -34,33 +33,34 @@ class MetricRows:
     def list(self, wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
         """The wanted rows in the order in which they arrived."""
         with _no_garbage_collected():
-            heads: dict[int, Head] = {unit: tuple(head) for unit, *head in connection.execute(_heads(wanted))}
+            heads: dict[int, Head] = {row[0]: row[1:] for row in _driver_rows(connection, _heads(wanted))}
             known = self._known
             unknown = {unit: head for unit, head in heads.items() if known.get(unit, (None,))[0] != head}
             if unknown:
                 known.update(_read(unknown, len(heads), connection))  # at once: others may be listing
-            tasks, metrics = frozenset(wanted.tasks), frozenset(wanted.metrics)
-            return [
-                row
-                for unit in heads
-                for row in known[unit][1]
-                if (not tasks or row.task in tasks) and (not metrics or row.metric in metrics)
-            ]
+            rows: Iterator[MetricRow] = chain.from_iterable(known[unit][1] for unit in heads)
+            if wanted.tasks:
+                rows = filter(lambda row: row.task in wanted.tasks, rows)
+            if wanted.metrics:
+                rows = filter(lambda row: row.metric in wanted.metrics, rows)
+            return list(rows)
 
 
 def _read(heads: dict[int, Head], of: int, connection: Connection) -> dict[int, tuple[Head, list[MetricRow]]]:
     """The units of these heads with their rows; they are some or all of the `of` units that are listed."""
     found: dict[int, tuple[Head, list[MetricRow]]] = {unit: (head, []) for unit, head in heads.items()}
-    parts = {unit: (head[:_BEFORE], head[_BEFORE:], rows) for unit, (head, rows) in found.items()}
+    parts = {unit: (head[:_BEFORE], head[_BEFORE:], rows.append) for unit, (head, rows) in found.items()}
     numbers = _numbers(list(heads), of, connection)
     measures = {measure: (names, asked) for measure, names, asked in _measures(connection)}
-    row = partial(tuple.__new__, MetricRow)  # a third of the time of MetricRow._make
+    row, nan = tuple.__new__, math.nan  # a third of the time of MetricRow._make
+    last, part = None, None
     for unit, measure, value, stderr in numbers:
-        if unit in parts:
-            before, after, rows = parts[unit]
+        if unit != last:  # the metrics of a unit lie together
+            last, part = unit, parts.get(unit)
+        if part is not None:
+            before, after, add = part
             names, asked = measures[measure]
-            number = math.nan if value is None else value
-            rows.append(row((*before, *names, number, stderr, *asked, *after)))
+            add(row(MetricRow, (*before, *names, nan if value is None else value, stderr, *asked, *after)))
     return found
 
 
@@ -109,8 +109,12 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> list[tupl
     query = select(Metric.unit_id, Metric.measure_id, Metric.value, Metric.stderr).order_by(Metric.id)
     whole = 2 * len(units) > of > _AT_ONCE
     queries = [query] if whole else [query.where(Metric.unit_id.in_(some)) for some in _portions(units)]
-    # The driver's own rows: there are hundreds of thousands.
-    return list(chain.from_iterable(connection.execute(each).cursor.fetchall() for each in queries))
+    return list(chain.from_iterable(_driver_rows(connection, each) for each in queries))
+
+
+def _driver_rows(connection: Connection, query: Query) -> Sequence[Any]:
+    """As the driver has them: there are hundreds of thousands."""
+    return connection.execute(query).cursor.fetchall()
 
 
 def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
