@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from wina_app.controllers.allocation_controller import AllocationController
 from wina_app.controllers.evaluate_controller import EvaluateController
+from wina_app.controllers.gate_controller import GateController
 from wina_app.controllers.job_notices import JobNotices
 from wina_app.controllers.jobs_controller import JobsController
 from wina_app.controllers.latency_controller import LatencyController
@@ -29,9 +30,11 @@ from wina_app.theme import apply_theme, current_mode
 from wina_app.translation import tr
 from wina_app.views import file_dialogs
 from wina_app.views.evaluate_page import EvaluatePage
+from wina_app.views.gate_inspector import GateInspector
 from wina_app.views.latency_page import LatencyPage
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.views.model_page import ModelPage
+from wina_app.views.plot_export import offer_export
 from wina_app.views.results_page import ResultsPage
 from wina_app.views.rotation_page import RotationPage
 from wina_app.views.sparsity_page import SparsityPage
@@ -153,9 +156,34 @@ class Application(QObject):
 
         jobs.added.connect(follow)
         jobs.ended.connect(follow)
+        self._add_gate_inspector(view)
         self.window.add_page(view)
         self.sparsity = view.controller
         return view
+
+    def _add_gate_inspector(self, page: SparsityPage) -> None:
+        view, heatmap = GateInspector(), page.heatmap
+        self.gate = GateController(self.workbench, view)
+        view.visible_changed.connect(self.gate.set_visible)
+        view.form.prompt_changed.connect(self.gate.set_prompt)
+        view.form.ticked.connect(self.gate.tick)
+        view.form.inspect_requested.connect(self.gate.inspect)
+        view.form.cancel_requested.connect(self.gate.cancel)
+        for plot, name in view.plots:
+            offer_export(page, plot, name)
+        page.inspector = view
+
+        def select() -> None:
+            if heatmap.selection.cursor in heatmap.selection.cells:
+                self.gate.select(heatmap.selection.cursor)
+
+        def inspect() -> None:
+            self.window.docks["inspector"].show()
+            self.window.docks["inspector"].raise_()
+            self.gate.inspect()
+
+        heatmap.selection_changed.connect(select)
+        view.set_command(page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G"))
 
     def _calibrate(self, job: CalibrateJob) -> None:
         self.workbench.submit(job, f"Calibrate {Arm(rotation=job.rotation, method=job.method).label}")

@@ -1,0 +1,45 @@
+"""An axis whose numbers are powers of ten of what is plotted, also where it spans less than one."""
+
+import math
+
+import pyqtgraph as pg
+
+_ENOUGH = 3
+
+
+class LogAxis(pg.AxisItem):
+    """Of data given as log10: ticks at 1, 2 and 5 times powers of ten, or nearer where that leaves too few."""
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
+        """(spacing, positions) of the ticks, which all have a text."""
+        return [(1.0, log_ticks(minVal, maxVal, most=max(2, int(size / 40))))]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
+        """What they stand for."""
+        return [f"{10.0**value:.3g}" for value in values]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """log10 of round numbers from 10^low to 10^high, about `most` of them at most."""
+    for factors in ((1, 2, 5), (1,)):
+        found = [
+            power + math.log10(factor)
+            for power in range(math.floor(low), math.ceil(high) + 1)
+            for factor in factors
+            if low <= power + math.log10(factor) <= high
+        ]
+        if len(found) <= most:
+            break
+    found = found[:: math.ceil(len(found) / most)] if len(found) > most else found
+    return found if len(found) >= _ENOUGH or high - low > 2 else _linear(low, high, most)
+
+
+def _linear(low: float, high: float, most: int) -> list[float]:
+    first, last = 10.0**low, 10.0**high
+    raw = (last - first) / most
+    if raw <= 0:
+        return []
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw)
+    start = math.ceil(first / step)
+    return [math.log10(number * step) for number in range(start, math.floor(last / step) + 1) if number > 0]
