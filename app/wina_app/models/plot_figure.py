@@ -30,6 +30,8 @@ class Series:
     """Of bars that begin at 0, in units of x."""
     named: bool = True
     """Whether it has a name of its own in the plot."""
+    size: int = 8
+    """Of the markers, in pixels."""
 
 
 @dataclass(frozen=True)

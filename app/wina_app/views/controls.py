@@ -115,7 +115,10 @@ def method_swatch(name: str) -> QIcon:
     """A square in the method's colour."""
     swatch = QPixmap(GRID + HALF, GRID + HALF)
     swatch.fill(method_colour(name))
-    return QIcon(swatch)
+    icon = QIcon(swatch)
+    for mode in (QIcon.Mode.Selected, QIcon.Mode.Disabled):  # which Qt would tint
+        icon.addPixmap(swatch, mode)
+    return icon
 
 
 class SidePanel(QScrollArea):

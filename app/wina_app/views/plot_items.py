@@ -71,7 +71,7 @@ class Trace:
         low, high = self.ends or (np.empty(0), np.empty(0))
         return Series(
             self.name, self.colour.name(), _floats(self.x), _floats(self.y), _floats(low), _floats(high), self.symbol,
-            _WORDS[self.style], self.hollow, self.width, self.named,
+            _WORDS[self.style], self.hollow, self.width, self.named, self.size,
         )  # fmt: skip
 
 
@@ -89,6 +89,7 @@ def trace_of(series: Series) -> Trace:
     return Trace(
         series.name, QColor(series.colour), series.x, series.y, None, (), series.marker, STYLES[series.line],
         series.hollow, tuple(zip(series.low, series.high, strict=True)), (), series.width, series.named,
+        series.size,
     )  # fmt: skip
 
 
