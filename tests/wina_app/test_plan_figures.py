@@ -146,7 +146,7 @@ def test_what_is_unknown_says_why():
     plan = UNIFORM.with_cells({(1, 6): 0.97})
     beyond = figures(maps(plan, errors=everywhere((0.95, 0.8))))
     assert beyond.predicted is None
-    assert "1 cells have targets beyond" in beyond.reasons["predicted"]
+    assert "No curve reaches the targets of 1 cell," in beyond.reasons["predicted"]
     assert "down of layer 1 with 97.0 %" in beyond.reasons["predicted"]
     unreachable = figures(maps(method=CATS), CATS)
     assert unreachable.counted is None

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from wina_app.models.sparsity_maps import PlanMaps, remark, weighted_mean
+from wina_app.quantities import counted
 from wina_app.translation import tr
 from wina_core.accounting import costs
 from wina_core.errors import WinaError
@@ -60,7 +61,7 @@ def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
     """All read-outs of a plan; `arm` names method and rotation where a figure is unknown."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
-    counted = _counted(maps, counting, reasons)
+    costing = _counted(maps, counting, reasons)
     mean = partial(weighted_mean, layout)
     predicted, measured = mean(maps.table("predicted")), mean(maps.table("measured"))
     divergence = maps.table("kl")
@@ -68,7 +69,7 @@ def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
     for key, value in (("predicted", predicted), ("kl", kl), ("measured", measured)):
         if value is None:
             reasons[key] = _reason(key, maps, arm)
-    return PlanFigures(plan.budget, *counted, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
+    return PlanFigures(plan.budget, *costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
 
 
 def _counted(
@@ -102,8 +103,8 @@ def _reason(key: Literal["predicted", "kl", "measured"], maps: PlanMaps, arm: st
         return remark(key, maps, arm)
     layer, column = (int(index[0]) for index in np.nonzero(missing))
     return tr(
-        "{cells} cells have targets beyond the measured curves, as {projection} of layer {layer} with {target:.1f} %.",
-        cells=int(missing.sum()),
+        "No curve reaches the targets of {cells}, as {projection} of layer {layer} with {target:.1f} %; lower them.",
+        cells=counted(int(missing.sum()), "cell"),
         projection=maps.plan.layout.projections[column],
         layer=layer,
         target=100 * maps.plan.sparsity[layer][column],

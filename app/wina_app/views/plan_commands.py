@@ -66,7 +66,7 @@ class PlanCommands:
     def _add_sharing(self) -> None:
         library = self._library
         save = self._add(tr("Save the plan under a name\N{HORIZONTAL ELLIPSIS}"), self._name_bar.ask, "Ctrl+Shift+S")
-        open_file = self._add(tr("Open a plan from a file\N{HORIZONTAL ELLIPSIS}"), self._open, "Ctrl+Shift+O")
+        open_file = self._add(tr("Open a plan from a file\N{HORIZONTAL ELLIPSIS}"), self._open, "Ctrl+Alt+P")
         save_file = self._add(tr("Save the plan as a file\N{HORIZONTAL ELLIPSIS}"), self._save)
         study = self._add(
             tr("Save a study of the plan\N{HORIZONTAL ELLIPSIS}"),
@@ -74,12 +74,12 @@ class PlanCommands:
             tip=tr("A file that the Studies page and the command line run, here or elsewhere"),
         )
         copy = self._add(
-            tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Shift+C"
+            tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
         )
         paste = self._add(
             tr("Paste a plan that was copied as text"),
             lambda: library.paste(QGuiApplication.clipboard().text()),
-            "Ctrl+Shift+V",
+            "Ctrl+Alt+V",
         )
         self._menu.offer(save)
         self._menu.offer(open_file, save_file, study)
@@ -88,11 +88,11 @@ class PlanCommands:
     def _add_comparing(self) -> None:
         library, page = self._library, self._page
         self._before = page.add_command(
-            tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+D"
+            tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+E"
         )
         self._allocated = page.add_command(tr("Compare with the last allocation"), library.compare_allocated)
         self._file = self._add(tr("Compare with a plan in a file\N{HORIZONTAL ELLIPSIS}"), self._compare_file)
-        self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+D")
+        self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
 
     def _add_shown(self, toolbar: SparsityToolbar) -> None:
         for key, keys in zip(MAP_KEYS, _MAP_KEYS, strict=True):
