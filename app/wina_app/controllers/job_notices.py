@@ -13,6 +13,7 @@ from wina_core.engine.protocol import (
     CalibrateJob,
     DecodeJob,
     EvaluateJob,
+    GenerateJob,
     InspectGateJob,
     InspectJob,
     LatencyJob,
@@ -51,6 +52,8 @@ class JobNotices(QObject):
     def _on_ended(self, job_id: str) -> None:
         entry = self._workbench.jobs[job_id]
         if not self._workbench.settings.preferences.notify or entry.state == "cancelled":
+            return
+        if isinstance(entry.job, GenerateJob):  # it is watched as it comes
             return
         page, button = _PLACES.get(type(entry.job), ("", ""))
         if entry.state == "failed":

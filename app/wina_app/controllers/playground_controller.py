@@ -15,6 +15,8 @@ from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 
 SETTLE_MS = 200
 """How long the sparse side's setting has to stay before it is answered anew: a slider passes many values."""
+COUNT_MS = 100
+"""How often read-outs follow the tokens, which come faster than anybody reads numbers."""
 
 
 class PlaygroundView(Protocol):
@@ -80,6 +82,10 @@ class PlaygroundController(QObject):
         self._settling.setSingleShot(True)
         self._settling.setInterval(SETTLE_MS)
         self._settling.timeout.connect(self.restart)
+        self._counting = QTimer(self)
+        self._counting.setSingleShot(True)
+        self._counting.setInterval(COUNT_MS)
+        self._counting.timeout.connect(self._show_numbers)
         self._workspace.model_changed.connect(self._on_model_changed)
         self._workspace.rotation_changed.connect(self._show_offer)
         self._workspace.method_changed.connect(self._show_offer)
@@ -166,8 +172,7 @@ class PlaygroundController(QObject):
         self._answers[side] = Answer(spec)
         self._difference = None
         self._view.show_answer(side, self._answers[side])
-        self._view.show_figures(side, {})
-        self._view.show_parting(None, "")
+        self._show_numbers()
 
     def _send(self, job: GenerateJob) -> None:
         """Begin a job in the place of the one that runs, if one does."""
@@ -188,19 +193,23 @@ class PlaygroundController(QObject):
         answer = self._answers[side]
         if isinstance(event, Answered):
             answer.ended = event
-        else:
+            self._show_numbers()
+            return
+        if not self._flows:
             self._flows = True
             self._view.show_waiting("")
-            answer.tokens.append(event)
-            self._view.add_token(side, event)
-        self._view.show_figures(side, figures(answer))
-        self._look_for_difference()
+        answer.tokens.append(event)
+        self._view.add_token(side, event)
+        if not self._counting.isActive():
+            self._counting.start()
 
-    def _look_for_difference(self) -> None:
+    def _show_numbers(self) -> None:
+        """What the tokens add up to, and where the sides part."""
+        self._counting.stop()
+        for side in SIDES:
+            self._view.show_figures(side, figures(self._answers.get(side)))
         dense, sparse = self._answers.get("dense"), self._answers.get("sparse")
-        if dense is None or sparse is None:
-            return
-        if self._difference is None:
+        if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
         self._view.show_parting(self._difference, parting(dense, sparse, self._difference))
 
@@ -241,7 +250,7 @@ class PlaygroundController(QObject):
                 self._view.show_answer(side, None)
             elif answer.ended is None:
                 answer.ended = Answered(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
-            self._view.show_figures(side, figures(self._answers.get(side)))
+        self._show_numbers()
 
     # ---- what other pages do ----------------------------------------------------------------------------------------
 
@@ -250,8 +259,7 @@ class PlaygroundController(QObject):
         self._asked, self._answers, self._difference = None, {}, None
         for side in SIDES:
             self._view.show_answer(side, None)
-            self._view.show_figures(side, {})
-        self._view.show_parting(None, "")
+        self._show_numbers()
         self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
         self._show_offer()
 

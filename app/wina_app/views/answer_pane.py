@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from wina_app.models.playground import Side, ending
 from wina_app.plain_text import plain_tip
@@ -60,6 +60,7 @@ class AnswerPane(QWidget):
         self.text = TokenText(tr("{side} answer", side=title))
         self.text.pointed.connect(self.pointed)
         self._numbers: dict[str, QLabel] = {}
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # both as wide as each other
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
@@ -127,6 +128,5 @@ class AnswerPane(QWidget):
     def _restyle(self) -> None:
         method = "dense" if self._answer is None else self._answer.spec.method.name
         self._swatch.setPixmap(method_swatch(method).pixmap(_SWATCH, _SWATCH))
-        self._swatch.setVisible(self._answer is not None or self.text.accessibleName() == "")
         for number in self._numbers.values():
             number.setFont(font("body", tabular=True))

@@ -29,6 +29,8 @@ from wina_core.specs import MethodSpec, RotationSpec
 _WIDTH = GRID * 36
 _MOST_PERCENT = 99
 _STEP = 5
+_SHORT = 60
+"""Characters of a prompt in the menu."""
 _LIVE = tr("A change here answers the sparse side anew, at once; the dense answer stays and goes on.")
 _LATER = tr("A change here counts with the next prompt.")
 
@@ -208,10 +210,6 @@ class PlaygroundForm(SidePanel):
             self.prompt.setPlainText(prompt)
         self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
         self.changed.emit()
-
-
-_SHORT = 60
-"""Characters of a prompt in the menu."""
 
 
 def _decimal(low: float, high: float, value: float) -> QDoubleSpinBox:

@@ -1,8 +1,8 @@
 """The Playground: one prompt, answered by the dense and by a sparse model beside it, token by token."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from wina_app.models.playground import SIDES, Choice, Offer, Side, told
 from wina_app.theme import GRID
@@ -59,12 +59,10 @@ class PlaygroundPage(Page):
         self._add_commands()
 
     def _build(self) -> QWidget:
-        sides = QSplitter(Qt.Orientation.Horizontal)
+        sides = QHBoxLayout()
+        sides.setSpacing(0)
         for pane in self.panes.values():
-            sides.addWidget(pane)
-            sides.setStretchFactor(sides.count() - 1, 1)
-        sides.setSizes([GRID, GRID])  # alike
-        sides.setChildrenCollapsible(False)
+            sides.addWidget(pane, 1)
         bar = ColourBar(gaps=False)
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)
@@ -81,7 +79,7 @@ class PlaygroundPage(Page):
         how.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
         right = QVBoxLayout()
         right.setSpacing(GRID)
-        right.addWidget(sides, 1)
+        right.addLayout(sides, 1)
         right.addLayout(key)
         right.addWidget(how)
         content = QWidget()

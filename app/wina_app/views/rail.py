@@ -27,8 +27,7 @@ class Rail(QWidget):
         self._column.addStretch(1)
         notifier().changed.connect(self._restyle)
 
-    def add(self, key: str, title: str, shortcut: str) -> None:
-        """Append a page's button."""
+    def _add(self, key: str, title: str, shortcut: str) -> None:
         button = QToolButton()
         button.setProperty("role", "rail-button")
         button.setText(title)
@@ -42,7 +41,6 @@ class Rail(QWidget):
         self._group.addButton(button)
         self._column.insertWidget(len(self._buttons), button)
         self._buttons[key] = button
-        button.setIcon(icon(key))
 
     def select(self, key: str) -> None:
         """Show which page is shown."""

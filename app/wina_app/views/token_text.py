@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
-from wina_app.theme import font, notifier, text_on, tokens
+from wina_app.theme import font, notifier, text_on
 from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale
 from wina_core.engine.protocol import Token
@@ -132,8 +132,12 @@ class TokenText(QPlainTextEdit):
 
     def _restyle(self) -> None:
         self.setFont(font("body", tabular=True))
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()  # laid out once
         for position in range(len(self._tokens)):
-            self._paint(position)
+            if self.colour_of(position) is not None:  # the others take the palette's
+                self._paint(position)
+        cursor.endEditBlock()
 
     def _paint(self, position: int) -> None:
         if position >= len(self._tokens):
@@ -147,12 +151,10 @@ class TokenText(QPlainTextEdit):
     def _format(self, position: int) -> QTextCharFormat:
         shown = QTextCharFormat()
         colour = self.colour_of(position)
-        ink = QColor(tokens().text) if colour is None else text_on(colour)
-        shown.setForeground(ink)
         if colour is not None:
             shown.setBackground(colour)
+            shown.setForeground(text_on(colour))
         if position == self._marked:
             shown.setFontWeight(700)
             shown.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
-            shown.setUnderlineColor(ink)
         return shown
