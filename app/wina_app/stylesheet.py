@@ -34,6 +34,7 @@ def stylesheet(t: "Tokens") -> str:
         padding: 4px 12px; min-height: 18px; }}
     QPushButton:hover {{ background: {t.accent_soft}; }}
     QPushButton:pressed {{ background: {t.line}; }}
+    QPushButton:checked {{ background: {t.accent_soft}; border-color: {t.accent}; }}
     QPushButton:focus {{ border: 2px solid {t.accent}; padding: 3px 11px; }}
     QPushButton:disabled {{ color: {t.disabled}; border-color: {t.line}; background: {t.window}; }}
     QPushButton[role="primary"] {{ background: {t.accent}; color: {t.on_accent}; border-color: {t.accent};

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication
-from wina_app.theme import HALF, apply_theme, contrast, text_on, tokens
+from wina_app.theme import apply_theme, contrast, text_on, tokens
 from wina_app.views import heatmap_painter
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent, signed_points
 from wina_app.views.heatmap_editing import EditableHeatmap
 from wina_app.views.heatmap_geometry import HeatmapGeometry, cells_between
+from wina_app.views.heatmap_painter import LOCK_INSET, LOCK_WIDTH
 
 ROWS, COLUMNS = [str(n) for n in range(8)], ["q", "k", "v", "o", "gate", "up", "down"]
 SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
@@ -250,7 +251,7 @@ def test_a_lock_is_seen_on_every_colour(heatmap, value):
     heatmap.set_locked(frozenset({(1, 1)}))
     image = heatmap.viewport().grab().toImage()
     cell = heatmap.geometry_now().cell(1, 1)
-    body = QPointF(cell.right() - HALF - 3, cell.center().y() + 1) * image.devicePixelRatio()
+    body = QPointF(cell.right() - LOCK_INSET - LOCK_WIDTH / 2, cell.center().y() + 1) * image.devicePixelRatio()
     background = tokens().raised if math.isnan(value) else SCALE.colour(value)
     assert contrast(image.pixelColor(body.toPoint()), QColor(background)) >= 4.5
 

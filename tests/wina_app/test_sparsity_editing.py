@@ -154,7 +154,7 @@ def test_an_edit_of_locked_cells_alone_says_so_and_is_no_step(bench):
     select(editing, (0, 0), (0, 1))
     editing.toggle_locks()
     editing.set_target(0.9)
-    assert view.last("show_notice").startswith("All 2 cells are locked")
+    assert view.last("show_notice").startswith("The 2 cells are locked")
     assert workspace.plan == UNIFORM
     assert editing.undo_stack.count() == 1
     select(editing, (0, 0), (1, 1))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
 from PySide6.QtWidgets import QFileDialog
 from wina_app.models.job_list import JobEntry
 from wina_app.theme import apply_theme
@@ -131,6 +131,59 @@ def test_the_spin_box_sets_the_selection_and_shows_several_values(filled):
     filled.heatmap.set_selection(filled.heatmap.selection.click((1, 1)).drag_to((2, 2)))
     assert filled.editor.spin.text() == "35 to 50 %"
     assert filled.workspace.plan.sparsity[2][2] == 0.5, "showing is not editing"
+
+
+def test_locks_and_the_kept_budget_are_switched_by_key_button_and_command(qtbot, filled):
+    click(qtbot, filled, 2, 4)
+    qtbot.keyClicks(filled.heatmap, "l")
+    assert filled.editing.locked == {(2, 4)}
+    assert filled.editor.lock.isChecked()
+    assert "locked" in filled.heatmap.tooltip((2, 4))
+    qtbot.keyClicks(filled.heatmap, "80\r")
+    assert filled.message.label.text().startswith("The cell is locked")
+    filled.editor.lock.click()
+    assert filled.editing.locked == frozenset()
+    keep = next(action for action in filled.commands if action.text() == "Keep the budget")
+    keep.trigger()
+    assert filled.editor.keep.isChecked()
+    qtbot.keyClicks(filled.heatmap, "80\r")
+    assert filled.workspace.plan.sparsity[2][4] == 0.8
+    assert filled.workspace.plan.budget == pytest.approx(0.5, abs=1e-9)
+    for _ in range(4):
+        filled.undo_stack.undo()
+    assert not filled.editor.keep.isChecked()
+    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.5)
+
+
+def test_a_block_is_cut_and_pasted_by_the_keyboard(qtbot, filled):
+    control = Qt.KeyboardModifier.ControlModifier
+    filled.editing.paint(frozenset({(0, 0)}), 0.625)
+    click(qtbot, filled, 0, 0)
+    filled.heatmap.setFocus()
+    qtbot.waitUntil(filled.heatmap.hasFocus)
+    qtbot.keyClick(filled.heatmap, Qt.Key.Key_X, control)
+    assert filled.workspace.plan.sparsity[0][0] == 0.0
+    filled.heatmap.set_selection(filled.heatmap.selection.click_row(3))
+    qtbot.keyClick(filled.heatmap, Qt.Key.Key_V, control)
+    assert filled.workspace.plan.sparsity[3] == (0.625,) * 7
+    assert filled.undo_stack.count() == 3
+
+
+def test_a_line_is_dragged_in_the_profile_as_one_step(qtbot, filled):
+    plan, profile = filled.workspace.plan, filled.profile
+    view, shift = profile.viewport(), Qt.KeyboardModifier.ShiftModifier
+    place = profile.mapFromScene(profile.getPlotItem().vb.mapViewToScene(QPointF(3, 50)))
+    qtbot.mousePress(view, LEFT, shift, place)
+    for pixels in (10, 30, 20):
+        qtbot.mouseMove(view, place - QPoint(0, pixels))
+    qtbot.mouseRelease(view, LEFT, shift, place - QPoint(0, 20))
+    assert filled.undo_stack.count() == 1
+    changed = [row != (0.5,) * 7 for row in filled.workspace.plan.sparsity]
+    assert changed == [True] * 8
+    filled.undo_stack.undo()
+    assert filled.workspace.plan == plan
+    filled.controller.show("measured")
+    assert not profile.editable, "what was measured is no target"
 
 
 def test_the_brush_gives_its_value_to_every_cell_it_crosses(qtbot, filled):

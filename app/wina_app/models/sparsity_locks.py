@@ -48,7 +48,7 @@ def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints)
     if asked and asked <= constraints.locked:
         if len(asked) == 1:
             return tr("The cell is locked and stays as it was; L on the heatmap unlocks what is selected.")
-        said = tr("All {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.")
+        said = tr("The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.")
         return said.format(n=len(asked))
     if constraints.budget is not None and abs(plan.budget - constraints.budget) > EXACT:
         return tr(

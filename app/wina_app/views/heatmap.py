@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
@@ -64,6 +65,9 @@ class Heatmap(QAbstractScrollArea):
 
     selection_changed = Signal()
 
+    mark_width: ClassVar[int] = 0
+    """Room beside a value that is kept for a mark."""
+
     def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.tooltip: Callable[[Cell], str] | None = None
@@ -75,7 +79,7 @@ class Heatmap(QAbstractScrollArea):
         self._remark = ""
         self._dragging = ""
         self._band: tuple[QPointF, QPointF] | None = None
-        self._measured = measure(self._rows, self._columns)
+        self._measured = measure(self._rows, self._columns, self.mark_width)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
@@ -102,7 +106,7 @@ class Heatmap(QAbstractScrollArea):
             return
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values = np.full((len(rows), len(columns)), math.nan)
-        self._measured = measure(self._rows, self._columns)
+        self._measured = measure(self._rows, self._columns, self.mark_width)
         self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
         self.viewport().update()
@@ -253,7 +257,7 @@ class Heatmap(QAbstractScrollArea):
                 bar.setValue(bar.value() + math.ceil(high - end))
 
     def _restyle(self) -> None:
-        self._measured = measure(self._rows, self._columns)
+        self._measured = measure(self._rows, self._columns, self.mark_width)
         self._fit()
         self.viewport().update()
 

@@ -8,10 +8,11 @@ from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QWidget
 
 from wina_app.models.sparsity_selection import Selection
+from wina_app.theme import HALF
 from wina_app.translation import tr
 from wina_app.views.heatmap import Heatmap
 from wina_app.views.heatmap_geometry import cells_between
-from wina_app.views.heatmap_painter import HeatmapLook
+from wina_app.views.heatmap_painter import LOCK_INSET, LOCK_WIDTH, HeatmapLook
 from wina_core.plan import Cell
 
 _TYPED = "0123456789.,"
@@ -25,6 +26,8 @@ class EditableHeatmap(Heatmap):
     Digits then Enter emit `text_entered`, + and - emit `stepped`, Delete `cleared`, L `lock_toggled`. With `brush` on,
     a drag emits `painted` between `stroke_began` and `stroke_ended` instead of selecting; with Shift it selects.
     """
+
+    mark_width = LOCK_WIDTH + LOCK_INSET - HALF
 
     text_entered = Signal(str)
     stepped = Signal(int)

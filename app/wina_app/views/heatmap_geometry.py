@@ -30,13 +30,13 @@ class Measures:
     """The lowest."""
 
 
-def measure(rows: Sequence[str], columns: Sequence[str]) -> Measures:
-    """Room for these headings, and for a percentage in each cell, in the theme's font."""
+def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> Measures:
+    """Room for these headings, and for a percentage with a mark beside it in each cell, in the theme's font."""
     small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
     return Measures(
         math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
         math.ceil(small.height() + GRID),
-        max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID,
+        max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID + mark_width,
         body.height() + HALF,
     )
 

@@ -1,6 +1,7 @@
 """How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,12 +15,14 @@ from wina_app.views.colour_maps import ColourScale
 from wina_app.views.heatmap_geometry import CORNER, GAP, HeatmapGeometry
 from wina_core.plan import Cell
 
-LOCK_WIDTH = 7
-"""Of the padlock in a locked cell."""
+LOCK_WIDTH, LOCK_INSET = 7, 5
+"""Of the padlock in a locked cell, and its distance from the cell's end, where the selection's outline is."""
 _BAND_ALPHA = 48
 """Of 255: the cells under a band stay readable."""
 _ROOMY = 3 * GRID
 """Cells that are at least this high take a thicker outline without touching their text."""
+_Width = Callable[[str], float]
+"""How wide a text is in the cells' font."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
 
@@ -45,14 +48,14 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     painter.save()
     painter.setFont(font(tabular=True))
     painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
-    metrics = QFontMetricsF(painter.font())
+    width = cache(QFontMetricsF(painter.font()).horizontalAdvance)
     touched = dict.fromkeys(
         (row, column) for piece in region for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
     )
     for cell in touched:
         rect = geometry.cell(*cell)
         if region.intersects(rect.toAlignedRect()):
-            _paint_cell(painter, metrics, look, cell, rect, cells)
+            _paint_cell(painter, width, look, cell, rect, cells)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -89,7 +92,7 @@ def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text
 
 
 def _paint_cell(
-    painter: QPainter, metrics: QFontMetricsF, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
+    painter: QPainter, width: _Width, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
 ) -> None:
     value = float(look.values[cell])
     if math.isnan(value):
@@ -102,9 +105,12 @@ def _paint_cell(
     typing = bool(look.typed) and cell == look.selection.cursor
     if typing:
         painter.fillRect(rect, QColor(tokens().surface))
-        _paint_text(painter, metrics, rect, look.typed + _CARET, QColor(tokens().text))
+        _paint_text(painter, width, rect, look.typed + _CARET, QColor(tokens().text))
     elif not math.isnan(value):
-        _paint_text(painter, metrics, rect, look.scale.text(value), ink)
+        text = look.scale.text(value)
+        beside = LOCK_WIDTH + LOCK_INSET if cell in look.locked else 0
+        tight = width(text) + 2 * beside > rect.width()
+        _paint_text(painter, width, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, ink)
     if cell in look.locked:
         _paint_lock(painter, rect, ink)
     if cell in selected:
@@ -121,15 +127,15 @@ def _ink(background: int) -> QColor:
     return text_on(QColor(background))
 
 
-def _paint_text(painter: QPainter, metrics: QFontMetricsF, rect: QRectF, text: str, ink: QColor) -> None:
-    if metrics.horizontalAdvance(text) <= rect.width() - 2:
+def _paint_text(painter: QPainter, width: _Width, rect: QRectF, text: str, ink: QColor) -> None:
+    if width(text) <= rect.width() - 2:
         painter.setPen(ink)
         painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
 
 
 def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:
     """A padlock at the right end, in the cell's ink, to show on any colour."""
-    left, middle = rect.right() - LOCK_WIDTH - HALF + 1, rect.center().y()
+    left, middle = rect.right() - LOCK_WIDTH - LOCK_INSET, rect.center().y()
     painter.fillRect(QRectF(left, middle - 1, LOCK_WIDTH, 5), ink)
     painter.setPen(QPen(ink, 1.5))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)

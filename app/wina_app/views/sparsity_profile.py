@@ -7,6 +7,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale, category
@@ -61,6 +62,9 @@ class SparsityProfile(DataPlot):
         layers = _WholeNumbers(orientation="bottom")
         layers.enableAutoSIPrefix(False)
         self.getPlotItem().setAxisItems({"bottom": layers})
+        for axis in (self.getPlotItem().getAxis("left"), layers):
+            # Painted from a picture of it: writing its texts again at every step of a drag takes longer than the lines.
+            axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
 
     def show_table(self, projections: Sequence[str], values: np.ndarray, scale: ColourScale) -> None:
         """Show [layers, projections]; a projection without any data has no line."""

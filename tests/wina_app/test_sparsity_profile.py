@@ -1,0 +1,107 @@
+"""Dragging the lines of the profile over depth, with real mouse events."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from wina_app.views.colour_maps import ColourScale, percent
+from wina_app.views.sparsity_profile import SparsityProfile
+
+NAMES = ("q", "k", "v", "o", "gate", "up", "down")
+SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
+LEFT, SHIFT = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture
+def profile(qtbot, qapp):  # noqa: ARG001 - plots need an application
+    """Shown; seven lines over eight layers, 10 points apart."""
+    widget = SparsityProfile()
+    qtbot.addWidget(widget)
+    widget.resize(480, 480)
+    with qtbot.waitExposed(widget):
+        widget.show()
+    widget.show_table(NAMES, np.tile(np.arange(1, 8) / 10, (8, 1)), SCALE)
+    widget.editable = True
+    return widget
+
+
+@pytest.fixture
+def said(profile):
+    """What the profile asked for."""
+    found = []
+    profile.drag_began.connect(lambda: found.append("began"))
+    profile.dragged.connect(lambda cells, points: found.append((cells, points)))
+    profile.drag_ended.connect(lambda: found.append("ended"))
+    return found
+
+
+def place(profile: SparsityProfile, layer: float, height: float) -> QPoint:
+    return profile.mapFromScene(profile.getPlotItem().vb.mapViewToScene(QPointF(layer, height)))
+
+
+def drag(qtbot, profile, start, end, modifier=NONE):
+    view = profile.viewport()
+    qtbot.mousePress(view, LEFT, modifier, start)
+    qtbot.mouseMove(view, end)
+    qtbot.mouseRelease(view, LEFT, modifier, end)
+
+
+def pixels(profile: SparsityProfile) -> float:
+    """Percentage points of one pixel."""
+    return profile.getPlotItem().vb.viewPixelSize()[1]
+
+
+def test_a_point_is_dragged_by_itself(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 70))
+    assert (said[0], said[-1]) == ("began", "ended")
+    cells, points = said[-2]
+    assert cells == {(3, 4)}
+    assert points == pytest.approx(20, abs=2 * pixels(profile))
+
+
+def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 42), SHIFT)
+    cells, points = said[-2]
+    assert cells == {(layer, 4) for layer in range(8)}
+    assert points == pytest.approx(-8, abs=2 * pixels(profile))
+
+
+def test_a_line_is_dragged_by_its_name(qtbot, profile, said):
+    name = profile.mapFromScene(profile._labels._names[2].text.sceneBoundingRect().center())
+    drag(qtbot, profile, name, name - QPoint(0, 30))
+    cells, points = said[-2]
+    assert cells == {(layer, 2) for layer in range(8)}
+    assert points == pytest.approx(30 * pixels(profile), abs=0.1)
+
+
+def test_a_click_that_trembles_changes_nothing(qtbot, profile, said):
+    start = place(profile, 3, 50)
+    drag(qtbot, profile, start, start + QPoint(1, 1))
+    assert said == []
+
+
+def test_elsewhere_the_plot_itself_is_dragged(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3.5, 55), place(profile, 3.5, 75))
+    assert said == []
+
+
+def test_what_is_no_target_is_not_dragged(qtbot, profile, said):
+    profile.editable = False
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 70))
+    assert said == []
+
+
+def test_the_pointer_says_what_can_be_dragged(qtbot, profile):
+    view = profile.viewport()
+    qtbot.mouseMove(view, place(profile, 3, 50))
+    assert view.cursor().shape() == Qt.CursorShape.SizeVerCursor
+    qtbot.mouseMove(view, place(profile, 3.5, 55))
+    assert view.cursor().shape() == Qt.CursorShape.ArrowCursor
+
+
+def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
+    values = np.tile(np.arange(1, 8) / 10, (8, 1))
+    values[:, 1] = np.nan
+    profile.show_table(NAMES, values, SCALE)
+    drag(qtbot, profile, place(profile, 2, 40), place(profile, 2, 60))
+    assert said[-2][0] == {(2, 3)}
