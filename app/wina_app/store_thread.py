@@ -1,7 +1,9 @@
 """The one thread on which the window writes its database and does other blocking work: files, hashes, queries."""
 
 import logging
+import math
 import queue
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,37 @@ from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from wina_core.errors import WinaError, unforeseen
 
+CHANGED_SECONDS = 1.0
+"""Least time between two times that the store's change is told."""
+
 _log = logging.getLogger(__name__)
+
+
+class Pace:
+    """When changes are told: once the work is at rest, but never twice within CHANGED_SECONDS, and no later than that
+    after a change. Pure, the clock is an argument."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        """Of the first change that was not told."""
+        self._told = -math.inf
+
+    def change(self, now: float) -> None:
+        """Something has changed."""
+        self._since = now if self._since is None else self._since
+
+    def patience(self, now: float) -> float | None:
+        """Seconds after which a change is to be told even if nothing happens until then; None for no change."""
+        return None if self._since is None else max(0.0, self._told + CHANGED_SECONDS - now)
+
+    def tells(self, now: float, *, at_rest: bool) -> bool:
+        """Whether to tell now; what is told is told no more."""
+        if self._since is None or now < self._told + CHANGED_SECONDS:
+            return False
+        if not at_rest and now < self._since + CHANGED_SECONDS:
+            return False
+        self._since, self._told = None, now
+        return True
 
 
 class StoreThread(QThread):
@@ -20,7 +52,8 @@ class StoreThread(QThread):
     failed = Signal(str)
     """The database could not be opened."""
     changed = Signal()
-    """Something was stored and no further write waits."""
+    """Something was stored: told once what waits is written too, and at most every CHANGED_SECONDS, so that whatever
+    follows the store shows results as they land and keeps up with them."""
     _answered = Signal(object, object)
 
     def __init__(self, url: str | None = None, parent: QObject | None = None) -> None:
@@ -98,11 +131,18 @@ class StoreThread(QThread):
         except WinaError as error:
             self._missing = str(error)
             self.failed.emit(self._missing)
-        dirty = False
-        while (task := self._tasks.get()) is not None:
-            dirty |= task()
-            if dirty and self._tasks.empty():
-                dirty = False
+        pace = Pace()
+        while True:
+            try:
+                task = self._tasks.get(timeout=pace.patience(time.monotonic()))
+            except queue.Empty:
+                pass
+            else:
+                if task is None:
+                    break
+                if task():
+                    pace.change(time.monotonic())
+            if pace.tells(time.monotonic(), at_rest=self._tasks.empty()):
                 self.changed.emit()
         if self._store is not None:
             self._store.close()

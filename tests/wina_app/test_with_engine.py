@@ -6,7 +6,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QListWidgetItem
 
 from tests.wina_app.conftest import close
+from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.plan import UniformSparsity
+from wina_core.specs import Arm, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.store import Store
+from wina_core.study_specs import StudySpec
 
 LOAD_MS, RUN_MS = 120_000, 240_000
 
@@ -79,14 +83,40 @@ def tick(item: QListWidgetItem, *, on: bool) -> None:
     item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
 
-def test_killing_the_engine_fails_its_job_with_a_reason_and_the_window_works_on(application_with_engine, qtbot):
+def test_the_window_works_on_through_an_engine_killed_idle_and_busy_and_retries_what_is_missing(
+    application_with_engine, qtbot
+):
     workbench, window = application_with_engine.workbench, application_with_engine.window
-    qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workbench.engine_pid is not None, timeout=LOAD_MS)
+    psutil.Process(workbench.engine_pid).kill()  # with nothing to do, before it is even ready
+    qtbot.waitUntil(lambda: workbench.engine_pid is None, timeout=LOAD_MS)
     model = window.pages["model"]
     model.open_requested.emit("demo", "float32", "none")
-    qtbot.waitUntil(lambda: any(entry.state == "running" for entry in workbench.jobs), timeout=LOAD_MS)
-    psutil.Process(workbench.engine_pid).kill()
-    qtbot.waitUntil(model.message.isVisible, timeout=LOAD_MS)
-    assert "killed from outside" in model.message.label.text()
-    qtbot.mouseClick(model.demo, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: workbench.workspace.summary is not None, timeout=LOAD_MS)
+
+    runs = [
+        RunSpec(
+            model=workbench.workspace.source,
+            method=MethodSpec(name="wina"),
+            plan=UniformSparsity(sparsity=sparsity),
+            evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
+        )
+        for sparsity, limit in ((0.5, 4), (0.6, 200))
+    ]
+    study = StudySpec(name="test", models=(runs[0].model,), arms=(Arm(),))
+    workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)
+    pending = tuple(PendingRun(spec=run, units=("demo_choice",)) for run in runs)
+    job_id = workbench.submit(EvaluateJob(runs=pending), "Evaluate")
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].units_stored == 1, timeout=LOAD_MS)
+    psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "failed", timeout=LOAD_MS)
+    assert "killed from outside" in workbench.jobs[job_id].error
+    application_with_engine.log.show_job(job_id)
+    assert "killed from outside" in application_with_engine.log.text.toPlainText()
+
+    window.jobs.list.choose(job_id)
+    window.jobs.list.retry.trigger()
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done", timeout=RUN_MS)
+    assert workbench.jobs[job_id].job.runs == pending[1:], "the first run is stored and not computed again"
+    assert workbench.jobs[job_id].units_stored == 1
+    assert workbench.workspace.summary is not None

@@ -365,10 +365,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _cause(engine: _Engine, code: int) -> str:
     """One sentence on why the engine is gone."""
-    if not engine.ready:
-        return f"The engine could not start (exit code {code}); its log tells why, and setting up again may mend it."
     if code == -signal.SIGTERM or code == -getattr(signal, "SIGKILL", 9):
         how = "was killed from outside, perhaps because memory ran out"
+    elif not engine.ready:
+        return f"The engine could not start (exit code {code}); its log tells why, and setting up again may mend it."
     else:
         how = f"stopped with exit code {code}"
         if code < 0:
