@@ -355,7 +355,9 @@ class Token(Message):
     read: int
     """Tokens that the pass behind it read: 1, but the prompt and what had `begun` for the first."""
     seconds: float
-    """What this pass took, the dense one that it is compared with left out."""
+    """What this pass took, from the tokens to the logits."""
+    dense_seconds: float | None = None
+    """The same of the dense pass that it is compared with, right after it; None for the dense answer."""
 
 
 class Answered(Message):
