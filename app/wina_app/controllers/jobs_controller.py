@@ -67,8 +67,7 @@ def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
     for other in reversed(others):
         if other.state == "done" and type(other.job) is type(entry.job) and other.job == entry.job:
             return other.seconds
-        estimated = isinstance(entry.job, EvaluateJob) and isinstance(other.job, EstimateJob)
-        if estimated and isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
+        if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
             return other.result.seconds
     return None
 

@@ -106,6 +106,8 @@ def page_of(job: Job) -> str:
 
 def _amount(entry: JobEntry) -> str:
     if entry.unit == "bytes":
-        return size(entry.done) if entry.total is None else f"{size(entry.done)} of {size(entry.total)}"
-    done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
-    return f"{done} {entry.unit}" if entry.total is None else f"{done} of {entry.total:,.0f} {entry.unit}"
+        done, total, unit = size(entry.done), size(entry.total or 0), ""
+    else:
+        done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
+        total, unit = f"{entry.total or 0:,.0f}", f" {entry.unit}"
+    return (done if entry.total is None else tr("{done} of {total}", done=done, total=total)) + unit
