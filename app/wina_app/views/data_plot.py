@@ -161,7 +161,8 @@ class DataPlot(pg.PlotWidget):
             for x, y, key in zip(trace.x, trace.y, trace.keys, strict=False)
             if key in selected
         ]
-        self._rings.setData([x for x, _ in rings], [y for _, y in rings])
+        if rings or len(self._rings.points()):
+            self._rings.setData([x for x, _ in rings], [y for _, y in rings])
         for dash in self._dashes:
             plot.removeItem(dash)
         self._dashes = [

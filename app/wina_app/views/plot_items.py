@@ -101,6 +101,8 @@ class TraceItems:
         self._errors = pg.ErrorBarItem(beam=0.0)
         self._curve = pg.PlotDataItem(connect="finite")
         self._bars: pg.BarGraphItem | None = None
+        self._trace: Trace | None = None
+        self._look: tuple[object, ...] = ()
         plot.addItem(self._curve)
         plot.addItem(self._errors)
 
@@ -110,7 +112,14 @@ class TraceItems:
             self._plot.removeItem(item)
 
     def show(self, trace: Trace, scale: float, selected: Collection[str]) -> None:
-        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected."""
+        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected.
+
+        The very same trace in the same look is on the plot already: nothing of it is drawn anew.
+        """
+        look = (scale, frozenset(selected), tokens())
+        if trace is self._trace and look == self._look:
+            return
+        self._trace, self._look = trace, look
         faint = bool(selected) and bool(trace.keys) and not any(key in selected for key in trace.keys)
         opacity = _FADED if faint else 1.0
         for item in (self._curve, self._errors):

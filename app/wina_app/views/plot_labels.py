@@ -159,7 +159,9 @@ class LineLabels(QObject):
         fits = len(self._names) * height <= size.height()  # they may reach beside the axis, below the lines
         listed = bool(self._names) and (self.listed or not fits)
         column = min(widest + 4 * GRID + (_SAMPLE if listed else 0), _WIDEST * size.width()) if self._names else 0.0
-        self._plot.layout.setContentsMargins(GRID, GRID, max(column, 2 * GRID), HALF)
+        margins = (float(GRID), float(GRID), max(column, 2.0 * GRID), float(HALF))
+        if self._plot.layout.getContentsMargins() != margins:  # setting them, even to the same, lays out all anew
+            self._plot.layout.setContentsMargins(*margins)
         area = self._plot.vb.geometry()
         left, right = area.right() + 2 * GRID, area.right() + column
         self._more.setVisible(listed and not fits)

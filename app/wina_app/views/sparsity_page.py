@@ -146,8 +146,8 @@ class SparsityPage(Page):
 
     def _add_commands(self) -> None:
         heatmap, editing = self.heatmap, self.editing
-        self.add_command(tr("Keep the budget"), self.editor.keep.click, "Ctrl+B")
-        self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+B")
+        self.add_command(tr("Keep the budget"), self.editor.keep.click, "Ctrl+Shift+B")
+        self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+D")
         self.add_command(tr("Lock or unlock the selected cells"), editing.toggle_locks, tip=tr("L on the heatmap"))
         self.add_command(tr("Unlock all cells"), editing.unlock_all)
         self.add_command(tr("Calibrate"), self.calibrate.click, tip=_CALIBRATE)

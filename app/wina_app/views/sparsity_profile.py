@@ -56,6 +56,8 @@ class SparsityProfile(DataPlot):
         super().__init__("Profile over depth")
         self.editable = False
         self._columns: tuple[int, ...] = ()
+        self._looks: dict[str, tuple[object, ...]] = {}
+        self._drawn: dict[str, Trace] = {}
         self._axes: tuple[str, str, float] | None = None
         self._hold: _Hold | None = None
         self.setToolTip(tr("Drag a point to change its target; with Shift, or by its name, the whole line"))
@@ -80,7 +82,11 @@ class SparsityProfile(DataPlot):
         for column, name in enumerate(projections):
             known = [layer for layer in layers if not np.isnan(values[layer, column])]
             if known:
-                traces.append(self._trace(name, known, values[known, column], factor, scale))
+                look = (tuple(known), values[known, column].tobytes(), scale)
+                if self._looks.get(name) != look:  # otherwise the very same trace, which is not drawn anew
+                    self._looks[name] = look
+                    self._drawn[name] = self._trace(name, known, values[known, column], factor, scale)
+                traces.append(self._drawn[name])
                 columns.append(column)
         self._columns = tuple(columns)
         self.show_traces(traces)
