@@ -2,7 +2,7 @@
 
 import pytest
 from wina_app.controllers.allocation_controller import KEPT, OTHER_ARM, AllocationController
-from wina_app.controllers.sparsity_controller import SparsityController
+from wina_app.controllers.sparsity_editing import SparsityEditing
 from wina_app.models.allocation import outcome
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -27,7 +27,7 @@ def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPla
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
     view = Recorded()
-    plans = SparsityController(workbench.workspace, store, Recorded())
+    plans = SparsityEditing(workbench.workspace, Recorded())
     load(workbench)
     yield AllocationController(workbench, view, plans), view, workbench, engine, plans
     store.store.close()
@@ -143,3 +143,24 @@ def test_what_was_found_is_said_only_of_the_model_rotation_and_method_it_was_fou
 )
 def test_the_outcome_claims_no_more_than_is_proven(record, text):
     assert outcome(CURVES, record) == text
+
+
+def test_curves_are_measured_for_their_own_sake_and_the_plan_stays(bench):
+    controller, view, workbench, engine, _ = bench
+    plan = workbench.workspace.plan
+    controller.measure_divergences()
+    assert engine.last.job.plan.allocator == CURVES
+    assert view.last("show_allocation_progress").active
+    engine.answer(result(found()), done())
+    assert workbench.workspace.plan == plan
+    assert not any(view.calls("show_allocation"))
+    assert view.last("show_allocation_progress") is None
+
+
+def test_an_allocated_plan_is_told_to_whoever_compares_with_it(bench):
+    controller, _, _, engine, _ = bench
+    told = []
+    controller.allocated.connect(told.append)
+    controller.allocate(CURVES, 0.5)
+    engine.answer(result(found()), done())
+    assert told == [PLAN]
