@@ -48,7 +48,8 @@ def given_cuts(loaded, *cuts: float) -> Calibration:
     """A calibration whose cuts are these in every layer, whatever the target."""
     layout = loaded.view.layout
     quantiles = torch.tensor(cuts)[None, :, None].expand(layout.layers, -1, len(FRACTIONS)).contiguous()
-    return Calibration(layout, 1, quantiles, torch.zeros(layout.layers, len(cuts), len(ERROR_SPARSITIES)))
+    nothing = torch.zeros(layout.layers, len(cuts), len(ERROR_SPARSITIES))
+    return Calibration(layout, 1, quantiles, errors=nothing, energies=nothing)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
