@@ -114,7 +114,7 @@ def stylesheet(t: "Tokens") -> str:
     QAbstractItemView:focus {{ border: 2px solid {t.accent}; }}
     QTableView::item {{ padding: 0 8px; }}
     QTableView[role="matrix"]::item {{ padding: 0 2px; }}
-    QTableView[role="matrix"] QHeaderView::section {{ padding: 4px; }}
+    QTableView[role="matrix"] QHeaderView::section {{ padding: 4px 2px; }}
     QHeaderView {{ background: {t.surface}; border: none; }}
     QHeaderView::section {{ background: {t.surface}; color: {t.muted}; border: none; padding: 4px 8px;
         font-size: {t.small}px; }}

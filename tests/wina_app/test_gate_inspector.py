@@ -158,6 +158,11 @@ def test_an_input_is_followed_through_all_plots(qtbot, inspector, cell):
     assert inspector.map._here[0].value() == column + 0.5
     assert inspector.map._here[1].value() == 2.5
     assert inspector.histogram._line.value() == pytest.approx(logs(cell.gates[0].scores[2])[neuron])
+    other = inspected()
+    inspector.show_cell(other, gates_now(other, PLAN))
+    assert inspector._focus is None
+    assert not inspector.histogram._line.isVisible()
+    assert not any(line.isVisible() for line in inspector.map._here)
 
 
 def _nearest(scatter, scene: QPointF) -> tuple[int, int]:

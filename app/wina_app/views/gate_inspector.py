@@ -220,6 +220,8 @@ class GateInspector(QScrollArea):
                 tr("The first {shown} of {tokens} tokens.", shown=len(record.tokens), tokens=record.prompt_tokens)
             )
         self._focus = None
+        for plot in (self.scatter, self.map, self.histogram):
+            plot.unmark()
         self.readout.setText(tr("Click an input in a plot to follow it through all of them."))
 
     def _show_plots(self) -> None:

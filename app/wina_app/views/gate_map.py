@@ -118,6 +118,11 @@ class GateMap(DataPlot):
                 line.setPos(place)
                 line.show()
 
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        for line in self._here:
+            line.hide()
+
     def _colour(self) -> None:
         if self._shown is not None:
             low, high = QColor(tokens().raised), method_colour(self._shown[1].method.name)

@@ -56,6 +56,10 @@ class GatePlot(DataPlot):
     def redraw(self) -> None:
         """Draw again what is shown, in the present colours."""
 
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        self._focus.setData([], [])
+
     def figure(self) -> Figure:
         """What is shown; elsewhere the axes are plain, so they say that these are powers of ten."""
         (panel,) = super().figure()
@@ -210,6 +214,10 @@ class GateHistogram(GatePlot):
         if self._shown is not None:
             self._line.setPos(logs(self._shown[0].gate.scores[token])[neuron])
             self._line.show()
+
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        self._line.hide()
 
 
 def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:

@@ -41,6 +41,8 @@ class _Table(QTableWidget):
     def restyle(self) -> None:
         """Take the present fonts and colours."""
         self.setFont(font("small", tabular=True))
+        for header in (self.horizontalHeader(), self.verticalHeader()):
+            header.setFont(font("small"))
         self._fit()
 
     def _fit(self) -> None:
