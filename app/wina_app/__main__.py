@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "results", "studies")
+from wina_app.wiring import PAGES
+
 _MIDDLE_PER_FULL = 1000
 """Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
 all threads, the window's too, for a quarter of a second where 100,000 results are held, and each reading of them from
@@ -41,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     which = options.add_mutually_exclusive_group()
     which.add_argument("--model", help="open this folder or Hugging Face model id")
     which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
-    options.add_argument("--page", choices=PAGES, help="show this page first")
+    options.add_argument("--page", choices=tuple(PAGES), help="show this page first")
     options.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
     options.add_argument(
         "--engines",

@@ -35,6 +35,7 @@ from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.views.shortcuts_dialog import ShortcutsDialog
 from wina_app.views.status_line import StatusLine
 from wina_app.views.toast import Toasts
+from wina_app.wiring import PAGES
 from wina_app.workbench import Workbench
 
 _SAMPLE_MS = 2_000
@@ -62,7 +63,8 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(GRID * 120, GRID * 75)
         self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
-        self.rail = Rail()
+        keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
+        self.rail = Rail({key: (title, keys[key]) for key, title in PAGES.items()})
         self.rail.page_chosen.connect(self.show_page)
         self._stack = QStackedWidget()
         self.message = MessageBar()
@@ -100,6 +102,8 @@ class MainWindow(QMainWindow):
         self.palette_view = CommandPalette(self)
         self.palette_view.chosen.connect(self._do)
         self.menus = Menus(self.menuBar(), self)
+        for key, title in PAGES.items():
+            self.menus.add_page(title, lambda key=key: self.show_page(key), keys[key])
         self._fill_menus()
         self._sampler = QTimer(self)
         self._sampler.timeout.connect(self._sample)
@@ -235,19 +239,15 @@ class MainWindow(QMainWindow):
     # ---- pages -----------------------------------------------------------------------------------------------------
 
     def add_page(self, page: Page) -> None:
-        """Append a page to rail, menu and stack."""
-        keys = f"Ctrl+{len(self.pages) + 1}"
+        """Take a page in at its place."""
         self.pages[page.key] = page
+        self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         self._stack.addWidget(page)
-        self.rail.add(page.key, page.title, keys)
-        self.menus.add_page(page, lambda: self.show_page(page.key), keys)
         if page.undo_stack is not None:
             self._undo.addStack(page.undo_stack)
         for mark in page.findChildren(HelpMark):
             mark.requested.connect(self.show_help)
         page.crumb_clicked.connect(self.show_page)
-        if len(self.pages) == 1:
-            self.show_page(page.key)
 
     @property
     def current_page(self) -> Page:
@@ -255,7 +255,7 @@ class MainWindow(QMainWindow):
         return next(page for page in self.pages.values() if page is self._stack.currentWidget())
 
     def show_page(self, key: str) -> None:
-        """Switch to a page, and to where the keyboard was on it; an unknown key changes nothing."""
+        """Switch to a page, and to where the keyboard was on it; one that is not there, or not yet, changes nothing."""
         if key not in self.pages:
             return
         page = self.pages[key]
@@ -346,7 +346,6 @@ class MainWindow(QMainWindow):
             self.restoreState(settings.layout, _LAYOUT_VERSION)
         screen = QGuiApplication.screenAt(self.frameGeometry().center()) or QGuiApplication.primaryScreen()
         self.setGeometry(clamped(self.geometry(), screen.availableGeometry()))
-        self.show_page(settings.page)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask when jobs run; then stop everything, and only then go."""

@@ -3,14 +3,17 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 from wina_app import guide
+from wina_app.application import Application
 from wina_app.controllers.job_notices import LONG_SECONDS, JobNotices
 from wina_app.controllers.opening_controller import OpeningController
+from wina_app.engine_thread import EngineThread
 from wina_app.models.openable import kind_of
 from wina_app.preferences import Preferences
 from wina_app.session import Session
@@ -19,7 +22,8 @@ from wina_app.theme import magnitude_map, text_scale, tokens
 from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.workspace import Workspace
 
-from tests.wina_app.fakes import Recorded, done, make_workbench, result
+from tests.wina_app.conftest import close
+from tests.wina_app.fakes import FakeClient, Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.engine.protocol import Accepted, Failed, InspectJob
 from wina_core.errors import WinaError
@@ -285,3 +289,24 @@ def test_a_model_opened_instead_begins_afresh(tmp_path: Path):
     again.restore(lambda _source: None)
     after.set_model(SOURCE.model_copy(update={"location": "/models/another"}), summary())
     assert after.method.name == "wina"
+
+
+# ---- starting ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_the_window_itself_is_ever_shown_while_it_starts(qtbot, qapp):
+    class Watch(QObject):
+        seen: ClassVar[list[str]] = []
+
+        def eventFilter(self, watched, event):
+            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+                self.seen.append(type(watched).__name__)
+            return False
+
+    watch = Watch()
+    qapp.installEventFilter(watch)
+    application = Application(qapp, engine=EngineThread(FakeClient))
+    application.start(page="model")
+    qapp.removeEventFilter(watch)
+    assert watch.seen == ["MainWindow"]
+    close(qtbot, application)

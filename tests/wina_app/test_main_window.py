@@ -15,9 +15,10 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QWidget,
 )
-from wina_app.__main__ import PAGES, parser
+from wina_app.__main__ import parser
 from wina_app.main_window import clamped
 from wina_app.theme import apply_theme
+from wina_app.wiring import PAGES
 
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import InspectJob
@@ -31,7 +32,7 @@ def window(application):
 
 
 def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
-    assert tuple(window.pages) == PAGES
+    assert tuple(window.pages) == tuple(PAGES)
     for number, key in enumerate(PAGES, start=1):
         qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
         assert window.current_page.key == key

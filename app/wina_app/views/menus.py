@@ -47,12 +47,12 @@ class Menus:
         menu.addAction(action)
         return action
 
-    def add_page(self, page: Page, show: Callable[[], object], keys: str) -> None:
+    def add_page(self, title: str, show: Callable[[], object], keys: str) -> None:
         """A page's line in the View menu."""
-        action = QAction(page.title, self._owner)
+        action = QAction(title, self._owner)
         action.triggered.connect(lambda: show())
         action.setShortcut(QKeySequence(keys))
-        action.setToolTip(with_keys(page.title, keys))
+        action.setToolTip(with_keys(title, keys))
         self.view.insertAction(self.pages_end, action)
 
     def add_themes(self, choose: Callable[[str], object]) -> None:

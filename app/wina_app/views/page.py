@@ -39,7 +39,8 @@ class EmptyState(QWidget):
         self._text.setMinimumWidth(320)
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
-        self.button.setVisible(bool(button))
+        if not button:  # showing it before it lies in something would open a window
+            self.button.hide()
         self.button.clicked.connect(self.triggered)
         column = QVBoxLayout()
         column.setSpacing(GRID)

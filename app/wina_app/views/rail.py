@@ -1,5 +1,7 @@
 """The column at the window's left edge that switches between pages."""
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
@@ -13,7 +15,8 @@ class Rail(QWidget):
 
     page_chosen = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Mapping[str, tuple[str, str]]) -> None:
+        """`pages` has (title, shortcut) by key."""
         super().__init__()
         self.setProperty("role", "rail")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -25,6 +28,9 @@ class Rail(QWidget):
         self._column.setContentsMargins(HALF, GRID, HALF, GRID)
         self._column.setSpacing(HALF)
         self._column.addStretch(1)
+        for key, (title, shortcut) in pages.items():
+            self._add(key, title, shortcut)
+        self._restyle()
         notifier().changed.connect(self._restyle)
 
     def _add(self, key: str, title: str, shortcut: str) -> None:

@@ -82,7 +82,8 @@ class Toast(QFrame):
         row.addWidget(label, 1)
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
-        self.button.setVisible(bool(button))
+        if not button:
+            self.button.hide()
         self.button.clicked.connect(lambda: (do and do(), self.gone()))
         dismiss = QPushButton("\N{MULTIPLICATION SIGN}")
         dismiss.setProperty("role", "link")

@@ -1,0 +1,18 @@
+"""The Results page."""
+
+from typing import TYPE_CHECKING
+
+from wina_app.models.plot_file import last_choice
+from wina_app.views.results_page import ResultsPage
+
+if TYPE_CHECKING:
+    from wina_app.application import Application
+
+
+def add(application: "Application") -> None:
+    """Make it."""
+    settings = application.workbench.settings
+    last_choice.keep(settings.plot_file, lambda choice: setattr(settings, "plot_file", choice))
+    view = ResultsPage(application.workbench.store, settings)
+    application.results = view.controller
+    application.window.add_page(view)

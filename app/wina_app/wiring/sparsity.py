@@ -1,0 +1,67 @@
+"""The Sparsity page with its gate inspector."""
+
+from typing import TYPE_CHECKING
+
+from wina_app.controllers.allocation_controller import AllocationController
+from wina_app.controllers.gate_controller import GateController
+from wina_app.translation import tr
+from wina_app.views.gate_inspector import GateInspector
+from wina_app.views.plot_export import offer_export
+from wina_app.views.sparsity_page import SparsityPage
+from wina_app.workbench import Workbench
+from wina_core.engine.protocol import CalibrateJob
+from wina_core.specs import Arm
+
+if TYPE_CHECKING:
+    from wina_app.application import Application
+
+
+def add(application: "Application") -> None:
+    """Make it."""
+    view = SparsityPage(application.workbench.workspace, application.workbench.store)
+    view.calibration_requested.connect(lambda job: _calibrate(application.workbench, job))
+    allocation = application.allocation = AllocationController(application.workbench, view, view.controller.editing)
+    view.allocation_requested.connect(allocation.allocate)
+    view.divergences_requested.connect(allocation.measure_divergences)
+    allocation.allocated.connect(view.library.keep_allocated)
+    view.cancel_requested.connect(allocation.cancel)
+    jobs = application.workbench.jobs
+
+    def follow() -> None:
+        view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in jobs.active))
+
+    jobs.added.connect(follow)
+    jobs.ended.connect(follow)
+    _add_gate_inspector(application, view)
+    application.window.add_page(view)
+    application.sparsity = view.controller
+    view.primary_triggered.connect(application.evaluate_plan)
+
+
+def _add_gate_inspector(application: "Application", page: SparsityPage) -> None:
+    view, heatmap = GateInspector(), page.heatmap
+    gate = application.gate = GateController(application.workbench, view)
+    view.visible_changed.connect(gate.set_visible)
+    view.form.prompt_changed.connect(gate.set_prompt)
+    view.form.ticked.connect(gate.tick)
+    view.form.inspect_requested.connect(gate.inspect)
+    view.form.cancel_requested.connect(gate.cancel)
+    for plot, name in view.plots:
+        offer_export(page, plot, name)
+    page.inspector = view
+
+    def select() -> None:
+        if heatmap.selection.cursor in heatmap.selection.cells:
+            gate.select(heatmap.selection.cursor)
+
+    def inspect() -> None:
+        application.window.docks["inspector"].show()
+        application.window.docks["inspector"].raise_()
+        gate.inspect()
+
+    heatmap.selection_changed.connect(select)
+    view.set_command(page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G"))
+
+
+def _calibrate(workbench: Workbench, job: CalibrateJob) -> None:
+    workbench.submit(job, f"Calibrate {Arm(rotation=job.rotation, method=job.method).label}")
