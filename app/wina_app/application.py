@@ -9,7 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QEventLoop, QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from wina_app.controllers.job_notices import JobNotices
@@ -110,7 +110,10 @@ class Application(QObject):
         for key in PAGES:
             if key != first:
                 self._add_page(key)
-                QApplication.processEvents()
+                QApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+        if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
+            QTimer.singleShot(0, QApplication.quit)
+            return
         self.window.show_page(first)  # now that it can take the focus
         if model is not None:
             self.model.open(model)
