@@ -119,6 +119,15 @@ class Settings:
         self._set(study_data=value)
 
     @property
+    def results_columns(self) -> list[str]:
+        """Columns of the results table in their order, as `ColumnChoice.written` has them; empty for the usual ones."""
+        return self._get("results_columns", list[str], [])
+
+    @results_columns.setter
+    def results_columns(self, value: list[str]) -> None:
+        self._set(results_columns=value)
+
+    @property
     def recent_databases(self) -> list[str]:
         """URLs of databases opened before, the last one first."""
         return self._get("recent_databases", list[str], [])
@@ -145,6 +154,15 @@ class Settings:
     @prompts.setter
     def prompts(self, value: list[str]) -> None:
         self._set(prompts=value)
+
+    @property
+    def plot_file(self) -> dict[str, object]:
+        """How a plot was saved last, as `models.plot_file.PlotFile` writes it."""
+        return self._get("plot_file", dict[str, object], {})
+
+    @plot_file.setter
+    def plot_file(self, value: dict[str, object]) -> None:
+        self._set(plot_file=value)
 
     @property
     def geometry(self) -> QByteArray:

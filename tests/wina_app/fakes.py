@@ -10,7 +10,6 @@ from wina_app.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
 from wina_core.engine.protocol import Accepted, Cancel, Done, Event, Ready, Request, Result, Submit
-from wina_core.errors import WinaError
 from wina_core.records import Environment, ModelSummary
 from wina_core.specs import ModelSource
 from wina_core.store import Store
@@ -98,22 +97,12 @@ class FakeClient:
 class FakeStoreThread(DirectStore):
     """All of the interface of `StoreThread`, on the calling thread, over a real database."""
 
-    opened = Signal(object)
     failed = Signal(str)
     finished = Signal()
 
     def start(self) -> None:
         """It is open already."""
         self.opened.emit(self.store)
-
-    def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
-        """Write at once."""
-        try:
-            change(self.store)
-        except WinaError as error:
-            refused(str(error))
-        else:
-            self.changed.emit()
 
     def finish(self) -> None:
         """Close."""

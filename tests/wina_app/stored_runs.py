@@ -63,6 +63,7 @@ class DirectStore(QObject):
     """Has the interface of `StoreThread`, on the calling thread."""
 
     changed = Signal()
+    opened = Signal(object)
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -81,6 +82,15 @@ class DirectStore(QObject):
             refused(str(error))
         else:
             answer(value)
+
+    def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
+        """Write at once."""
+        try:
+            change(self.store)
+        except WinaError as error:
+            refused(str(error))
+        else:
+            self.changed.emit()
 
 
 def run_spec(method: str, rotation: RotationSpec, sparsity: float | SparsityPlan) -> RunSpec:

@@ -1,14 +1,11 @@
-"""What the Results page computes without any widget: filter, table, frontier, and a run as a study."""
+"""What the Results page computes without any widget: table, groups, columns, frontier, and a run as a study."""
 
-import contextlib
 import math
 import shutil
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtCore import QPersistentModelIndex, Qt
-from wina_app.models.results_filter import Term, matches, parse_filter
+from wina_app.models.results_columns import ColumnChoice
 from wina_app.models.results_frontier import (
     Measure,
     distinct_references,
@@ -19,10 +16,11 @@ from wina_app.models.results_frontier import (
     names,
     readout,
 )
-from wina_app.models.results_rows import BY_KEY, COLUMNS, Entry
+from wina_app.models.results_rows import Entry, make_entries
 from wina_app.models.results_study import study_of
-from wina_app.models.results_table import ResultsTable, make_entries
+from wina_app.models.results_table import ResultsTable
 
+from tests.wina_app.results_content import PLAIN, filter_by, show_rows
 from tests.wina_app.stored_runs import (
     ARMS,
     GLOBAL,
@@ -32,8 +30,8 @@ from tests.wina_app.stored_runs import (
     record_run,
     run_spec,
 )
-from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
+from wina_core.results.columns import BY_KEY, COLUMNS
 from wina_core.specs import NO_ROTATION, AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource
 from wina_core.store import FrontierLine, Store
 from wina_core.study import expand
@@ -58,48 +56,18 @@ def store(database, tmp_path):
 
 @pytest.fixture
 def entries(store):
-    return make_entries(store.metric_rows(), {})
+    return make_entries(store.metric_rows())
 
 
 @pytest.fixture
-def table(entries):
+def table(store):
     filled = ResultsTable()
-    filled.set_entries(entries)
+    show_rows(filled, store.metric_rows())
     return filled
 
 
 def shown(table: ResultsTable, key: str) -> list[str]:
-    return [entry.texts[BY_KEY[key]] for entry in table.shown]
-
-
-# ---- filter ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_filter_is_words_and_columns():
-    assert parse_filter('WINA Method:Teal "per head"', BY_KEY) == (
-        Term("wina"),
-        Term("teal", BY_KEY["method"]),
-        Term("per head"),
-    )
-    assert parse_filter("  ", BY_KEY) == ()
-    assert parse_filter('rotation:"global + heads"', BY_KEY) == (Term("global + heads", BY_KEY["rotation"]),)
-
-
-def test_an_unknown_column_is_named_with_the_known_ones():
-    with pytest.raises(WinaError, match=r'no column "methd".*method'):
-        parse_filter("methd:wina", BY_KEY)
-
-
-@given(st.text(alphabet="ab \"\\'#:", max_size=12))
-def test_whatever_is_typed_is_read_or_refused_in_words(text):
-    with contextlib.suppress(WinaError):
-        assert all(isinstance(term, Term) for term in parse_filter(text, BY_KEY))
-
-
-def test_all_terms_must_match():
-    cells = ("wina", "demo_choice")
-    assert matches((Term("win"), Term("choice", 1)), cells)
-    assert not matches((Term("win"), Term("choice", 0)), cells)
+    return [getattr(entry.row, key) for entry in table.shown]
 
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -115,17 +83,17 @@ def test_the_table_has_a_row_for_each_stored_metric(table):
 
 def test_filtering_keeps_the_order(table):
     before = [entry.key for entry in table.shown]
-    table.set_filter(parse_filter("method:wina metric:acc", BY_KEY))
+    filter_by(table, "method:wina metric:acc")
     assert set(shown(table, "method")) == {"wina"}
     assert set(shown(table, "metric")) == {"acc"}
     kept = [entry.key for entry in table.shown]
     assert kept == [key for key in before if key in kept]
-    table.set_filter(())
+    filter_by(table, "")
     assert [entry.key for entry in table.shown] == before
 
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
-    table.set_filter(parse_filter("metric:acc", BY_KEY))
+    filter_by(table, "metric:acc")
     for order in Qt.SortOrder:
         table.sort(BY_KEY["counted"], order)
         values = [entry.row.counted_sparsity for entry in table.shown]
@@ -142,21 +110,33 @@ def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
 )
 def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expected):
     values = (2.0, math.nan, 0.0, -math.inf, math.nan, 0.0, 2.0)
-    rows = [Entry(entries[0].row._replace(unit=str(at), value=value)) for at, value in enumerate(values)]
     table = ResultsTable()
-    table.set_entries(rows)
+    show_rows(table, [entries[0].row._replace(unit=str(at), value=value) for at, value in enumerate(values)])
     table.sort(BY_KEY["value"], order)
-    assert [rows.index(entry) for entry in table.shown] == expected
+    assert [int(entry.row.unit) for entry in table.shown] == expected
+
+
+def test_several_columns_sort_one_within_the_other(table):
+    table.sort(BY_KEY["metric"])
+    table.sort_further(BY_KEY["target"])
+    table.sort_further(BY_KEY["method"])
+    table.sort_further(BY_KEY["target"])
+    found = [(entry.row.metric, -entry.row.target_sparsity, entry.row.method) for entry in table.shown]
+    assert found == sorted(found), "the target, asked for again, the other way round"
+    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target % ▾2"
+    table.sort(BY_KEY["value"])
+    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target %"
+    assert table.headerData(BY_KEY["value"], Qt.Orientation.Horizontal) == "value ▴"
 
 
 def test_new_results_leave_selection_and_order_alone(table, store):
     table.sort(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     kept = QPersistentModelIndex(table.index(10, 0))
     key = table.shown[10].key
+    before = table.stored
     record_run(store, run_spec("wina", NO_ROTATION, 0.1), name="more")
-    known = table.entries
-    table.set_entries(make_entries(store.metric_rows(), known))
-    assert table.rowCount() == len(known) + 3
+    show_rows(table, store.metric_rows())
+    assert table.rowCount() == before + 3
     assert table.shown[kept.row()].key == key
     values = [entry.row.value for entry in table.shown]
     assert values == sorted(values, reverse=True)
@@ -165,24 +145,152 @@ def test_new_results_leave_selection_and_order_alone(table, store):
 def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
     dense = next(row for row, entry in enumerate(table.shown) if entry.row.method == "dense")
     kept = QPersistentModelIndex(table.index(dense, 0))
-    table.set_filter(parse_filter("method:teal", BY_KEY))
+    filter_by(table, "method:teal")
     assert not kept.isValid()
 
 
-def test_unchanged_rows_are_not_made_again(entries, store):
-    known = {entry.key: entry for entry in entries}
-    assert all(entry is known[entry.key] for entry in make_entries(store.metric_rows(), known))
+def test_numbers_read_well(entries, table):
+    row = next(at for at, entry in enumerate(entries) if entry.row.method == "dense" and entry.row.metric == "acc")
+    texts = {factor.column.key: factor.text(row) for factor in table.frame.factors}
+    assert (texts["value"], texts["stderr"], texts["n"], texts["counted"]) == ("0.71", "0.016", "800", "–")
+    show_rows(table, [entries[row].row._replace(full_sparsity=-0.0512, value=math.nan)])
+    assert table.frame.factor("full").text(0) == "−5.1"
+    assert table.frame.factor("value").value(0) is None
 
 
-def test_numbers_read_well(entries):
-    row = next(entry for entry in entries if entry.row.method == "dense" and entry.row.metric == "acc")
-    assert row.texts[BY_KEY["value"]] == "0.71"
-    assert row.texts[BY_KEY["stderr"]] == "0.016"
-    assert row.texts[BY_KEY["n"]] == "800"
-    assert row.texts[BY_KEY["counted"]] == "–"
-    negative = Entry(row.row._replace(full_sparsity=-0.0512, value=math.nan))
-    assert negative.texts[BY_KEY["full"]] == "−5.1"
-    assert negative.value(BY_KEY["value"]) is None
+def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store, entries):
+    pinned = entries[-1].row.run
+    show_rows(table, store.metric_rows(), **{pinned: PLAIN._replace(pinned=True)})
+    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    table.sort(BY_KEY["target"])
+    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert table.is_pinned(0)
+    assert not table.is_pinned(3)
+
+
+# ---- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    lines = range(table.rowCount())
+    groups = [group for line in lines if (group := table.group_at(line))]
+    assert [(group.text, group.count) for group in groups] == [("dense", 1), ("teal", 4), ("wina", 8)]
+    values = [entry.row.value for entry in table.passing if entry.row.method == "teal"]
+    assert groups[1].mean == pytest.approx(sum(values) / 4)
+    assert (groups[1].low, groups[1].high) == (min(values), max(values))
+    assert [entry.row.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
+
+
+def test_rows_of_several_metrics_have_no_mean(table):
+    table.group_by("method")
+    group = table.group_at(0)
+    assert (group.count, group.mean) == (3, None)
+    assert group.label == "▾ dense   3 rows"
+
+
+def test_a_closed_group_is_its_heading_and_stays_closed(table, store):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    table.toggle(1 + 1)
+    assert table.rowCount() == 3 + 1 + 8
+    assert table.entry_at(2) is None
+    assert table.entry_at(3) is None, "the next heading"
+    assert table.data(table.index(2, 0), Qt.ItemDataRole.AccessibleTextRole).startswith("▸ teal   4 rows, mean 0.6")
+    show_rows(table, store.metric_rows(), "metric:acc")
+    assert table.rowCount() == 3 + 1 + 8
+    table.close_groups(True)
+    assert table.rowCount() == 3
+    table.close_groups(False)
+    assert table.rowCount() == 3 + 13
+    table.group_by("")
+    assert table.rowCount() == 13
+
+
+def test_a_selected_row_stays_selected_in_its_group(table):
+    kept = QPersistentModelIndex(table.index(5, 0))
+    key = table.shown[5].key
+    table.group_by("metric")
+    assert table.entry_at(kept.row()).key == key
+    table.close_groups(True)
+    assert not kept.isValid()
+
+
+def test_an_empty_table_is_grouped_and_sorted_all_the_same():
+    table = ResultsTable()
+    table.group_by("method")
+    table.sort(BY_KEY["value"])
+    assert table.rowCount() == 0
+    assert table.common == {}
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_all_rows_have_in_common_is_told(table):
+    filter_by(table, "metric:acc method:teal target:25")
+    common = table.common
+    assert common["method"] == "teal"
+    assert common["value"], "one row is all in common"
+    filter_by(table, "metric:acc method:teal")
+    assert table.common["n"] == "800"
+    assert "value" not in table.common
+
+
+def test_columns_are_hidden_moved_and_remembered():
+    choice = ColumnChoice()
+    changes = []
+    choice.changed.connect(lambda: changes.append(choice.shown()))
+    assert "seed" not in choice.shown()
+    choice.show("seed")
+    choice.show("model", False)
+    choice.move(["value", "task", "metric"])
+    again = ColumnChoice(choice.written)
+    assert again.shown() == choice.shown() == changes[-1]
+    assert [key for key in again.shown() if key in ("value", "task", "metric")] == ["value", "task", "metric"]
+    assert "seed" in again.shown()
+    assert "model" not in again.shown()
+    again.reset()
+    assert again.shown() == ColumnChoice().shown()
+
+
+def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sense():
+    choice = ColumnChoice(["value", "-method", "no longer there", "value"])
+    assert choice.shown()[0] == "model", "columns that it did not know are where they usually are"
+    assert "method" not in choice.shown()
+    assert "no longer there" not in choice.shown()
+    assert set(ColumnChoice().shown()) - {"method"} == set(choice.shown())
+
+
+def test_the_last_column_cannot_be_hidden():
+    choice = ColumnChoice([key if key == "value" else f"-{key}" for key in BY_KEY])
+    choice.show("value", False)
+    assert choice.shown() == ["value"]
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_has_the_chosen_columns_in_their_order(table):
+    filter_by(table, "metric:acc method:teal")
+    shown = table.as_shown(["value", "n", "method"])
+    assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.695937\t800\tteal"]
+    assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
+    assert "\\toprule" in shown.copy([0], ".tex")
+    assert shown.table([0]) == (["value", "n", "method"], [[table.passing[0].row.value, 800, "teal"]])
+
+
+def test_of_closed_groups_alone_a_copy_is_the_summary(table):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    table.toggle(0)
+    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    assert (titles, len(rows)) == (["method"], 12), "rows of open groups are what is meant"
+    table.close_groups(True)
+    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    assert titles == ["method", "rows", "mean", "lowest", "highest"]
+    assert rows[0] == ["dense", 1, 0.71, 0.71, 0.71]
 
 
 # ---- frontier --------------------------------------------------------------------------------------------------------
@@ -207,7 +315,7 @@ def test_the_frontier_shows_only_the_given_rows(entries):
 
 def test_references_that_differ_are_named_apart(store):
     record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
-    rows = make_entries(store.metric_rows(), {})
+    rows = make_entries(store.metric_rows())
     moved = [
         Entry(entry.row._replace(value=0.7)) if entry.row.rotation != "none" and entry.row.method == "dense" else entry
         for entry in rows
@@ -222,7 +330,7 @@ def test_names_say_only_what_sets_lines_apart(store):
     def line_names(**changes) -> list[str]:
         rows = [
             Entry(entry.row._replace(**changes) if entry.row.rotation != "none" else entry.row)
-            for entry in make_entries(store.metric_rows(), {})
+            for entry in make_entries(store.metric_rows())
         ]
         return names(frontier(rows, ACC, next(iter(models(rows)))).lines)
 

@@ -8,13 +8,13 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
-from wina_app.models.results_rows import BY_KEY, COLUMNS
 from wina_app.theme import apply_theme
 from wina_app.views.focus_order import controls
 from wina_app.views.results_page import ResultsPage
 from wina_app.views.results_spec import ResultsSpec
 
 from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from wina_core.results.columns import BY_KEY, COLUMNS
 from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 
@@ -99,35 +99,34 @@ def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
     filled.filter.setFocus()
     qtbot.waitUntil(filled.filter.hasFocus)
     qtbot.keyClicks(filled.filter, "method:teal metric:acc")
-    assert len(filled.frontier.traces) == 3, "not while typing"
+    assert len(filled.plots.frontier.plot.traces) == 3, "not while typing"
     qtbot.waitSignal(filled._rest.timeout).wait()
     assert set(texts(filled, "method")) == {"teal"}
-    assert [trace.name for trace in filled.frontier.traces] == ["teal"]
+    assert [trace.name for trace in filled.plots.frontier.plot.traces] == ["teal"]
     filter_by(qtbot, filled, "")
-    assert len(filled.frontier.traces) == 3
+    assert len(filled.plots.frontier.plot.traces) == 3
 
 
 def test_a_filter_for_an_unknown_column_is_explained_in_place(qtbot, filled):
     filter_by(qtbot, filled, "methd:wina")
-    assert "no column" in filled.filter_error.text()
-    assert filled.filter_error.isVisible()
+    assert "no column" in filled.list.error.text()
+    assert filled.list.error.isVisible()
     assert filled.table.model().rowCount() == 39, "the table stays as it was"
     filter_by(qtbot, filled, "method:wina")
-    assert not filled.filter_error.isVisible()
+    assert not filled.list.error.isVisible()
 
 
 def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):
-    filled.controller.select(
-        next(row for row, entry in enumerate(filled.controller.table.shown) if entry.row.method != "dense")
-    )
-    assert not filled.layers.remark.isVisible()
+    filled.plots.show_plot("layers")
+    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
+    assert "second run" in filled.plots.layers.remark.text()
     filter_by(qtbot, filled, "nothing like this")
-    assert "Select a row" in filled.layers.remark.text()
-    assert filled.layers.remark.isVisible()
+    assert "Select a row" in filled.plots.layers.remark.text()
+    filled.plots.show_plot("frontier")
     assert filled.table.model().rowCount() == 0
     assert not filled.primary.isEnabled()
     assert filled.primary.toolTip()
-    assert filled.frontier.traces == ()
+    assert filled.plots.frontier.plot.traces == ()
     assert not filled.is_empty, "there are results, only not these"
 
 
@@ -155,7 +154,7 @@ def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
 
 def test_results_that_land_together_are_read_together(qtbot, filled, filled_store):
     readings = []
-    filled.controller.table.content_changed.connect(lambda: readings.append(len(filled.controller.table.entries)))
+    filled.controller.table.content_changed.connect(lambda: readings.append(filled.controller.table.stored))
     for sparsity in (0.7, 0.75, 0.8):
         record_run(filled_store, run_spec("teal", NO_ROTATION, sparsity))
         filled.access.changed.emit()
@@ -166,7 +165,7 @@ def test_results_that_land_together_are_read_together(qtbot, filled, filled_stor
 
 def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
     drawn = []
-    monkeypatch.setattr("wina_app.controllers.results_controller.frontier", lambda *_: drawn.append(1))
+    monkeypatch.setattr("wina_app.controllers.results_plots_controller.frontier", lambda *_: drawn.append(1))
     filled.hide()
     record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
     filled.access.changed.emit()
@@ -180,27 +179,30 @@ def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store,
 
 
 def test_the_selected_run_shows_its_layers(filled):
-    assert "Select a row" in filled.layers.remark.text()
+    filled.plots.show_plot("layers")
+    layers = filled.plots.layers
+    assert "Select a row" in layers.remark.text()
     filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    assert not filled.layers.remark.isVisible()
-    assert "wina" in filled.layers.title.text()
-    assert "40 %" in filled.layers.title.text()
-    assert filled.layers.heatmap.selected_text().startswith("layer\tq\tk\tv\to\tgate\tup\tdown\n0\t40.0\t40.8")
+    shown = layers.maps[0]
+    assert shown.title.whole() == "wina, 40.0 %"
+    (panel,) = shown.figure()
+    assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
+    assert [panel.text(value) for value in panel.values[0][:2]] == ["40.0", "40.8"]
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
-    assert "Nothing was gated" in filled.layers.remark.text()
-    assert not filled.layers.heatmap.isVisible()
+    assert "Nothing was gated" in layers.remark.text()
+    assert not shown.isVisible()
 
 
 def test_metric_and_axis_are_chosen(qtbot, filled):
-    filled.measure.setFocus()
-    qtbot.keyClick(filled.measure, Qt.Key.Key_Home)
-    assert filled.measure.currentText() == "demo:heldout: kl"
-    assert filled.frontier.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
-    assert filled.direction.text() == "\N{DOWNWARDS ARROW} better"
-    assert filled.frontier.traces[0].errors == ()
-    filled.abscissa.setFocus()
-    qtbot.keyClick(filled.abscissa, Qt.Key.Key_Down)
-    assert filled.frontier.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
+    filled.plots.frontier.measure.setFocus()
+    qtbot.keyClick(filled.plots.frontier.measure, Qt.Key.Key_Home)
+    assert filled.plots.frontier.measure.currentText() == "demo:heldout: kl"
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
+    assert filled.plots.frontier.note.text() == "\N{DOWNWARDS ARROW} better"
+    assert filled.plots.frontier.plot.traces[0].errors == ()
+    filled.plots.frontier.abscissa.setFocus()
+    qtbot.keyClick(filled.plots.frontier.abscissa, Qt.Key.Key_Down)
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
 
 
 def test_selected_rows_are_copied_as_shown(qtbot, filled):
@@ -209,7 +211,7 @@ def test_selected_rows_are_copied_as_shown(qtbot, filled):
     filled.table.setFocus()
     qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     titles, cells = QGuiApplication.clipboard().text().split("\n")
-    assert titles.split("\t") == [column.title for column in COLUMNS]
+    assert titles.split("\t") == [column.title for column in COLUMNS if column.usual]
     assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "25.0", "24.8", "24.8"]
 
 
@@ -261,5 +263,11 @@ def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
 
 def test_the_keyboard_meets_the_table_before_the_plot(filled):
     order = controls([filled.body])
-    stops = [filled.table, filled.measure, filled.abscissa, filled.model, filled.frontier]
+    stops = [
+        filled.table,
+        filled.plots.frontier.measure,
+        filled.plots.frontier.abscissa,
+        filled.plots.frontier.model,
+        filled.plots.frontier.plot,
+    ]
     assert [control for control in order if control in stops] == stops

@@ -2,11 +2,12 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.models.results_rows import BY_KEY
-from wina_app.models.results_table import ResultsTable, make_entries
+from wina_app.models.results_table import ResultsTable
 
+from tests.wina_app.results_content import show_rows
 from tests.wina_app.stored_runs import record_demo_study
 from wina_core.accounting import sparsity_warning
+from wina_core.results.columns import BY_KEY
 from wina_core.store import Store
 
 
@@ -19,7 +20,7 @@ def row(tmp_path):
 
 def cell(row, key: str, role: Qt.ItemDataRole):
     table = ResultsTable()
-    table.set_entries(make_entries([row], {}))
+    show_rows(table, [row])
     return table.data(table.index(0, BY_KEY[key]), role)
 
 
@@ -40,5 +41,6 @@ def test_a_sparsity_that_is_left_over_is_not(row):
 
 
 def test_the_mark_leaves_the_number_to_sort_and_export_by(row):
-    (entry,) = make_entries([row._replace(counted_sparsity=0.15, full_sparsity=-0.028)], {})
-    assert entry.value(BY_KEY["full"]) == -2.8
+    table = ResultsTable()
+    show_rows(table, [row._replace(counted_sparsity=0.15, full_sparsity=-0.028)])
+    assert table.frame.factor("full").value(0) == -2.8

@@ -21,14 +21,16 @@ def _same(raw: Any) -> Any:
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column. A cell's raw content is the field that it is made of, or the tuple of its fields; `value` is what is
-    sorted, compared and exported of that, `text` what is shown."""
+    """One column. A cell's raw content is the field that it is made of, or the tuple of its fields, or what `made`
+    makes of these; `value` is what is sorted, compared and exported of that, `text` what is shown."""
 
     key: str
     title: str
     fields: tuple[str, ...]
     """Of a MetricRow, or of its run's RunDetails."""
     of_run: bool = False
+    made: Callable[[Any], Any] | None = None
+    """For cells of many fields that mostly come to the same."""
     numeric: bool = False
     width: int = 10
     """In digits."""
@@ -107,10 +109,9 @@ COLUMNS: tuple[ResultColumn, ...] = (
         "warning",
         "warning",
         ("counted_sparsity", "full_sparsity", "chosen_on_evaluation", "task"),
+        made=lambda fields: metric_warning(*fields),
         width=8,
         explanation="Where a rotation costs more than it saves, or a choice was made on the text of the evaluation",
-        value=lambda raw: metric_warning(*raw),
-        text=lambda raw: metric_warning(*raw),
     ),
     _plain("tags", 12, "Words of your own on the run, with commas between", of_run=True),
     _plain("note", 20, "What you wrote on the run", of_run=True),

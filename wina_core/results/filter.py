@@ -154,8 +154,9 @@ def common(frame: Frame, mask: Mask) -> Mapping[str, str]:
         return {}
     found = {}
     for factor in frame.factors:
-        places = np.unique(factor.codes[mask])
-        texts = {factor.column.text(factor.raws[place]) for place in places[:2]}
-        if len(places) == 1 or (len(texts) == 1 and len({factor.folded[place] for place in places}) == 1):
-            found[factor.column.key] = texts.pop()
+        there = np.zeros(len(factor.raws), np.bool_)
+        there[factor.codes[mask]] = True
+        first, *others = np.flatnonzero(there).tolist()
+        if all(factor.folded[other] == factor.folded[first] for other in others):
+            found[factor.column.key] = factor.column.text(factor.raws[first])
     return found

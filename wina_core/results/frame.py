@@ -35,6 +35,10 @@ class Factor:
         places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
         return cls(column, list(places), np.fromiter(map(places.__getitem__, cells), np.intp, len(cells)))
 
+    def spread(self, rows: Codes) -> "Factor":
+        """Of rows that each have the cell of one of these."""
+        return Factor(self.column, self.raws, self.codes[rows] if len(rows) else rows)
+
     @cached_property
     def folded(self) -> list[str]:
         """The texts of the different cells without case, to search in."""
@@ -93,9 +97,9 @@ class Frame:
         self.run_codes = runs.codes
         """Equal for rows of one run."""
         self.factors = tuple(
-            _spread(Factor.of(column, map(_cell(column), of_runs)), runs.codes)
+            Factor.of(column, map(_cell(column), of_runs)).spread(runs.codes)
             if column.of_run
-            else Factor.of(column, map(_cell(column), self.rows))
+            else _made(Factor.of(column, map(_cell(column), self.rows)))
             for column in columns
         )
 
@@ -123,5 +127,6 @@ def _cell(column: ResultColumn) -> Any:
     return attrgetter(*column.fields)
 
 
-def _spread(of_runs: Factor, runs: Codes) -> Factor:
-    return Factor(of_runs.column, of_runs.raws, of_runs.codes[runs] if len(runs) else runs)
+def _made(factor: Factor) -> Factor:
+    made = factor.column.made
+    return Factor.of(factor.column, map(made, factor.raws)).spread(factor.codes) if made else factor

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wina_app.models.results_rows import moment
+from wina_core.results.texts import moment
 from wina_app.models.row_table import Column, Key, TableEntry, Value
 from wina_core.specs import DENSE
 

@@ -157,27 +157,23 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
             tip=partial(_of, at, _evidence, ""),
         )
 
+    interval = tr(
+        "Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else from both "
+        "standard errors as if the runs were independent"
+    )
+    effect = f"{letter} \N{MINUS SIGN} A"
     return (
         column("value", letter, lambda each: each.first, lambda each: _short(each.first), 8, ""),
         column(
             "effect",
-            f"{letter} \N{MINUS SIGN} A",
+            effect,
             lambda each: each.effect,
             lambda each: _signed(each.effect),
             9,
             tr("The difference, in the metric's own unit"),
         ),
-        column(
-            "interval",
-            tr("95 % interval"),
-            lambda each: each.low,
-            lambda each: tr("{low} to {high}", low=_signed(each.low, 3), high=_signed(each.high, 3)),
-            20,
-            tr(
-                "Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else from "
-                "both standard errors as if the runs were independent"
-            ),
-        ),
+        column("low", tr("95 % from"), lambda each: each.low, lambda each: _signed(each.low, 3), 9, interval),
+        column("high", tr("to"), lambda each: each.high, lambda each: _signed(each.high, 3), 9, interval),
         Column(
             f"p {letter}",
             "p",
@@ -235,6 +231,20 @@ def _short(value: float) -> str:
 def _signed(value: float, digits: int = 4) -> str:
     text = number(float(f"{value:.{digits}g}"))
     return f"+{text}" if value > 0 else text
+
+
+def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
+    """Titles, which name each run, and rows for a file."""
+    columns = columns_of(comparison)
+    names = dict(zip(LETTERS, comparison.names, strict=False))
+
+    def title(column: Column) -> str:
+        what, _, letter = column.key.partition(" ")
+        return f"{what}: {names[letter]}" if letter else names.get(what, what)
+
+    return [title(column) for column in columns], [
+        [column.value(row) for column in columns] for row in comparison.tasks
+    ]
 
 
 def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wina_app.models.results_rows import COLUMNS, number
-from wina_app.models.row_table import Column
 from wina_app.models.studies import name_arms
 from wina_core.paper import display_scale, published, published_value
+from wina_core.results.columns import BY_KEY, COLUMNS, ResultColumn
+from wina_core.results.texts import number
 from wina_core.study import labelled, roles_of, specs_of
 from wina_core.study_specs import StudySpec
 
@@ -42,9 +42,9 @@ class Scope:
     """Model's hash: its role, or its location, and its quantization."""
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ResultColumn, ...]:
         """The table's, with the paper's numbers where the study repeats it."""
-        at = 1 + next(index for index, column in enumerate(COLUMNS) if column.key == "value")
+        at = 1 + BY_KEY["value"]
         return (*COLUMNS[:at], self._paper_column, *COLUMNS[at:]) if self.paper else COLUMNS
 
     @property
@@ -53,25 +53,29 @@ class Scope:
         return frozenset((cell.task, cell.metric) for cell in published(self.paper)) if self.paper else frozenset()
 
     @property
-    def _paper_column(self) -> Column:
-        return Column(
+    def _paper_column(self) -> ResultColumn:
+        return ResultColumn(
             "paper",
             "paper",
-            self.paper_value,
-            lambda row: number(self.paper_value(row)),
+            ("run", "model_hash", "target_sparsity", "task", "metric"),
+            made=lambda fields: self._published(*fields),
             numeric=True,
             width=8,
             explanation="The number that the paper published for the same cell",
+            text=number,
         )
 
     def paper_value(self, row: "MetricRow") -> float | None:
         """The published number of a row's cell, in the units that are stored; None where the paper has none."""
-        arm, model = self.arms.get(row.run), self.models.get(row.model_hash)
+        return self._published(row.run, row.model_hash, row.target_sparsity, row.task, row.metric)
+
+    def _published(self, run: str, model_hash: str, sparsity: float, task: str, metric: str) -> float | None:
+        arm, model = self.arms.get(run), self.models.get(model_hash)
         if arm is None or model is None:
             return None
         role, quantization = model
-        value = published_value(self.paper, role, arm, row.target_sparsity, row.task, row.metric, quantization)
-        return None if value is None else value / display_scale(row.metric)
+        value = published_value(self.paper, role, arm, sparsity, task, metric, quantization)
+        return None if value is None else value / display_scale(metric)
 
     def published_lines(self, model_hash: str, task: str, metric: str) -> tuple[PublishedLine, ...]:
         """What the paper has of one model's task, by method; the dense model's line is one point at 0."""

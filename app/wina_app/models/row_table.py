@@ -11,8 +11,6 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from wina_app.plain_text import plain_tip
 from wina_core.export import write_table
 
-UNKNOWN = "\N{EN DASH}"
-"""Shown where there is no number."""
 
 Value = str | float | int | None
 Key = tuple[str, ...]

@@ -1,40 +1,29 @@
-"""The Results page: every stored number as a table, a frontier plot and a map of layers."""
+"""The Results page: every stored number as a table, and the plots of what it shows and selects."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QSplitter,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtWidgets import QPushButton, QSplitter, QWidget
 
 from wina_app.controllers.results_controller import ResultsController
-from wina_app.models.results_comparison import RunPair
-from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, Measure
+from wina_app.models.results_columns import ColumnChoice
+from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
 from wina_app.theme import GRID
-from wina_app.views.choice_box import ChoiceBox
-from wina_app.views.controls import ElidedLabel, explain_disabled, text_label
-from wina_app.views.frontier_plot import FrontierPlot
+from wina_app.translation import tr
+from wina_app.views.controls import explain_disabled, text_label
+from wina_app.views.filter_line import FilterLine
 from wina_app.views.page import Page
-from wina_app.views.plot_export import offer_export
-from wina_app.views.results_comparison import ResultsComparison
-from wina_app.views.results_layers import ResultsLayers
+from wina_app.views.results_inspector import ResultsInspector
+from wina_app.views.results_list import ResultsList
+from wina_app.views.results_plots import ResultsPlots
 from wina_app.views.results_spec import ResultsSpec
-from wina_app.views.row_table_view import RowTableView, ask_table_file
+from wina_app.views.row_table_view import ask_table_file
 from wina_core.specs import RunSpec
 
-if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import LayerMap, MetricRow
-
-_COMPARED = 1000
-"""Selected rows among which two runs are looked for."""
+_MOST_SELECTED = 20_000
+"""Selected rows whose runs are looked for: all rows of a large table are no choice of runs."""
 _REST_MS = 150
 """The filter is applied once the typing hand rests this long."""
 
@@ -42,118 +31,68 @@ _REST_MS = 150
 class ResultsPage(Page):
     """Shows what its controller read from the store, and emits the user's choices to it."""
 
-    def __init__(self, store: StoreThread) -> None:
-        super().__init__("results", "Results")
-        self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter: words, or column:text such as method:wina")
-        self.filter.setClearButtonEnabled(True)
-        self.filter.setAccessibleName("Filter the table")
-        self.filter.setToolTip("Words in any column, or column:text, for example method:wina task:demo")
+    def __init__(self, store: StoreThread, settings: Settings | None = None) -> None:
+        """Without `settings` the choice of columns is not kept."""
+        super().__init__("results", tr("Results"))
+        self._settings = settings
+        self.columns = ColumnChoice(settings.results_columns if settings else ())
+        self.filter = FilterLine()
         self.start = self.filter  # the table would take a row as current
         self._count = text_label("", "muted")
-        self.filter_error = text_label("", "failed")
-        self.filter_error.hide()
-        self.table = self._make_table()
+        self.list = ResultsList(self.columns)
+        self.table = self.list.table
+        self.inspector = ResultsInspector()
         self.compare = QPushButton("Compare")
-        self.compare.setAccessibleName("Compare the two selected runs")
-        self.compare.clicked.connect(lambda: self.controller.compare())
-        self.measure, self.model, self.abscissa = ChoiceBox("Metric"), ChoiceBox("Model"), ChoiceBox("Sparsity axis")
-        for key, text in ABSCISSAE.items():
-            self.abscissa.addItem(text, key)
-        self.direction = text_label("", "muted")
-        self.frontier = FrontierPlot()
-        self._readout = text_label("", "muted")
-        self.layers = ResultsLayers()
+        self.compare.setAccessibleName("Compare the selected runs")
+        self.compare.clicked.connect(lambda: self.plots.show_plot("compare"))
+        self.plots = ResultsPlots()
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
         self._rest.setInterval(_REST_MS)
         self.set_content(self._arrange())
-        self.controller = ResultsController(store, self)
+        self.controller = ResultsController(store, self, self.plots, self.columns)
+        self.controller.setParent(self)
+        self.undo_stack = self.controller.marks.undo_stack
         self.table.show_table(self.controller.table)
-        self.show_comparable(False)
+        self.controller.start()
+        self._follow_selection()
         self._connect()
-
-    def _make_table(self) -> RowTableView:
-        table = RowTableView("Stored metrics")
-        table.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
-        table.addAction("Compare the two selected runs", lambda: self.controller.compare())
-        table.addAction("How was this computed", lambda: self.controller.explain(table.currentIndex().row()))
-        return table
+        self._add_commands()
+        self.plots.offer_on(self)
+        self._fill_menu()
 
     def _arrange(self) -> QWidget:
         self.filter.setMinimumWidth(50 * GRID)
         self.header_actions.addWidget(self._count)
         self.header_actions.addWidget(self.filter)
         self.header_actions.addWidget(self.compare)
-        upper = QWidget()
-        above = QVBoxLayout(upper)
-        above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        above.setSpacing(GRID)
-        above.addWidget(self._build_scope())
-        above.addWidget(self.filter_error)
-        above.addWidget(self.table, 1)
-        choices = QHBoxLayout()
-        choices.setSpacing(GRID)
-        for caption, box in (("Metric", self.measure), ("against", self.abscissa), ("of", self.model)):
-            label = text_label(caption, "muted")
-            label.setBuddy(box)
-            choices.addWidget(label)
-            choices.addWidget(box)
-        choices.addWidget(self.direction)
-        choices.addStretch(1)
-        left = QWidget()
-        plot = QVBoxLayout(left)
-        plot.setContentsMargins(2 * GRID, GRID, GRID, GRID)
-        plot.setSpacing(GRID)
-        plot.addLayout(choices)
-        plot.addWidget(self.frontier, 1)
-        plot.addWidget(self._readout)
-        right = QWidget()
-        layers = QVBoxLayout(right)
-        layers.setContentsMargins(GRID, GRID, 2 * GRID, GRID)
-        layers.addWidget(self.layers)
-        lower = QSplitter(Qt.Orientation.Horizontal)
-        lower.addWidget(left)
-        lower.addWidget(right)
-        lower.setStretchFactor(0, 3)
-        lower.setStretchFactor(1, 2)
-        lower.setSizes([66 * GRID, 39 * GRID])
-        lower.setChildrenCollapsible(False)
         whole = QSplitter(Qt.Orientation.Vertical)
-        whole.addWidget(upper)
-        whole.addWidget(lower)
+        whole.addWidget(self.list)
+        whole.addWidget(self.plots)
         whole.setStretchFactor(0, 1)
         whole.setStretchFactor(1, 1)
         whole.setSizes([30 * GRID, 30 * GRID])
         whole.setChildrenCollapsible(False)
         return whole
 
-    def _build_scope(self) -> QWidget:
-        self.scope = ElidedLabel("section")
-        self.everything = QPushButton("Show all results")
-        self.everything.setAccessibleName("Show all results")
-        self.everything.clicked.connect(lambda: self.controller.show_study(None))
-        self._scope = QWidget()
-        row = QHBoxLayout(self._scope)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.scope, 1)
-        row.addWidget(self.everything)
-        self._scope.hide()
-        return self._scope
-
     def _connect(self) -> None:
-        offer_export(self, self.frontier, "frontier")
-        offer_export(self, self.layers, "layers")
         control = self.controller
         self.filter.textChanged.connect(self._rest.start)
         self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
-        self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         self.table.selectionModel().selectionChanged.connect(self._selection_changed)
-        self.measure.activated.connect(lambda: control.choose_measure(self.measure.currentData()))
-        self.model.activated.connect(lambda: control.choose_model(self.model.currentData()))
-        self.abscissa.activated.connect(lambda: control.choose_abscissa(self.abscissa.currentData()))
-        self.frontier.readout_changed.connect(self._readout.setText)
+        control.selection.changed.connect(self._follow_selection)
+        self.plots.connect_to(control.plots)
+        self.list.everything_requested.connect(lambda: control.show_study(None))
+        self.list.group_chosen.connect(control.group_by)
+        self.list.differing_toggled.connect(control.show_differing)
+        self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
+        self.table.delete_requested.connect(self._delete)
+        self.inspector.tags_written.connect(control.marks.set_tags)
+        self.inspector.note_written.connect(control.marks.set_note)
+        self.inspector.pin_toggled.connect(control.marks.toggle_pin)
+        control.table.content_changed.connect(self._inspect)
+        control.selection.changed.connect(self._inspect)
+        self.columns.changed.connect(self._keep_columns)
         self.primary_triggered.connect(self._export)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
 
@@ -177,57 +116,32 @@ class ResultsPage(Page):
 
     def show_scope(self, title: str) -> None:
         """Say to which study the page is narrowed; empty for none."""
-        self.scope.setText(f"Study: {title}")
-        self._scope.setVisible(bool(title))
+        self.list.show_scope(title)
+
+    def show_columns(self, keys: Sequence[str], common: str) -> None:
+        """Show these columns in this order, and say what all rows have in common, where that is hidden."""
+        self.list.show_columns(keys, common)
+        self.filter.offer_columns([column.key for column, _ in self.columns.offered])
 
     def show_filter_error(self, text: str) -> None:
         """What is wrong with the filter; empty when nothing is."""
-        self.filter_error.setText(text)
-        self.filter_error.setVisible(bool(text))
+        self.list.show_error(text)
         self.filter.setProperty("state", "invalid" if text else "")
         self.filter.style().polish(self.filter)
 
-    def show_choices(
-        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
-    ) -> None:
-        """Offer what the frontier can show, and mark what it does."""
-        self.measure.fill([(each.title, each) for each in measures], measure)
-        better = measure.higher_is_better if measure else None
-        self.direction.setText(
-            {True: "\N{UPWARDS ARROW} better", False: "\N{DOWNWARDS ARROW} better", None: ""}[better]
-        )
-        self.model.fill([(name, key) for key, name in models.items()], model)
-
-    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
-        """Draw the frontier; None when no row passes the filter."""
-        self.frontier.show_frontier(data, abscissa)
+    def copy_text(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        QGuiApplication.clipboard().setText(text)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Draw what came while another page was shown."""
         super().showEvent(event)
-        self.controller.set_visible(True)
+        self.controller.plots.set_visible(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Leave the frontier alone while another page is shown."""
+        """Leave the plots alone while another page is shown."""
         super().hideEvent(event)
-        self.controller.set_visible(False)
-
-    def show_layers(self, row: "MetricRow | None", layers: "LayerMap | None") -> None:
-        """Draw the measured sparsity of a run."""
-        self.layers.show_layers(row, layers)
-
-    def show_comparable(self, comparable: bool) -> None:
-        """Say whether the selected rows are of two runs."""
-        explain_disabled(
-            self.compare,
-            enabled=comparable,
-            reason="Select rows of two runs, the second with Ctrl held",
-            explanation="The difference on every task that both have, with its interval and p",
-        )
-
-    def show_comparison(self, pair: RunPair) -> None:
-        """Show two runs side by side."""
-        ResultsComparison(pair, self).open()
+        self.controller.plots.set_visible(False)
 
     def show_spec(self, spec: RunSpec) -> None:
         """Show how a number was computed."""
@@ -235,14 +149,84 @@ class ResultsPage(Page):
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
-    def _row_changed(self, current: QModelIndex) -> None:
-        self.controller.select(current.row())
+    def _selected_rows(self) -> list[int]:
+        ranges = self.table.selectionModel().selection()
+        few = sum(part.height() for part in ranges) <= _MOST_SELECTED
+        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)}) if few else []
 
     def _selection_changed(self) -> None:
-        ranges = self.table.selectionModel().selection()
-        few = sum(part.height() for part in ranges) <= _COMPARED  # all rows of a large table are not of two runs
-        rows = sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)}) if few else []
-        self.controller.select_rows(rows)
+        self.controller.select_rows(self._selected_rows())
+
+    def _follow_selection(self) -> None:
+        """Select the rows of the runs that a plot selected; rows that are of just these runs stay as they are."""
+        runs = self.controller.selection.runs
+        explain_disabled(
+            self.compare,
+            enabled=len(runs) > 1,
+            reason="Select rows of two or more runs, the others with Ctrl held",
+            explanation="The difference on every task that they share, with its interval and p",
+        )
+        if set(runs) == set(self.controller.runs_of(self._selected_rows())):
+            return
+        rows, table = QItemSelection(), self.controller.table
+        for row in self.controller.rows_of(runs):
+            rows.select(table.index(row, 0), table.index(row, table.columnCount() - 1))
+        flags = QItemSelectionModel.SelectionFlag.ClearAndSelect
+        self.table.selectionModel().select(rows, flags)
+        if not rows.isEmpty():
+            self.table.scrollTo(rows.indexes()[0])
+
+    def _inspect(self) -> None:
+        runs = self.controller.selection.runs
+        self.inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
+
+    def _keep_columns(self) -> None:
+        if self._settings is not None:
+            self._settings.results_columns = self.columns.written
+
+    def _delete(self) -> None:
+        self.controller.marks.delete(self.controller.runs_of(self.table.selected_rows()))
+
+    def _pin(self) -> None:
+        self.controller.marks.toggle_pin(self.controller.runs_of(self.table.selected_rows()))
+
+    def _edit(self, key: str) -> None:
+        """Edit a mark of the current row in place, in its column, which is shown if it was not."""
+        self.columns.show(key)
+        index = self.table.currentIndex()
+        column = next(at for at, each in enumerate(self.controller.table.columns) if each.key == key)
+        if index.isValid():
+            self.table.edit(index.siblingAtColumn(column))
+
+    def _add_commands(self) -> None:
+        control, groups = self.controller, self.list
+        self.add_command(tr("Filter the table"), self.filter.setFocus, "Ctrl+F")
+        self.add_command(tr("Choose the columns\N{HORIZONTAL ELLIPSIS}"), groups.choose_columns, "Ctrl+Shift+K")
+        self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+D")
+        self.add_command(tr("Group by\N{HORIZONTAL ELLIPSIS}"), self._choose_group, "Ctrl+G")
+        self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+Shift+G")
+        self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False))
+        self.add_command(tr("Pin or unpin the selected runs"), self._pin, "Ctrl+B")
+        self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"))
+        self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"))
+        self.add_command(tr("Delete the selected runs"), self._delete)
+        self.add_command(tr("Copy rows as Markdown"), lambda: control.copy(self.table.selected_rows(), ".md"))
+        self.add_command(tr("Copy rows as LaTeX"), lambda: control.copy(self.table.selected_rows(), ".tex"))
+
+    def _choose_group(self) -> None:
+        self.list.group.setFocus()
+        self.list.group.showPopup()
+
+    def _fill_menu(self) -> None:
+        table = self.table
+        table.add_action(tr("Pin or unpin"), self._pin)
+        table.add_action(tr("Edit tags"), lambda: self._edit("tags"))
+        table.add_action(tr("Edit note"), lambda: self._edit("note"))
+        table.add_action(tr("Delete runs"), self._delete)
+        table.add_separator()
+        table.add_action(tr("Export table\N{HORIZONTAL ELLIPSIS}"), self._export)
+        table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
+        table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
 
     def _export(self) -> None:
         path = ask_table_file(self, "results")

@@ -55,7 +55,8 @@ class RowTableView(QTableView):
 
     def selected_rows(self) -> list[int]:
         """Their numbers, from top to bottom."""
-        return sorted(index.row() for index in self.selectionModel().selectedRows())
+        ranges = self.selectionModel().selection()  # of a hundred thousand rows Qt would ask for each whether it is
+        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)})
 
     def _copy(self) -> None:
         rows = self.selected_rows()
@@ -66,7 +67,7 @@ class RowTableView(QTableView):
         index = self.indexAt(where)
         if not index.isValid():
             return
-        if index.row() not in self.selected_rows():
+        if not self.selectionModel().isSelected(index):
             rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
             self.selectionModel().setCurrentIndex(index, rows)
         else:
@@ -79,7 +80,7 @@ class RowTableView(QTableView):
         self.setFont(font(tabular=True))
         metrics = QFontMetrics(self.font())
         self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
-        if isinstance(self.model(), RowTable):
+        if self.model() is not None:
             for index, column in enumerate(self.model().columns):
                 self.setColumnWidth(index, column.width * metrics.horizontalAdvance("0") + 2 * GRID)
 
