@@ -22,29 +22,36 @@ window = pyqtgraph.PlotWidget()
 window.plot([1, 2, 3], [1, 3, 2])
 watch(window.viewport())
 window.show()
-app.exec()
+app.processEvents()
+tell()
 """
 WORKBENCH = """
 from wina_app import __main__, application
-start = application.Application.start
+start, add_page = application.Application.start, application.Application._add_page
 def started(self, *arguments):
     watch(self.window)
     start(self, *arguments)
-application.Application.start = started
+def added(self, key):
+    tell()
+    add_page(self, key)
+application.Application.start, application.Application._add_page = started, added
 __main__.main([])
 """
 _WATCH = """
-import sys
-from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtCore import QEvent, QObject
 class First(QObject):
+    painted = False
     def eventFilter(self, watched, event):
-        if event.type() == QEvent.Type.Paint:
-            QTimer.singleShot(0, lambda: print("painted", flush=True))
+        self.painted |= event.type() == QEvent.Type.Paint
         return False
 first = First()
 def watch(window):
     window.installEventFilter(first)
+def tell():
+    if first.painted:
+        print("painted", flush=True)
 """
+"""Events of a window are seen before they are handled, so that "painted" is said once the event loop is back."""
 
 
 def measure(toy: bool) -> list[Comparison]:
