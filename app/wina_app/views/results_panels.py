@@ -78,10 +78,10 @@ class TasksPanel(_Panel):
     """Every task's bars at one sparsity."""
 
     def __init__(self) -> None:
-        self.metric, self.model = ChoiceBox(tr("Metric of the tasks")), ChoiceBox(tr("Model of the tasks"))
+        self.measure, self.model = ChoiceBox(tr("Metric of the tasks")), ChoiceBox(tr("Model of the tasks"))
         self.sparsity = ChoiceBox(tr("Target sparsity"))
         self.plot = BarsPlot()
-        choices = ((tr("Metric"), self.metric), (tr("at"), self.sparsity), (tr("of"), self.model))
+        choices = ((tr("Metric"), self.measure), (tr("at"), self.sparsity), (tr("of"), self.model))
         super().__init__(choices, self.plot)
 
     def show_choices(
@@ -89,7 +89,7 @@ class TasksPanel(_Panel):
     ) -> None:
         """Offer metrics and sparsities, and mark those that are shown."""
         named = [(tr("each task's own") if one == OWN_METRIC else one, one) for one in metrics]
-        self.metric.fill(named, metric)
+        self.measure.fill(named, metric)
         self.sparsity.fill([(percent(one), one) for one in sparsities], sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:
