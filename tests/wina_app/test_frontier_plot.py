@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
 from wina_app.models.results_frontier import Measure, frontier, models
-from wina_app.models.results_table import make_entries
+from wina_app.models.results_rows import make_entries
 from wina_app.theme import DARK, LIGHT, apply_theme, method_colour
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 from wina_app.views.frontier_plot import FrontierPlot
@@ -25,7 +25,7 @@ ACC = Measure("demo_choice", "acc", True)
 def data(tmp_path_factory):
     with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
         record_demo_study(store)
-        entries = make_entries(store.metric_rows(), {})
+        entries = make_entries(store.metric_rows())
     return frontier(entries, ACC, next(iter(models(entries))))
 
 
@@ -43,7 +43,7 @@ def plot(qtbot, qapp, data):
 
 
 def names_at(plot: DataPlot) -> list[str]:
-    return [text.text() for text, _, _ in plot._labels._items if text.isVisible()]
+    return plot._labels.texts()
 
 
 def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
@@ -73,19 +73,26 @@ def test_lines_are_named_beside_their_ends(plot):
     assert names_at(plot) == ["teal", "wina", "wina, global + heads", "dense"]
 
 
-def test_lines_have_no_names_when_they_cannot_all_be_read(plot, qapp):
-    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str) for n in range(80)]
+def test_names_that_cannot_all_be_read_are_a_list_of_as_many_as_fit(plot, qapp):
+    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str, keys=[f"run {n}"] * 2) for n in range(80)]
     plot.show_traces(many)
     qapp.processEvents()
-    assert names_at(plot) == []
+    fitting = len(names_at(plot))
+    assert 10 < fitting < 80
+    assert plot._labels._more.text() == f"and {80 - fitting} more"
+    tops = sorted(name.text.y() for name in plot._labels._names if name.text.isVisible())
+    assert min(np.diff(tops)) >= plot._labels._more.boundingRect().height() - 1, "none upon another"
+    plot.highlight(["run 79"])
+    assert names_at(plot)[-1] == "line 79", "what is selected is named"
     plot.show_traces(many[:3])
     qapp.processEvents()
     assert names_at(plot) == ["line 0", "line 1", "line 2"]
+    assert not plot._labels._more.isVisible()
 
 
 def test_names_reach_below_a_low_plot_before_they_are_given_up(plot, qapp):
     area = plot.getPlotItem().vb.geometry().height()
-    height = plot._labels._items[0][0].boundingRect().height()
+    height = plot._labels._names[0].text.boundingRect().height()
     lines = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str) for n in range(int(area / height) + 1)]
     plot.show_traces(lines)
     qapp.processEvents()
@@ -108,6 +115,30 @@ def test_the_pointer_catches_the_nearest_point(plot):
     assert "target 40.0 %" in texts[-1]
     plot.scene().sigMouseMoved.emit(plot.getPlotItem().vb.mapViewToScene(QPointF(30.0, 0.5)))
     assert texts[-1] == ""
+
+
+def test_a_click_chooses_a_point_a_line_or_what_a_name_stands_for(plot):
+    trace, box = plot.traces[0], plot.getPlotItem().vb
+    point = box.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
+    between = box.mapViewToScene(QPointF((trace.x[2] + trace.x[3]) / 2, (trace.y[2] + trace.y[3]) / 2))
+    name = plot._labels._names[0].text.sceneBoundingRect().center()
+    assert plot.keys_at(point) == (trace.keys[1],)
+    assert plot.keys_at(between) == tuple(trace.keys)
+    assert plot.keys_at(name) == tuple(trace.keys)
+    assert plot.keys_at(box.mapViewToScene(QPointF(30.0, 0.5))) == ()
+
+
+def test_selected_points_have_rings_and_other_lines_step_back(plot):
+    run = plot.traces[1].keys[2]
+    plot.highlight([run])
+    opacities = [items._curve.opacity() for items in plot._items]
+    assert opacities[1] == 1.0
+    assert opacities[0] == opacities[2] < 0.5
+    x, y = plot._rings.getData()
+    assert (list(x), list(y)) == ([50.0], [plot.traces[1].y[2]])
+    plot.highlight(["of another task"])
+    assert [items._curve.opacity() for items in plot._items] == [1.0] * 3
+    assert len(plot._rings.getData()[0]) == 0
 
 
 def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):

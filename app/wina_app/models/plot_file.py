@@ -72,3 +72,7 @@ class LastChoice:
         if choice != self._choice:
             self._choice = choice
             self._write(choice.model_dump())
+
+
+last_choice = LastChoice()
+"""Of this window."""

@@ -18,7 +18,8 @@ def name_runs(rows: "Sequence[MetricRow]", *, with_sparsity: bool = True) -> tup
     """One row of each run -> its name: method, rotation, selection, sparsity, and of model, plan and settings only what
     differs. Runs that even so have one name get the beginning of their hash."""
     several_models = len({row.model_hash for row in rows}) > 1
-    differing = [key for key in _APART if len({getattr(row, key) for row in rows}) > 1]
+    sparse = [row for row in rows if row.method != "dense"]
+    differing = [key for key in _APART if len({getattr(row, key) for row in sparse}) > 1]
     names = [
         ", ".join(
             part
@@ -28,7 +29,7 @@ def name_runs(rows: "Sequence[MetricRow]", *, with_sparsity: bool = True) -> tup
                 row.rotation if row.rotation != "none" else "",
                 WORDS.get(row.selection, row.selection) if row.method != "dense" else "",
                 percent(row.target_sparsity) if with_sparsity and row.method != "dense" else "",
-                *(getattr(row, key) for key in differing),
+                *(getattr(row, key) for key in differing if row.method != "dense"),
             )
             if part
         )

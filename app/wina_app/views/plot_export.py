@@ -8,7 +8,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QMenu, QWidget
 
 from wina_app.models.plot_figure import Figure, MapPanel, is_empty, recoloured
-from wina_app.models.plot_file import MILLIMETRES, SCREEN_DPI, LastChoice, PlotFile
+from wina_app.models.plot_file import SCREEN_DPI, PlotFile, last_choice
 from wina_app.models.plot_script import data_of, script_of
 from wina_app.theme import LIGHT, Tokens, appearance, tokens
 from wina_app.translation import tr
@@ -24,8 +24,6 @@ _STEPS_OF_MAP = 16
 """Colours by which a program knows a colour map."""
 _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 """Colours that lines may have and that are others in another appearance."""
-
-last_choice = LastChoice()
 
 
 def offer_export(page: Page, widget: QWidget, name: str) -> None:
@@ -97,11 +95,6 @@ def preview(figure: Figure, choice: PlotFile, widest: QSize) -> QImage:
 def with_suffix(path: Path, choice: PlotFile) -> Path:
     """The path with the suffix of the format, where it has none or another."""
     return path if path.suffix.lower() == f".{choice.format}" else path.with_name(f"{path.name}.{choice.format}")
-
-
-def size_of(size: QSize) -> tuple[float, float]:
-    """Millimetres of what is so many logical pixels large."""
-    return size.width() / SCREEN_DPI * MILLIMETRES, size.height() / SCREEN_DPI * MILLIMETRES
 
 
 def _for_paper(figure: Figure) -> tuple[Figure, Tokens]:

@@ -1,10 +1,12 @@
 """Selected runs side by side, tasks x runs with differences, and what differs in their specs."""
 
+from pathlib import Path
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QSplitter, QVBoxLayout, QWidget
 
-from wina_app.models.results_comparison import LETTERS, RunComparison, columns_of, entries, heading
+from wina_app.models.results_comparison import LETTERS, RunComparison, columns_of, entries, file_rows, heading
 from wina_app.models.row_table import RowTable
 from wina_app.models.spec_differences import DifferenceEntry, difference_columns
 from wina_app.theme import GRID
@@ -12,6 +14,9 @@ from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import ElidedLabel, beside, text_label
 from wina_app.views.row_table_view import RowTableView
+from wina_core.export import write_table
+
+_BETWEEN = "     "
 
 
 class ResultsComparison(QWidget):
@@ -22,7 +27,7 @@ class ResultsComparison(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: RunComparison | None = None
+        self.shown: RunComparison | None = None
         self.reference = ChoiceBox(tr("Reference run"))
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
@@ -64,7 +69,7 @@ class ResultsComparison(QWidget):
 
     def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
         """Show runs side by side; None for the text alone."""
-        self._shown = comparison
+        self.shown = comparison
         self._content.setVisible(comparison is not None)
         self.layout().setStretch(2, 0 if comparison else 1)
         remarks = " ".join(filter(None, (text, *(comparison.remarks if comparison else ()))))
@@ -75,7 +80,7 @@ class ResultsComparison(QWidget):
         named = tuple(zip(LETTERS, comparison.names, strict=False))
         self.reference.fill(tuple(zip(comparison.names, comparison.runs, strict=True)), comparison.runs[0])
         self.heading.setText(heading(comparison))
-        self.names.setText("\n".join(f"{letter}:  {name}" for letter, name in named))
+        self.names.setText(_BETWEEN.join(f"{letter}:  {name}" for letter, name in named))
         columns = columns_of(comparison)
         self._tasks = RowTable(columns)
         self._tasks.set_entries(entries(comparison, columns))
@@ -87,16 +92,16 @@ class ResultsComparison(QWidget):
 
     def text(self) -> str:
         """Names, heading and both tables, with tabs between cells."""
-        if self._shown is None:
+        if self.shown is None:
             return ""
-        names = [f"{letter}\t{name}" for letter, name in zip(LETTERS, self._shown.names, strict=False)]
+        names = [f"{letter}\t{name}" for letter, name in zip(LETTERS, self.shown.names, strict=False)]
         tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
-        return "\n".join((*names, heading(self._shown), *tables))
+        return "\n".join((*names, heading(self.shown), *tables))
 
-    @property
-    def tasks(self) -> RowTable:
-        """The table of differences, as shown; for a file."""
-        return self._tasks
+    def write(self, path: Path) -> None:
+        """Write the differences; the suffix names the format. Raises WinaError."""
+        if self.shown is not None:
+            write_table(*file_rows(self.shown), path)
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.text())

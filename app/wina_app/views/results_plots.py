@@ -17,9 +17,13 @@ from wina_app.theme import GRID, HALF
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled
+from wina_app.views.page import Page, with_keys
+from wina_app.views.plot_export import ask_and_save, offer_export
 from wina_app.views.results_comparison import ResultsComparison
 from wina_app.views.results_layers import ResultsLayers
 from wina_app.views.results_panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
+from wina_app.views.row_table_view import ask_table_file
+from wina_core.errors import WinaError
 
 _NO_PAPER = "The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page"
 
@@ -40,9 +44,7 @@ class ResultsPlots(QWidget):
     runs_chosen = Signal(object, bool)
     timed_chosen = Signal(object, bool)
     reference_chosen = Signal(str)
-    comparison_export_requested = Signal()
     paper_toggled = Signal(bool)
-    export_requested = Signal()
     error_shown = Signal(str)
 
     def __init__(self) -> None:
@@ -60,9 +62,8 @@ class ResultsPlots(QWidget):
         self.paper = QCheckBox(tr("Paper's numbers"))
         self.paper.setAccessibleName(tr("Draw the paper's numbers"))
         self.paper.toggled.connect(self.paper_toggled)
-        self.export = QPushButton(tr("Export plot\N{HORIZONTAL ELLIPSIS}"))
-        self.export.setAccessibleName(tr("Export the plot that is shown"))
-        self.export.clicked.connect(self.export_requested)
+        self.export = QPushButton(tr("Export\N{HORIZONTAL ELLIPSIS}"))
+        self.export.setAccessibleName(tr("Export what is shown here"))
         self.tabs = QTabBar()
         self.tabs.setAccessibleName(tr("Plots"))
         self.tabs.setDrawBase(False)
@@ -110,7 +111,7 @@ class ResultsPlots(QWidget):
         _emit(frontier.abscissa, self.abscissa_chosen.emit)
         for box in (frontier.model, tasks.model):
             _emit(box, self.model_chosen.emit)
-        _emit(tasks.metric, self.bar_metric_chosen.emit)
+        _emit(tasks.measure, self.bar_metric_chosen.emit)
         _emit(tasks.sparsity, self.sparsity_chosen.emit)
         _emit(latency.ordinate, self.ordinate_chosen.emit)
         for name in ("machine", "subject", "load"):
@@ -121,7 +122,46 @@ class ResultsPlots(QWidget):
         for plot in (latency.plots.left, latency.plots.right):
             plot.keys_chosen.connect(self.timed_chosen)
         self.compare.reference_chosen.connect(self.reference_chosen)
-        self.compare.export_requested.connect(self.comparison_export_requested)
+
+    def offer_on(self, page: Page) -> None:
+        """Give the page a command for each plot and what can be done with it; tell of errors there."""
+        for number, plot in enumerate(PLOTS):
+            what = self.tabs.tabText(number).lower()
+            text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{number + 1}"
+            page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
+            self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
+        page.add_command(tr("Export the plot\N{HORIZONTAL ELLIPSIS}"), lambda: self._export(page), "Ctrl+P")
+        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click)
+        self.export.clicked.connect(lambda: self._export(page))
+        self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
+        self.compare.export_requested.connect(lambda: self._export_comparison(page))
+        self.error_shown.connect(page.show_error)
+        for plot, name in (
+            (self.frontier.plot, "frontier"),
+            (self.tasks.plot, "tasks"),
+            (self.latency.plots.left, "speed-up"),
+            (self.latency.plots.right, "latency"),
+            (self.layers, "layers"),
+            (self.allocation.plot, "allocation"),
+        ):
+            offer_export(page, plot, name)
+
+    def _export(self, page: Page) -> None:
+        if self.plot == "compare":
+            self._export_comparison(page)
+        else:
+            ask_and_save(page, self.figure, self.plot)
+
+    def _export_comparison(self, page: Page) -> None:
+        path = ask_table_file(page, "comparison") if self.compare.shown is not None else None
+        if path is None:
+            return
+        try:
+            self.compare.write(path)
+        except WinaError as error:
+            page.show_error(str(error))
+        else:
+            page.show_notice(tr("Saved the comparison in {path}.", path=path))
 
     # ---- what is shown now ---------------------------------------------------------------------------------------
 

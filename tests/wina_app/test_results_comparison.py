@@ -1,0 +1,149 @@
+"""Runs side by side: differences against the reference, how sure they are, and what differs in the specs."""
+
+import csv
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from wina_app.models.results_comparison import columns_of, compare, heading
+from wina_app.models.spec_differences import spec_differences
+from wina_app.theme import apply_theme
+from wina_app.views.results_comparison import ResultsComparison
+
+from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, record_run, run_spec
+from wina_core.errors import WinaError
+from wina_core.holm import holm
+from wina_core.records import MetricRecord, SampleRecord, UnitRecord
+from wina_core.store import Store
+
+SPECS = {
+    "teal": run_spec("teal", NO_ROTATION, 0.5),
+    "wina": run_spec("wina", NO_ROTATION, 0.5),
+    "rotated": run_spec("wina", GLOBAL, 0.5),
+    "dense": run_spec("dense", NO_ROTATION, 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Of "piqa" every document's answers are stored, of the others no more than standard errors; dense lacks it."""
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as opened:
+        for number, spec in enumerate(SPECS.values()):
+            record_run(opened, spec, shift=0.1 * number)
+        for name, right in (("teal", range(60)), ("wina", range(20, 100)), ("rotated", range(10, 90))):
+            record_answers(opened, SPECS[name].content_hash(), right)
+        yield opened
+
+
+def record_answers(store, run, right) -> None:
+    samples = tuple(
+        SampleRecord(task="piqa", doc=doc, scores={"acc_norm": (float(doc in right), 1.0)}, target="a", response="1")
+        for doc in range(100)
+    )
+    metric = MetricRecord(
+        task="piqa", metric="acc_norm", value=len(right) / 100, stderr=0.04, n=100, higher_is_better=True
+    )
+    store.record_unit(UnitRecord(run=run, unit="piqa", metrics=(metric,), seconds=1.0, samples=samples))
+
+
+def compared(store, *names):
+    rows = {row.run: row for row in store.metric_rows()}
+    return compare(store, [rows[SPECS[name].content_hash()] for name in names])
+
+
+def task_of(comparison, task):
+    return next(each for each in comparison.tasks if each.task == task)
+
+
+def test_two_runs_are_paired_by_their_answers(store):
+    comparison = compared(store, "teal", "wina")
+    piqa = task_of(comparison, "piqa")
+    (found,) = piqa.found
+    assert (found.test, found.first_only, found.second_only) == ("exact McNemar", 40, 20)
+    assert found.effect == pytest.approx(0.2), "the run less the reference"
+    assert piqa.p == (found.p,), "one comparison needs no correction"
+    assert task_of(comparison, "demo_choice").found[0].test == "unpaired z"
+    assert any("not paired" in remark for remark in comparison.remarks)
+    assert "Holm" not in heading(comparison)
+
+
+def test_of_more_runs_each_is_held_against_the_first_with_corrected_p(store):
+    comparison = compared(store, "teal", "wina", "rotated")
+    piqa = task_of(comparison, "piqa")
+    assert piqa.reference == pytest.approx(0.6)
+    assert piqa.p == holm([each.p for each in piqa.found])
+    assert piqa.p[0] > piqa.found[0].p or piqa.p[1] > piqa.found[1].p
+    assert "corrected by Holm for the 2 comparisons" in heading(comparison)
+    assert comparison.names == ("teal, 50.0 %", "wina, 50.0 %", "wina, global + heads, 50.0 %")
+    assert comparison.tasks[-1].task == "mean of tasks"
+
+
+def test_what_a_run_lacks_is_left_empty(store):
+    comparison = compared(store, "teal", "dense", "wina")
+    piqa = task_of(comparison, "piqa")
+    assert piqa.found[0] is None
+    assert piqa.p[0] is None
+    assert piqa.p[1] == piqa.found[1].p, "corrected for the runs that have the task"
+    texts = {column.key: column.text(piqa) for column in columns_of(comparison)}
+    assert texts["effect B"] == "–"
+    assert texts["effect C"] == "+0.2"
+
+
+def test_runs_that_share_nothing_are_refused(store):
+    rows = {row.run: row for row in store.metric_rows()}
+    first, second = (rows[SPECS[name].content_hash()] for name in ("teal", "wina"))
+    with pytest.raises(WinaError, match="no task in common"):
+        compare(store, [first, second._replace(run="another")])
+
+
+def test_only_what_differs_in_the_specs_is_told(store):
+    differences = dict(compared(store, "teal", "rotated").differences)
+    assert differences["method.name"] == ("teal", "wina")
+    assert not [name for name in differences if name.startswith(("model", "evaluation", "plan"))]
+
+
+def test_settings_read_as_text_and_tables_as_their_size():
+    specs = [
+        {"plan": {"kind": "table", "sparsity": [[0.25, 0.75], [0.5, 0.5]]}, "tasks": ["a"], "limit": None},
+        {"plan": {"kind": "uniform"}, "tasks": ["a", "b"], "limit": None},
+    ]
+    assert dict(spec_differences(specs)) == {
+        "plan.kind": ("table", "uniform"),
+        "plan.sparsity": ("2 x 2 numbers, mean 0.5", "–"),
+        "tasks": ('["a"]', '["a", "b"]'),
+    }
+
+
+@pytest.fixture
+def view(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    shown = ResultsComparison()
+    qtbot.addWidget(shown)
+    shown.resize(1000, 300)
+    shown.show()
+    shown.show_comparison(compared(store, "teal", "wina", "rotated"), "")
+    return shown
+
+
+def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
+    view.copy.click()
+    lines = QGuiApplication.clipboard().text().split("\n")
+    assert lines[0] == "A\tteal, 50.0 %"
+    assert lines[3] == view.heading.whole()
+    assert lines[4].split("\t")[:6] == ["task", "metric", "n", "A", "B", "B \N{MINUS SIGN} A"]
+    assert any(line.startswith("method.name\tteal\twina") for line in lines)
+
+
+def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
+    view.write(tmp_path / "comparison.csv")
+    rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
+    piqa = next(row for row in rows if row["task"] == "piqa")
+    assert float(piqa["effect: wina, 50.0 %"]) == pytest.approx(0.2)
+    assert float(piqa["low: wina, 50.0 %"]) < 0.2 < float(piqa["high: wina, 50.0 %"])
+    assert float(piqa["teal, 50.0 %"]) == pytest.approx(0.6)
+
+
+def test_another_reference_is_asked_for(view, qtbot):
+    with qtbot.waitSignal(view.reference_chosen) as asked:
+        view.reference.setCurrentIndex(2)
+        view.reference.activated.emit(2)
+    assert asked.args == [SPECS["rotated"].content_hash()]
