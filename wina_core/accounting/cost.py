@@ -1,8 +1,10 @@
 """The sum of all terms for one method and plan, each rotation beside the others and the dense model."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
@@ -66,8 +68,7 @@ def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str,
     }
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(NamedTuple):
     """A gated matrix [m, n] as it is read: so many of its outputs, so many of its inputs, and a low-rank part."""
 
     shape: tuple[int, int]
@@ -126,8 +127,11 @@ class _GatedMatrices:
             "projections": _sum(
                 terms.projection(c.outputs, c.shape[1], c.inputs, c.together, storage) for c in self.cells
             ),
-            "low rank": _sum(terms.low_rank(*c.shape, c.rank, storage) for c in self.cells),
-            "gating": _sum(terms.gating(mask, method.selection, storage) for mask in self.masks),
+            "low rank": _sum(terms.low_rank(*c.shape, c.rank, storage) for c in self.cells if c.rank),
+            "gating": _sum(
+                terms.gating(mask, method.selection, storage).times(count)
+                for mask, count in Counter(self.masks).items()
+            ),
         }
 
 

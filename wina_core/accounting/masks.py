@@ -1,8 +1,8 @@
 """Which masks a method makes for each token, and over how many inputs: what gating has to be paid for."""
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
@@ -10,8 +10,7 @@ from wina_core.records import ModelShape
 from wina_core.specs import MethodSpec
 
 
-@dataclass(frozen=True)
-class Mask:
+class Mask(NamedTuple):
     """One mask of one token."""
 
     inputs: int

@@ -43,6 +43,10 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
+    def times(self, count: int) -> "Cost":
+        """Of `count` of the same."""
+        return Cost(count * self.flops, count * self.bytes)
+
 
 @dataclass(frozen=True)
 class Storage:
