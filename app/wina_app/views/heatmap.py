@@ -120,7 +120,7 @@ class Heatmap(QAbstractScrollArea):
         else:
             changed = np.ones(values.shape, dtype=bool)
         self._values, self._scale = values.copy(), scale
-        self.update_cells((int(row), int(column)) for row, column in np.argwhere(changed))
+        self.update_cells([(row, column) for row, column in np.argwhere(changed).tolist()])
         self.describe()
 
     def set_remark(self, text: str) -> None:
@@ -212,7 +212,7 @@ class Heatmap(QAbstractScrollArea):
         """Paint these cells again."""
         geometry, wanted = self.geometry_now(), list(cells)
         if len(wanted) >= _MANY:
-            self.viewport().update()
+            self.viewport().update(self.viewport().rect() & geometry.body.toAlignedRect())
             return
         for row, column in wanted:
             self.viewport().update(geometry.cell(row, column).toAlignedRect())

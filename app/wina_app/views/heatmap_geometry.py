@@ -76,6 +76,11 @@ class HeatmapGeometry:
         """Headers and all rows."""
         return self.header_height + self.body_height
 
+    @property
+    def body(self) -> QRectF:
+        """Where cells can be seen, as far as they reach."""
+        return QRectF(self.header_width, self.header_height, self.body_width - self.dx, self.body_height - self.dy)
+
     def cell(self, row: int, column: int) -> QRectF:
         """A cell's rectangle without the gap to its right and below."""
         left, right = self._x(column), self._x(column + 1) - GAP

@@ -1,12 +1,11 @@
 """How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
 
 from wina_app.models.sparsity_selection import Selection
@@ -21,8 +20,6 @@ _BAND_ALPHA = 48
 """Of 255: the cells under a band stay readable."""
 _ROOMY = 3 * GRID
 """Cells that are at least this high take a thicker outline without touching their text."""
-_Width = Callable[[str], float]
-"""How wide a text is in the cells' font."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
 
@@ -42,20 +39,32 @@ class HeatmapLook:
     locked: frozenset[Cell] = frozenset()
 
 
+class _Type:
+    """Measures texts in one font, each once in a painting."""
+
+    def __init__(self, face: QFont) -> None:
+        metrics = QFontMetricsF(face)
+        self.width = cache(metrics.horizontalAdvance)
+        self.baseline = (metrics.ascent() - metrics.descent()) / 2
+        """Below the middle of a line."""
+
+
 def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: HeatmapLook) -> None:
     """Paint the cells and headings that `region` of the viewport `view` touches."""
     geometry, cells, area = look.geometry, look.selection.cells, region.boundingRect()
     painter.save()
     painter.setFont(font(tabular=True))
     painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
-    width = cache(QFontMetricsF(painter.font()).horizontalAdvance)
+    type_ = _Type(painter.font())
+    across = {column: geometry.cell(0, column) for column in geometry.columns_in(area)}
+    down = {row: geometry.cell(row, 0) for row in geometry.rows_in(area)}
     touched = dict.fromkeys(
         (row, column) for piece in region for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
     )
-    for cell in touched:
-        rect = geometry.cell(*cell)
+    for row, column in touched:
+        rect = QRectF(across[column].left(), down[row].top(), across[column].width(), down[row].height())
         if region.intersects(rect.toAlignedRect()):
-            _paint_cell(painter, width, look, cell, rect, cells)
+            _paint_cell(painter, type_, look, (row, column), rect, cells)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -63,7 +72,7 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
 
 def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> None:
     """The rectangle that a drag spans, over the cells."""
-    body = QRectF(geometry.header_width, geometry.header_height, geometry.body_width, geometry.body_height)
+    body = geometry.body
     fill = QColor(tokens().accent)
     fill.setAlpha(_BAND_ALPHA)
     painter.fillRect(band & body, fill)
@@ -92,7 +101,7 @@ def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text
 
 
 def _paint_cell(
-    painter: QPainter, width: _Width, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
+    painter: QPainter, type_: _Type, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
 ) -> None:
     value = float(look.values[cell])
     if math.isnan(value):
@@ -105,12 +114,12 @@ def _paint_cell(
     typing = bool(look.typed) and cell == look.selection.cursor
     if typing:
         painter.fillRect(rect, QColor(tokens().surface))
-        _paint_text(painter, width, rect, look.typed + _CARET, QColor(tokens().text))
+        _paint_text(painter, type_, rect, look.typed + _CARET, QColor(tokens().text))
     elif not math.isnan(value):
         text = look.scale.text(value)
         beside = LOCK_WIDTH + LOCK_INSET if cell in look.locked else 0
-        tight = width(text) + 2 * beside > rect.width()
-        _paint_text(painter, width, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, ink)
+        tight = type_.width(text) + 2 * beside > rect.width()
+        _paint_text(painter, type_, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, ink)
     if cell in look.locked:
         _paint_lock(painter, rect, ink)
     if cell in selected:
@@ -127,10 +136,11 @@ def _ink(background: int) -> QColor:
     return text_on(QColor(background))
 
 
-def _paint_text(painter: QPainter, width: _Width, rect: QRectF, text: str, ink: QColor) -> None:
-    if width(text) <= rect.width() - 2:
+def _paint_text(painter: QPainter, type_: _Type, rect: QRectF, text: str, ink: QColor) -> None:
+    room = rect.width() - type_.width(text)
+    if room >= 2:
         painter.setPen(ink)
-        painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
+        painter.drawText(QPointF(rect.left() + room / 2, rect.center().y() + type_.baseline), text)
 
 
 def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:

@@ -103,6 +103,7 @@ class TraceItems:
         self._bars: pg.BarGraphItem | None = None
         self._trace: Trace | None = None
         self._look: tuple[object, ...] = ()
+        self._style: tuple[object, ...] = ()
         plot.addItem(self._curve)
         plot.addItem(self._errors)
 
@@ -129,17 +130,7 @@ class TraceItems:
         if trace.width:
             self._curve.setData([], [])
         else:
-            self._curve.setData(
-                x,
-                y,
-                pen=pg.mkPen(trace.colour, width=2 * scale, style=trace.style),
-                symbol=trace.symbol or None,
-                symbolSize=trace.size,
-                symbolBrush=pg.mkBrush(tokens().surface if trace.hollow else trace.colour),
-                symbolPen=pg.mkPen(trace.colour if trace.hollow else tokens().surface, width=scale),
-                antialias=len(x) < _MANY,
-            )
-            self._curve.setZValue(5 if trace.hollow else 0)
+            self._show_curve(trace, x, y, scale)
         ends = trace.ends
         if ends is None:
             self._errors.setData(x=None, y=None)
@@ -147,6 +138,26 @@ class TraceItems:
             below, above = (np.nan_to_num(each) for each in (y - ends[0], ends[1] - y))
             pen = pg.mkPen(tokens().text if trace.width else trace.colour, width=scale)
             self._errors.setData(x=x, y=y, bottom=below, top=above, pen=pen)
+
+    def _show_curve(self, trace: Trace, x: np.ndarray, y: np.ndarray, scale: float) -> None:
+        style = (
+            trace.colour.name(), trace.style, trace.symbol, trace.size, trace.hollow, scale, len(x) < _MANY, tokens(),
+        )  # fmt: skip
+        if style == self._style:  # a line that only moves keeps its pens, which take longer to make than its points
+            self._curve.setData(x, y)
+            return
+        self._style = style
+        self._curve.setData(
+            x,
+            y,
+            pen=pg.mkPen(trace.colour, width=2 * scale, style=trace.style),
+            symbol=trace.symbol or None,
+            symbolSize=trace.size,
+            symbolBrush=pg.mkBrush(tokens().surface if trace.hollow else trace.colour),
+            symbolPen=pg.mkPen(trace.colour if trace.hollow else tokens().surface, width=scale),
+            antialias=len(x) < _MANY,
+        )
+        self._curve.setZValue(5 if trace.hollow else 0)
 
     def _show_bars(self, trace: Trace, x: np.ndarray, y: np.ndarray, scale: float, selected: Collection[str]) -> None:
         if self._bars is not None:

@@ -71,7 +71,6 @@ class SparsityProfile(DataPlot):
     def show_table(self, projections: Sequence[str], values: np.ndarray, scale: ColourScale) -> None:
         """Show [layers, projections]; a projection without any data has no line."""
         factor = 100.0 if scale.unit in ("%", "points") else 1.0
-        layers = list(range(len(values)))
         title = scale.title.lower()
         least = 0.0 if scale.unit == "%" else _LEAST_SPAN * factor * (scale.high - scale.low)
         axes = "decoder layer", f"{title} ({scale.unit})" if scale.unit else title, least
@@ -80,7 +79,7 @@ class SparsityProfile(DataPlot):
             self.set_axes(*axes)
         traces, columns = [], []
         for column, name in enumerate(projections):
-            known = [layer for layer in layers if not np.isnan(values[layer, column])]
+            known = np.flatnonzero(~np.isnan(values[:, column])).tolist()
             if known:
                 look = (tuple(known), values[known, column].tobytes(), scale)
                 if self._looks.get(name) != look:  # otherwise the very same trace, which is not drawn anew
