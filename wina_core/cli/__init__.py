@@ -19,6 +19,7 @@ from wina_core.cli import (
     gate,
     generate,
     latency,
+    marking,
     model,
     plan,
     report,
@@ -56,7 +57,9 @@ app.command("tasks")(tasks.tasks)
 app.command("synthetic")(synthetic.synthetic)
 app.command("generate")(generate.generate)
 app.command("latency")(latency.latency)
-app.command("results")(results.results)
+app.add_typer(results.app, name="results")
+for command in marking.COMMANDS:
+    results.app.command()(command)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("export")(export.export)

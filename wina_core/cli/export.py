@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.results import Methods, Metrics, Rotations, Study, Tasks, wanted
+from wina_core.cli.results import Filter, Methods, Metrics, Rotations, Study, Tasks, filtered, wanted
 from wina_core.export import FORMATS, write_table
 from wina_core.store import MetricRow, Store
 
@@ -18,11 +18,12 @@ def export(
     rotation: Rotations = None,
     task: Tasks = None,
     metric: Metrics = None,
+    line: Filter = "",
     database: options.Database = None,
 ) -> None:
     """Write the stored results to a file, one line per metric, with every digit."""
     with Store(database) as store:
-        rows = store.metric_rows(wanted(store, study, method, rotation, task, metric))
+        rows = filtered(store, store.metric_rows(wanted(store, study, method, rotation, task, metric)), line)
     warned = [(*row, row.warning) for row in rows]
     write_table((*MetricRow._fields, "warning"), warned, file)
     typer.echo(f"{len(rows)} metrics written to {file}.", err=True)

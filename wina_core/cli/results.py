@@ -7,7 +7,8 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.errors import WinaError
-from wina_core.store import MetricFilter, Store
+from wina_core.results.columns import COLUMNS
+from wina_core.store import MetricFilter, MetricRow, Store
 
 Study = Annotated[str | None, typer.Option(help="Only this study: its name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
@@ -15,21 +16,60 @@ Rotations = Annotated[list[str] | None, typer.Option("--rotation", help="Repeata
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Repeatable: only these tasks.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Repeatable: only these metrics.")]
 
+Filter = Annotated[
+    str,
+    typer.Option(
+        "--filter",
+        metavar="LINE",
+        help="As in the window: words, method:wina, counted>50, task:/regex/, tags:best; a minus before one excludes.",
+    ),
+]
 
+app = typer.Typer(
+    help="Print the stored results, one line per run; or tag, annotate, pin, delete and restore runs.",
+    invoke_without_command=True,
+)
+
+
+@app.callback()
 def results(
+    context: typer.Context,
     study: Study = None,
     method: Methods = None,
     rotation: Rotations = None,
     task: Tasks = None,
     metric: Metrics = None,
+    line: Filter = "",
+    marks: Annotated[bool, typer.Option("--marks", help="Also print each run's hash, tags and note.")] = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Print the stored results, one line per run."""
+    if context.invoked_subcommand is not None:
+        return
     with Store(database) as store:
         chosen = wanted(store, study, method, rotation, task, metric)
-        rows, spec = store.metric_rows(chosen), store.study_spec(chosen.study)
-    print_table(*pivot(shown_first(rows, spec.evaluation if spec else None)), as_json)
+        rows, spec = filtered(store, store.metric_rows(chosen), line), store.study_spec(chosen.study)
+        details = store.run_details() if marks else {}
+    shown = shown_first(rows, spec.evaluation if spec else None)
+    columns, table = pivot(shown)
+    if marks:
+        columns = ["run", "tags", "note", *columns]
+        runs = dict.fromkeys(row.run for row in shown)
+        table = [[run, details[run].tags, details[run].note, *cells] for run, cells in zip(runs, table, strict=True)]
+    print_table(columns, table, as_json)
+
+
+def filtered(store: Store, rows: list[MetricRow], line: str) -> list[MetricRow]:
+    """Those of the rows that pass a filter line; all where it is empty."""
+    if not line:
+        return rows
+    from wina_core.results.filter import parse_filter, passing  # which load numpy
+    from wina_core.results.frame import Frame
+
+    frame = Frame(rows, store.run_details(), COLUMNS)
+    mask = passing(parse_filter(line, COLUMNS), frame)
+    return [row for row, passes in zip(frame.rows, mask, strict=True) if passes]
 
 
 def wanted(

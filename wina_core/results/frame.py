@@ -15,7 +15,8 @@ from wina_core.results.columns import ResultColumn, Value
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import
     from wina_core.store import MetricRow, RunDetails
 
-Codes = NDArray[np.intp]
+Codes = NDArray[np.int32]
+"""Half as large as numpy's own places: there is one for each cell of a table of a hundred thousand rows."""
 Mask = NDArray[np.bool_]
 
 
@@ -33,7 +34,7 @@ class Factor:
         """The factor of the rows' raw cells."""
         cells = list(cells)
         places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-        return cls(column, list(places), np.fromiter(map(places.__getitem__, cells), np.intp, len(cells)))
+        return cls(column, list(places), np.fromiter(map(places.__getitem__, cells), np.int32, len(cells)))
 
     def spread(self, rows: Codes) -> "Factor":
         """Of rows that each have the cell of one of these."""
@@ -55,7 +56,7 @@ class Factor:
         return np.array([math.nan if value is None else value for value in self.values], np.float64)
 
     @cached_property
-    def ranks(self) -> Codes:
+    def ranks(self) -> NDArray[np.intp]:
         """Places of the different cells in ascending order of their values, equal ones alike; -1 for the unknown."""
         values = self.values
         known = [place for place, value in enumerate(values) if value is not None]

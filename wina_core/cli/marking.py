@@ -1,0 +1,143 @@
+"""`wina results tag`, `note`, `pin`, `delete` and the like: what a user writes on stored runs, and their deletion."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.results import Filter, filtered
+from wina_core.cli.tables import print_table
+from wina_core.errors import WinaError
+from wina_core.results.marks import RunMarks, split_tags
+from wina_core.results.texts import moment
+from wina_core.store import Store
+
+Runs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN]...", help="Beginnings of hashes, as `wina results --marks` has them."),
+]
+
+
+def tag(
+    runs: Runs = None,
+    add: Annotated[str, typer.Option(help="Tags, with commas between.")] = "",
+    remove: Annotated[str, typer.Option(help="Tags, with commas between.")] = "",
+    line: Filter = "",
+    database: options.Database = None,
+) -> None:
+    """Add tags to runs, or take them away."""
+    if not split_tags(add) and not split_tags(remove):
+        raise WinaError("Say which tags: --add best,report or --remove best.")
+
+    def change(marks: RunMarks) -> RunMarks:
+        return marks._replace(tags=tuple((set(marks.tags) | set(split_tags(add))) - set(split_tags(remove))))
+
+    _mark(database, runs, line, change)
+
+
+def note(
+    text: Annotated[str, typer.Argument(help="Empty to take the note away.")],
+    runs: Runs = None,
+    line: Filter = "",
+    database: options.Database = None,
+) -> None:
+    """Write a note on runs."""
+    _mark(database, runs, line, lambda marks: marks._replace(note=text))
+
+
+def pin(
+    runs: Runs = None,
+    off: Annotated[bool, typer.Option("--off", help="Unpin them.")] = False,
+    line: Filter = "",
+    database: options.Database = None,
+) -> None:
+    """Keep runs at the top of lists."""
+    _mark(database, runs, line, lambda marks: marks._replace(pinned=not off))
+
+
+def delete(runs: Runs = None, line: Filter = "", database: options.Database = None) -> None:
+    """Take runs out of all lists; their numbers are not reused. `restore` brings them back, `purge` erases them."""
+    with Store(database) as store:
+        chosen = _chosen(store, runs, line)
+        store.delete_runs(chosen)
+    typer.echo(
+        f"{_counted(len(chosen))} deleted; bring back with: wina results restore {' '.join(chosen[:3])}", err=True
+    )
+
+
+def deleted(database: options.Database = None, as_json: options.Json = False) -> None:
+    """List what was deleted and can be restored."""
+    with Store(database) as store:
+        rows = store.deleted_runs()
+    columns = ["run", "model", "arm", "plan", "target", "deleted"]
+    print_table(columns, [[*row[:-1], moment(row.deleted)] for row in rows], as_json)
+
+
+def restore(
+    runs: Runs = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that is deleted.")] = False,
+    database: options.Database = None,
+) -> None:
+    """Bring deleted runs back, with their numbers."""
+    with Store(database) as store:
+        known = [row.run for row in store.deleted_runs()]
+        chosen = known if everything else _named(runs or [], known, "deleted run")
+        store.restore_runs(chosen)
+    typer.echo(f"{_counted(len(chosen))} restored.", err=True)
+
+
+def purge(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, database: options.Database = None
+) -> None:
+    """Erase deleted runs for good."""
+    with Store(database) as store:
+        count = len(store.deleted_runs())
+        if count and not yes:
+            typer.confirm(f"Erase {_counted(count)} with all numbers for good?", abort=True)
+        count = store.purge_deleted()
+    typer.echo(f"{_counted(count)} erased.", err=True)
+
+
+def _mark(database: str | None, runs: list[str] | None, line: str, change: Callable[[RunMarks], RunMarks]) -> None:
+    with Store(database) as store:
+        details = store.run_details()
+        chosen = _chosen(store, runs, line)
+        before = {
+            run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
+        }
+        store.mark_runs({run: change(marks) for run, marks in before.items()})
+    typer.echo(f"{_counted(len(chosen))} marked.", err=True)
+
+
+def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
+    """Runs by their hashes' beginnings or, without, those with a metric that passes the line."""
+    if runs:
+        return _named(runs, list(store.run_details()), "run")
+    if not line:
+        raise WinaError("Say which runs: beginnings of their hashes, or a --filter.")
+    found = list(dict.fromkeys(row.run for row in filtered(store, store.metric_rows(), line)))
+    if not found:
+        raise WinaError(f'No stored run passes the filter "{line}".')
+    return found
+
+
+def _named(beginnings: list[str], known: list[str], what: str) -> list[str]:
+    if not beginnings:
+        raise WinaError(f"Say which {what}s: beginnings of their hashes.")
+    found = []
+    for beginning in beginnings:
+        alike = [run for run in known if run.startswith(beginning)]
+        if len(alike) != 1:
+            number = "No" if not alike else f"More than one ({len(alike)})"
+            raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --marks` lists the hashes.')
+        found.append(alike[0])
+    return list(dict.fromkeys(found))
+
+
+def _counted(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"
+
+
+COMMANDS = (tag, note, pin, delete, deleted, restore, purge)
+"""Of `wina results`."""
