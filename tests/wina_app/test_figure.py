@@ -29,9 +29,20 @@ def test_a_stored_study_is_drawn(database: str, tmp_path: Path) -> None:
         == 0
     )
     image = QImage(str(file))
-    assert image.width() > figure.SIZE[0]
+    assert image.width() == round(figure.SIZE[0] / 25.4 * figure.DPI)
     wanted = QColor(method_colour("wina")).rgb()
     assert any(image.pixel(x, y) == wanted for x in range(0, image.width(), 2) for y in range(0, image.height(), 2))
+
+
+@pytest.mark.usefixtures("qapp")
+def test_the_suffix_names_the_format(database: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    asked = ["--study", "demo study", "--task", "demo_choice", "--metric", "acc", "--database", database]
+    for name in ("frontier.pdf", "frontier.py"):
+        assert figure.main([str(tmp_path / name), *asked]) == 0
+    assert (tmp_path / "frontier.pdf").read_bytes().startswith(b"%PDF")
+    assert "wina" in (tmp_path / "frontier.csv").read_text()
+    assert figure.main([str(tmp_path / "frontier.bmp"), *asked]) == 1
+    assert "cannot be drawn so" in capsys.readouterr().err
 
 
 def test_a_study_that_is_not_stored_is_named(database: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -86,7 +86,9 @@ def test_targets_are_dashed_beside_what_was_measured(qtbot, runs):
     plot = DepthPlot()
     qtbot.addWidget(plot)
     plot.show_profiles(runs, MEAN)
-    assert [trace.name for trace in plot.traces][:2] == [f"wina, 40.0 %, uniform, {kind}" for kind in ("target", "measured")]
+    assert [trace.name for trace in plot.traces][:2] == [
+        f"wina, 40.0 %, uniform, {kind}" for kind in ("target", "measured")
+    ]
     styles = {trace.style.name for trace in plot.traces if trace.name.endswith("target")}
     assert styles == {"DashLine"}
     assert "layer 0, 46.43 %" in plot.traces[2].readout(0)

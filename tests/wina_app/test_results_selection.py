@@ -3,7 +3,6 @@
 import pytest
 from wina_app.models.results_selection import RunSelection
 
-
 pytestmark = pytest.mark.usefixtures("qapp")
 
 

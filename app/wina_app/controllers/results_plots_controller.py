@@ -99,7 +99,8 @@ class ResultsPlotsController(QObject):
         self._ordinate: Ordinate = "speedup"
         self._picked = Picked()
         self._drawn: Any = None
-        self._compared: tuple[MetricRow, ...] = ()
+        self._selected: tuple[MetricRow, ...] = ()
+        """All rows of the selected runs."""
         self._pause = self._timer(_PAUSE_MS, lambda: self._spoil("latency"))
         self._rest = self._timer(_REST_MS, lambda: self._spoil("compare"))
         table.content_changed.connect(self._on_rows)
@@ -140,17 +141,17 @@ class ResultsPlotsController(QObject):
 
     def _on_rows(self) -> None:
         self._selection.retain({entry.row.run for entry in self._table.passing} if self._selection.runs else ())
-        before, self._compared = self._compared, self._numbers()
-        self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._compared else ()))
+        before, self._selected = self._selected, self._rows_of_selection()
+        self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
 
-    def _numbers(self) -> "tuple[MetricRow, ...]":
+    def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
         """All rows of the selected runs."""
         wanted = set(self._selection.runs)
         return tuple(entry.row for entry in self._table.passing if entry.row.run in wanted) if wanted else ()
 
     def _on_selection(self) -> None:
-        self._compared = self._numbers()
-        rows = self._selected_rows()
+        self._selected = self._rows_of_selection()
+        rows = self._selected_runs()
         timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
         self._view.show_selected(self._selection.runs, timed)
         self._rest.start()
@@ -169,13 +170,11 @@ class ResultsPlotsController(QObject):
 
         self._store.ask(question, if_last(answer), if_last(self._view.show_error))
 
-    def _selected_rows(self) -> "list[MetricRow]":
+    def _selected_runs(self) -> "list[MetricRow]":
         """One row of each selected run, in the order of the selection."""
-        wanted = set(self._selection.runs)
         found: dict[str, MetricRow] = {}
-        for entry in self._table.passing if wanted else ():
-            if entry.row.run in wanted:
-                found.setdefault(entry.row.run, entry.row)
+        for row in self._selected:
+            found.setdefault(row.run, row)
         return [found[run] for run in self._selection.runs if run in found]
 
     # ---- what the user does --------------------------------------------------------------------------------------
@@ -304,15 +303,15 @@ class ResultsPlotsController(QObject):
         self._ask("latency", question, answer)
 
     def _show_layers(self) -> None:
-        rows = self._selected_rows()
+        rows = self._selected_runs()
         self._ask("layers", lambda store: read_layers(store, rows), self._view.show_layers)
 
     def _show_allocation(self) -> None:
-        rows = self._selected_rows()
+        rows = self._selected_runs()
         self._ask("allocation", lambda store: read_layers(store, rows), self._view.show_profiles)
 
     def _show_compare(self) -> None:
-        rows = self._selected_rows()
+        rows = self._selected_runs()
         if len(rows) < 2:
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))

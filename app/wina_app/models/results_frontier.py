@@ -20,7 +20,7 @@ ABSCISSAE: dict[Abscissa, str] = {
 }
 
 
-MOST_LINES = 100
+MOST_LINES = 40
 """That are drawn at once; more could neither be told apart nor drawn without a stall."""
 
 

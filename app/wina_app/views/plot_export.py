@@ -27,6 +27,16 @@ _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 
 
 def offer_export(page: Page, widget: QWidget, name: str) -> None:
+    """Let a plot or heatmap be exported as `name` from its context menu and by a command of its page."""
+    add_menu(page, widget, name)
+    page.add_command(
+        tr("Export the plot: {name}\N{HORIZONTAL ELLIPSIS}", name=name),
+        lambda: ask_and_save(page, widget.figure, name),
+        tip=tr("As image, vectors, or a script with its data"),
+    )
+
+
+def add_menu(page: Page, widget: QWidget, name: str) -> None:
     """Give a plot or heatmap a context menu: its own actions, copy as image, export as `name`."""
 
     def show(where: QPoint) -> None:
@@ -35,6 +45,7 @@ def offer_export(page: Page, widget: QWidget, name: str) -> None:
         menu.addAction(tr("Copy image"), lambda: copy_image(widget.figure(), widget.size()))
         menu.addAction(tr("Export plot\N{HORIZONTAL ELLIPSIS}"), lambda: ask_and_save(page, widget.figure, name))
         menu.exec(widget.mapToGlobal(where))
+        menu.deleteLater()
 
     widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     widget.customContextMenuRequested.connect(show)
@@ -54,7 +65,9 @@ def ask_and_save(page: Page, figure_of: Callable[[], Figure], name: str) -> None
 
 
 def copy_image(figure: Figure, size: QSize) -> None:
-    """Put the figure on the clipboard as large as it is shown, in the window's colours."""
+    """Put the figure, where there is any, on the clipboard as large as it is shown, in the window's colours."""
+    if is_empty(figure):
+        return
     QGuiApplication.clipboard().setImage(image_of_figure(figure, size, CLIPBOARD_SCALE))
 
 

@@ -56,6 +56,7 @@ class PlotExportDialog(QDialog):
         self.save.setDefault(True)
         self.save.clicked.connect(self._ask)
         buttons.rejected.connect(self.close)
+        self.format.setMinimumWidth(26 * GRID)
         form = QVBoxLayout()
         form.setSpacing(GRID)
         form.addLayout(labelled(tr("Format"), self.format))

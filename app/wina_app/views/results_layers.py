@@ -18,9 +18,9 @@ from wina_app.views.sparsity_scales import scale_for
 from wina_app.views.switch import Switch
 from wina_core.plan import Cell
 
-_NONE_SELECTED = "Select a row of the table to see what its run dropped in every layer and projection."
-_NOTHING_GATED = "Nothing was gated in this run, so there is nothing to count."
-_ONE = "Select rows of two runs, the second with Ctrl held"
+_NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")
+_NOTHING_GATED = tr("Nothing was gated in this run, so there is nothing to count.")
+_ONE = tr("Select rows of two runs, the second with Ctrl held")
 
 
 class LayerMap(QWidget):

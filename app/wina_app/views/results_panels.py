@@ -23,7 +23,11 @@ from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.latency_plots import LatencyPlots
 from wina_app.views.switch import Switch
 
-_LEFT_OUT = "{count} more are left out: narrow the table with its filter to see them."
+_BETTER = {
+    True: tr("\N{UPWARDS ARROW} better"),
+    False: tr("\N{DOWNWARDS ARROW} better"),
+    None: "",
+}
 
 
 class _Panel(QWidget):
@@ -64,8 +68,7 @@ class FrontierPanel(_Panel):
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the lines, and say which direction is better and what is left out."""
         better = data.measure.higher_is_better if data else None
-        parts = [{True: "\N{UPWARDS ARROW} better", False: "\N{DOWNWARDS ARROW} better", None: ""}[better]]
-        parts += [tr(_LEFT_OUT, count=data.left_out)] if data and data.left_out else []
+        parts = (_BETTER[better], _left_out(data.left_out if data else 0))
         self.note.setText("  ".join(filter(None, parts)))
         self.plot.show_frontier(data, abscissa)
 
@@ -94,7 +97,7 @@ class TasksPanel(_Panel):
 
     def show_bars(self, chart: BarChart | None) -> None:
         """Draw the bars, and say what is left out."""
-        self.note.setText(tr(_LEFT_OUT, count=chart.left_out) if chart and chart.left_out else "")
+        self.note.setText(_left_out(chart.left_out if chart else 0))
         self.plot.show_chart(chart)
 
 
@@ -171,3 +174,10 @@ class AllocationPanel(_Panel):
 
     def _draw(self, projection: str) -> None:
         self.plot.show_profiles(self._runs, projection)
+
+
+def _left_out(count: int) -> str:
+    """How many lines or bars are not drawn; empty for none."""
+    if not count:
+        return ""
+    return tr("{count} more are left out: narrow the table with its filter to see them.", count=f"{count:,}")

@@ -18,14 +18,16 @@ from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled
 from wina_app.views.page import Page, with_keys
-from wina_app.views.plot_export import ask_and_save, offer_export
+from wina_app.views.plot_export import add_menu, ask_and_save
 from wina_app.views.results_comparison import ResultsComparison
 from wina_app.views.results_layers import ResultsLayers
 from wina_app.views.results_panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
 from wina_app.views.row_table_view import ask_table_file
 from wina_core.errors import WinaError
 
-_NO_PAPER = "The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page"
+_FIRST_KEY = 4
+"""Ctrl+Alt+4 shows the first of the plots, and so on."""
+_NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page")
 
 
 class ResultsPlots(QWidget):
@@ -49,6 +51,7 @@ class ResultsPlots(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self._selected: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
         self.frontier, self.tasks, self.latency = FrontierPanel(), TasksPanel(), LatencyPanel()
         self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
         titles = {
@@ -67,12 +70,14 @@ class ResultsPlots(QWidget):
         self.tabs = QTabBar()
         self.tabs.setAccessibleName(tr("Plots"))
         self.tabs.setDrawBase(False)
+        self.tabs.setUsesScrollButtons(False)
         self._stack = QStackedWidget()
         for plot in PLOTS:
             title, tip, panel = titles[plot]
             self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
             self._stack.addWidget(panel)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
+        self.tabs.currentChanged.connect(lambda _: self._highlight())
         header = QHBoxLayout()
         header.setContentsMargins(GRID, HALF, 2 * GRID, 0)
         header.setSpacing(GRID)
@@ -127,7 +132,7 @@ class ResultsPlots(QWidget):
         """Give the page a command for each plot and what can be done with it; tell of errors there."""
         for number, plot in enumerate(PLOTS):
             what = self.tabs.tabText(number).lower()
-            text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{number + 1}"
+            text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
             page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot\N{HORIZONTAL ELLIPSIS}"), lambda: self._export(page), "Ctrl+P")
@@ -144,7 +149,7 @@ class ResultsPlots(QWidget):
             (self.layers, "layers"),
             (self.allocation.plot, "allocation"),
         ):
-            offer_export(page, plot, name)
+            add_menu(page, plot, name)
 
     def _export(self, page: Page) -> None:
         if self.plot == "compare":
@@ -229,10 +234,19 @@ class ResultsPlots(QWidget):
 
     def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
         """Highlight runs, and the timed points that are of their methods and sparsities."""
-        for plot in (self.frontier.plot, self.tasks.plot):
-            plot.highlight(runs)
-        for plot in (self.latency.plots.left, self.latency.plots.right):
-            plot.highlight(timed)
+        self._selected = (runs, timed)
+        self._highlight()
+
+    def _highlight(self) -> None:
+        """In the plot that is shown: drawing the others would take as long again."""
+        runs, timed = self._selected
+        plots = {
+            "frontier": ((self.frontier.plot, runs),),
+            "tasks": ((self.tasks.plot, runs),),
+            "latency": ((self.latency.plots.left, timed), (self.latency.plots.right, timed)),
+        }
+        for plot, keys in plots.get(self.plot, ()):
+            plot.highlight(keys)
 
     def show_paper(self, named: bool, shown: bool) -> None:
         """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
