@@ -88,9 +88,9 @@ def stall_watchdog(qapp: QApplication) -> Iterator[StallWatchdog]:
 
 
 @pytest.fixture
-def application(qtbot, qapp: QApplication) -> Iterator[Application]:
+def application(qtbot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
     """The whole window with its threads, over an engine that takes every job and finishes none by itself."""
-    yield from _shown(qtbot, Application(qapp, engine=EngineThread(FakeClient)))
+    yield from _shown(qtbot, Application(qapp, engine=EngineThread(FakeClient)), monkeypatch)
 
 
 @pytest.fixture
@@ -100,14 +100,14 @@ def application_with_engine(
     """The whole window over a real engine process, with the database `results.sqlite` of the test's folder."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
-    yield from _shown(qtbot, Application(qapp))
+    yield from _shown(qtbot, Application(qapp), monkeypatch)
 
 
-def _shown(qtbot, application: Application) -> Iterator[Application]:
+def _shown(qtbot, application: Application, patch: pytest.MonkeyPatch) -> Iterator[Application]:
     application.window.resize(1280, 720)
     application.start(page="model")
     watchdog = StallWatchdog(application)
-    watchdog.start()
+    watchdog.start_within(patch)
     yield application
     watchdog.stop()
     close(qtbot, application)

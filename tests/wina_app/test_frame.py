@@ -61,7 +61,7 @@ def test_undo_works_on_the_page_that_is_shown(application):
     workspace.set_model(SOURCE, summary())
     window.show_page("sparsity")
     before = workspace.plan
-    application.sparsity.set_uniform(0.3)
+    application.sparsity.editing.set_uniform(0.3)
     undo = next(action for action in window.menus.edit.actions() if "ndo" in action.text())
     window.show_page("model")
     assert not undo.isEnabled()

@@ -2,7 +2,8 @@
 
 import time
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QPushButton
 
 from tests.wina_app.stall_watchdog import StallWatchdog
 
@@ -27,3 +28,22 @@ def test_many_short_steps_are_no_stall(qtbot, qapp):
     steps.stop()
     watchdog.stop()
     assert not watchdog.stalls
+
+
+def test_only_the_event_loop_and_each_gesture_count_where_the_test_drives(qtbot, qapp, monkeypatch):
+    button = QPushButton()
+    qtbot.addWidget(button)
+    button.show()
+    watchdog = StallWatchdog(qapp)
+    watchdog.start_within(monkeypatch)
+    time.sleep(0.2)
+    qtbot.wait(20)
+    assert not watchdog.stalls, "the test's own"
+    button.clicked.connect(lambda: time.sleep(0.2))
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert len(watchdog.stalls) == 1, "a click"
+    QTimer.singleShot(0, lambda: time.sleep(0.2))
+    with qtbot.waitSignal(button.destroyed, raising=False, timeout=300):
+        pass
+    watchdog.stop()
+    assert len(watchdog.stalls) == 2, "while waiting"
