@@ -97,7 +97,7 @@ def bar_chart(entries: Iterable[Entry], model: str, metric: str, sparsity: float
         BarArm(run, name, by_run[run][0].method.partition(" ")[0], _bars(by_run[run], tasks, scope))
         for run, name in zip(runs, names, strict=True)
     ]
-    title = tr("each task's own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
+    title = tr("own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
     left_out = len(by_run) - len(runs)
     return BarChart(title, sparsity, tasks, tuple(arms), _bars(dense, tasks, scope, once=True), left_out)
 

@@ -13,7 +13,9 @@ from wina_app.views.data_plot import DataPlot
 from wina_app.views.plot_items import Trace
 
 _GROUP = 0.8
-"""The part of a task's place that its bars take."""
+"""The part of a task's place that its bars take at most."""
+_WIDEST = 0.2
+"""Of a bar, in tasks' places: two arms are no two walls."""
 _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
 _SHADES = (100, 130, 160, 80, 190)
@@ -60,9 +62,9 @@ class BarsPlot(DataPlot):
         self.set_axes("", chart.metric)
         self.getPlotItem().showGrid(x=False, y=True)
         self.set_ticks(tuple(enumerate(chart.tasks)))
-        width = _GROUP / max(len(chart.arms), 1)
+        width = min(_GROUP / max(len(chart.arms), 1), _WIDEST)
         bars = [
-            self._trace(chart, arm, colour, width, -_GROUP / 2 + (number + 0.5) * width)
+            self._trace(chart, arm, colour, width, (number - (len(chart.arms) - 1) / 2) * width)
             for number, (arm, colour) in enumerate(zip(chart.arms, _colours(chart.arms), strict=True))
         ]
         published = [

@@ -77,7 +77,7 @@ class ResultsPlots(QWidget):
             self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
             self._stack.addWidget(panel)
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
-        self.tabs.currentChanged.connect(lambda _: self._highlight())
+        self.tabs.currentChanged.connect(self._follow_tab)
         header = QHBoxLayout()
         header.setContentsMargins(GRID, HALF, 2 * GRID, 0)
         header.setSpacing(GRID)
@@ -235,6 +235,10 @@ class ResultsPlots(QWidget):
     def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
         """Highlight runs, and the timed points that are of their methods and sparsities."""
         self._selected = (runs, timed)
+        self._highlight()
+
+    def _follow_tab(self) -> None:
+        self.paper.setVisible(self.plot in ("frontier", "tasks"))  # the others have none of the paper's numbers
         self._highlight()
 
     def _highlight(self) -> None:
