@@ -20,7 +20,10 @@ from comparing import Comparison, Timing
 
 from wina_core.engine.environment import environment
 
-BENCHMARKS = ("rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening")
+BENCHMARKS = (
+    "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",
+    "painting",
+)  # fmt: skip
 GPU = "gpu"
 RESULTS = Path(__file__).parent / "results"
 
