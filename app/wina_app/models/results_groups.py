@@ -131,7 +131,7 @@ def arrange(
 
 def _sorted(frame: Frame, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     pins = frame.factor(PINS)
-    levels = [~np.array(pins.raws, np.bool_)[pins.codes[rows]]] if len(rows) else []
+    levels = [~np.array(pins.raws, np.bool_)[pins.codes[rows]]] if any(pins.raws) else []
     for key in keys:
         factor = frame.factor(key.column)
         ranks = factor.ranks[factor.codes[rows]] if len(rows) else rows
@@ -141,10 +141,12 @@ def _sorted(frame: Frame, rows: Codes, keys: Sequence[SortKey]) -> Codes:
 
 def _grouped(frame: Frame, rows: Codes, column: str, closed: Closed) -> Arrangement:
     factor = frame.factor(column)
-    values = factor.ranks[factor.codes[rows]]
-    _, first, of = np.unique(values, return_index=True, return_inverse=True)
-    places = np.argsort(np.argsort(first))  # groups in the order of their first rows
-    of = places[of]
+    values = factor.ranks[factor.codes[rows]]  # -1, of the unknown, is the last place of what is looked up below
+    first = np.full(len(factor.raws) + 1, len(rows))
+    first[values[::-1]] = np.arange(len(rows))[::-1]  # what is written last stays
+    places = np.empty_like(first)
+    places[np.argsort(first, kind="stable")] = np.arange(len(first))  # groups in the order of their first rows
+    of = places[values]
     order = np.argsort(of, kind="stable")
     rows, of = rows[order], of[order]
     starts = np.flatnonzero(np.diff(of, prepend=-1))

@@ -1,6 +1,6 @@
 """The table of stored metrics: filtered, sorted, grouped, and updated in place."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,19 @@ EDITED = ("tags", "note")
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
+_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ = (
+    int(role)
+    for role in (
+        Qt.ItemDataRole.DisplayRole,
+        Qt.ItemDataRole.EditRole,
+        Qt.ItemDataRole.ToolTipRole,
+        Qt.ItemDataRole.TextAlignmentRole,
+        Qt.ItemDataRole.AccessibleTextRole,
+    )
+)
+_TOLD = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ))
+_SELECTABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
+_EDITABLE = _SELECTABLE | Qt.ItemFlag.ItemIsEditable
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -30,7 +43,8 @@ class Content:
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.entries = make_entries(frame.rows)
+        self.entries = np.empty(len(frame), object)  # an array, for a hundred thousand are picked from it at once
+        self.entries[:] = make_entries(frame.rows)
         frame.prepare()
 
     def rows_of(self, keys: Collection[Key]) -> dict[Key, int]:
@@ -86,15 +100,11 @@ class ResultsTable(QAbstractTableModel):
     @property
     def shown(self) -> Sequence[Entry]:
         """The rows that are shown, in the order of the table, without headings and what is under closed ones."""
-        return self._entries(self._arrangement.rows)
+        return tuple(self._content.entries[self._arrangement.rows])
 
     @cached_property
-    def _passing(self) -> list[Entry]:
-        return self._entries(np.flatnonzero(self._mask))
-
-    def _entries(self, rows: Iterable[int]) -> list[Entry]:
-        entries = self._content.entries
-        return [entries[row] for row in rows]
+    def _passing(self) -> tuple[Entry, ...]:
+        return tuple(self._content.entries[self._mask])
 
     @cached_property
     def common(self) -> Mapping[str, str]:
@@ -241,44 +251,40 @@ class ResultsTable(QAbstractTableModel):
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
         """Tags and notes are edited in place."""
-        flags = super().flags(index)
-        editable = index.isValid() and self.columns[index.column()].key in EDITED
-        return flags | Qt.ItemFlag.ItemIsEditable if editable and self.row_at(index.row()) is not None else flags
+        editable = self.columns[index.column()].key in EDITED and self.row_at(index.row()) is not None
+        return _EDITABLE if editable else _SELECTABLE
 
-    def setData(self, index: _Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+    def setData(self, index: _Index, value: Any, role: int = _EDIT) -> bool:
         """Tell what was typed; it is shown once it is stored."""
         entry = self.entry_at(index.row())
-        if role != Qt.ItemDataRole.EditRole or entry is None:
+        if role != _EDIT or entry is None:
             return False
         self.edited.emit(entry.row.run, self.columns[index.column()].key, str(value))
         return True
 
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+    def data(self, index: _Index, role: int = _DISPLAY) -> Any:
         """Text, alignment and tooltip of a cell. A heading's words are for whoever paints it, or reads it aloud."""
+        if role not in _TOLD:  # most of what Qt asks for each cell that it paints
+            return None
         row = self.row_at(index.row())
         if row is None:
-            told = role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole)
-            return plain_tip(self.group_at(index.row()).label) if told else None
+            return plain_tip(self.group_at(index.row()).label) if role in (_READ, _TIP) else None
         factor = self.frame.factors[index.column()]
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
-            return factor.text(row)
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip(factor.tip(row))
-        if role == Qt.ItemDataRole.TextAlignmentRole:
+        if role == _ALIGNMENT:
             return _NUMBERS if factor.column.numeric else _WORDS
-        return None
+        return plain_tip(factor.tip(row)) if role == _TIP else factor.text(row)
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
         """Titles, what they mean, and which columns the rows are sorted by."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
         column = self.columns[section]
-        if role == Qt.ItemDataRole.DisplayRole:
+        if role == _DISPLAY:
             return column.title + self._sort_mark(column.key)
-        if role == Qt.ItemDataRole.ToolTipRole:
+        if role == _TIP:
             sorts = tr("Click to sort; with Shift, within what is sorted already.")
             return f"{column.explanation}\n{sorts}" if column.explanation else sorts
-        if role == Qt.ItemDataRole.TextAlignmentRole:
+        if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         return None
 
