@@ -11,7 +11,6 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from wina_app.plain_text import plain_tip
 from wina_core.export import write_table
 
-
 Value = str | float | int | None
 Key = tuple[str, ...]
 """Names a row for good."""
