@@ -1,14 +1,13 @@
 """Listing stored metrics, of which there may be hundreds of thousands, again and again while a study is computed."""
 
-import gc
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
+from wina_core.collector import no_garbage_collected
 from wina_core.store.rows import MetricFilter, MetricRow
 from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
 
@@ -32,7 +31,7 @@ class MetricRows:
 
     def list(self, wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
         """The wanted rows in the order in which they arrived."""
-        with _no_garbage_collected():
+        with no_garbage_collected():
             heads: dict[int, Head] = {row[0]: row[1:] for row in _driver_rows(connection, _heads(wanted))}
             known = self._known
             unknown = {unit: head for unit, head in heads.items() if known.get(unit, (None,))[0] != head}
@@ -119,15 +118,3 @@ def _driver_rows(connection: Connection, query: Query) -> Sequence[Any]:
 
 def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
-
-
-@contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Rows by the hundred thousand set off collection after collection, and none of them is in a cycle."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

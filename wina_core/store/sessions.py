@@ -4,9 +4,14 @@ Each open store holds a lock on a file of its own beside the database. A session
 no process numbers, which are reused, and no clocks.
 """
 
+import socket
 import uuid
 from pathlib import Path
 
+from sqlalchemy import URL
+
+from wina_core import paths
+from wina_core.store.connection import sqlite_file
 from wina_core.store.locks import FileLock
 
 
@@ -48,3 +53,11 @@ class Sessions:
             self._own.release()
             self._own.path.unlink(missing_ok=True)
             self._own = None
+
+
+def sessions_of(url: URL) -> Sessions:
+    """The sessions of a database, which are kept beside it where it is a file."""
+    file = sqlite_file(url)
+    if file is None:
+        return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
+    return Sessions(file.with_name(f"{file.name}.sessions"), scope="")

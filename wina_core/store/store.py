@@ -1,7 +1,6 @@
 """The store: opening a database, and everything that is written to it."""
 
 import json
-import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from wina_core import paths
 from wina_core.errors import WinaError
@@ -34,7 +33,7 @@ from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import missing_of, take_over, twins
-from wina_core.store.sessions import Sessions
+from wina_core.store.sessions import sessions_of
 from wina_core.study_specs import StudySpec
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
@@ -60,7 +59,7 @@ class Store(Reader):
 
     def _start(self) -> None:
         try:
-            self._sessions = _sessions(self.url)
+            self._sessions = sessions_of(self.url)
             with self._sessions.starting, explained(self.url):
                 schema.prepare(self._engine)
                 if file := sqlite_file(self.url):
@@ -342,13 +341,6 @@ def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str,
     done = {"status": "done", "finished": func.coalesce(tables.Run.finished, time.time()), "error": ""}
     others = connection.execute(update(tables.Run).where(which, ~complete).values(values))
     return others.rowcount + connection.execute(update(tables.Run).where(which, complete).values(done)).rowcount
-
-
-def _sessions(url: URL) -> Sessions:
-    file = sqlite_file(url)
-    if file is None:
-        return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
-    return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
 
 
 def _names(label: RunLabel) -> tuple[str, dict[str, str]]:

@@ -24,6 +24,7 @@ class ResultsList(QWidget):
     def __init__(self, columns: ColumnChoice) -> None:
         super().__init__()
         self.table = ResultsTableView(tr("Stored metrics"))
+        self.table.setMinimumHeight(18 * GRID)
         self.table.columns_moved.connect(columns.move)
         self.error = text_label("", "failed")
         self.error.hide()
