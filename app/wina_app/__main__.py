@@ -20,11 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     from PySide6.QtWidgets import QApplication
 
-    from wina_app.application import Application
-    from wina_app.settings import Settings
+    from wina_app import translation
 
     gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
     app = QApplication(sys.argv[:1])
+    translation.install(app)
+    from wina_app.application import Application  # has texts that are made while it is imported
+    from wina_app.settings import Settings
+
     app.setApplicationName("WINA Workbench")
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
     sys.excepthook = _log_defect

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from wina_app.icons import icon
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core import paths
 
@@ -14,7 +15,7 @@ from wina_core import paths
 def show(parent: QWidget, workbench: Workbench) -> None:
     """Open the box; its text can be selected and copied."""
     box = QMessageBox(parent)
-    box.setWindowTitle("About WINA Workbench")
+    box.setWindowTitle(tr("About WINA Workbench"))
     box.setIconPixmap(icon("app").pixmap(48, 48))
     box.setText(f"WINA Workbench {version('wina-workbench')}")
     box.setInformativeText(text(workbench))
@@ -26,13 +27,21 @@ def show(parent: QWidget, workbench: Workbench) -> None:
 def text(workbench: Workbench) -> str:
     """Purpose, versions, folders."""
     environment = workbench.environment
-    engine = "The engine has not reported yet."
+    engine = tr("The engine has not reported yet.")
     if environment is not None:
         versions = ", ".join(f"{name} {number}" for name, number in environment.versions.items())
-        engine = f"Engine on {environment.device} ({environment.hardware}): {versions}."
-    return (
-        "A workbench for training-free activation sparsity in large language models.\n\n"
-        f"Window: PySide6 {PySide6.__version__}.\n{engine}\n\n"
-        f"Data: {paths.data_folder()}\nCache: {paths.cache_folder()}\n"
-        f"Settings: {paths.config_folder()}\nLog: {paths.log_folder()}"
+        engine = tr(
+            "Engine on {device} ({hardware}): {versions}.",
+            device=environment.device,
+            hardware=environment.hardware,
+            versions=versions,
+        )
+    window = tr("Window: PySide6 {version}.", version=PySide6.__version__)
+    folders = (
+        tr("Data: {folder}", folder=paths.data_folder()),
+        tr("Cache: {folder}", folder=paths.cache_folder()),
+        tr("Settings: {folder}", folder=paths.config_folder()),
+        tr("Log: {folder}", folder=paths.log_folder()),
     )
+    purpose = tr("A workbench for training-free activation sparsity in large language models.")
+    return "\n\n".join((purpose, f"{window}\n{engine}", "\n".join(folders)))

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 from wina_app import about
 from wina_app.icons import icon
 from wina_app.preferences import Preferences
-from wina_app.quantities import counted
 from wina_app.theme import GRID, apply_theme
 from wina_app.translation import tr
 from wina_app.views.command_palette import CommandPalette, Entry
@@ -35,7 +34,7 @@ from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.views.shortcuts_dialog import ShortcutsDialog
 from wina_app.views.status_line import StatusLine
 from wina_app.views.toast import Toasts
-from wina_app.wiring import PAGES
+from wina_app.wiring import PAGES, titles
 from wina_app.workbench import Workbench
 
 _SAMPLE_MS = 2_000
@@ -64,7 +63,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
         keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
-        self.rail = Rail({key: (title, keys[key]) for key, title in PAGES.items()})
+        self.rail = Rail({key: (title, keys[key]) for key, title in titles().items()})
         self.rail.page_chosen.connect(self.show_page)
         self._stack = QStackedWidget()
         self.message = MessageBar()
@@ -102,7 +101,7 @@ class MainWindow(QMainWindow):
         self.palette_view = CommandPalette(self)
         self.palette_view.chosen.connect(self._do)
         self.menus = Menus(self.menuBar(), self)
-        for key, title in PAGES.items():
+        for key, title in titles().items():
             self.menus.add_page(title, lambda key=key: self.show_page(key), keys[key])
         self._fill_menus()
         self._sampler = QTimer(self)
@@ -370,7 +369,7 @@ class MainWindow(QMainWindow):
 
     def confirm_quit(self) -> bool:
         """Whether to cancel the running jobs and quit."""
-        what = tr("Not finished yet: {jobs}.", jobs=counted(len(self._workbench.jobs.active), "job"))
+        what = tr("Not finished yet: {jobs}.", jobs=tr("{n} jobs", "{n} job", len(self._workbench.jobs.active)))
         box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), what, parent=self)
         box.setInformativeText(tr("Results that are stored already are kept; the rest can be computed later."))
         leave = box.addButton(tr("Cancel jobs and quit"), QMessageBox.ButtonRole.DestructiveRole)

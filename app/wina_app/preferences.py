@@ -14,7 +14,12 @@ class Preferences(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    theme: Mode = Field("system", title=tr("Appearance"), description=tr("System follows the desktop as it changes."))
+    theme: Mode = Field(
+        "system",
+        json_schema_extra={"names": {"system": tr("System"), "light": tr("Light"), "dark": tr("Dark")}},
+        title=tr("Appearance"),
+        description=tr("System follows the desktop as it changes."),
+    )
     text_size: Annotated[int, Field(ge=80, le=200)] = Field(
         100,
         json_schema_extra={"step": 10},

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from wina_app.translation import tr
+
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -20,7 +22,9 @@ def counted(number: int, noun: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """ "one", "one and two", "one, two and three"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+    if len(names) < 2:
+        return "".join(names)
+    return tr("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
 
 
 def size(bytes_: float) -> str:

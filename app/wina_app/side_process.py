@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
+from wina_app.translation import tr
+
 PYTHON = (sys.executable, "-P", "-m")
 """What a module of the program is run by, whatever lies in the working folder."""
 _PATIENCE_MS = 2_000
@@ -57,4 +59,4 @@ class SideProcess(QObject):
         if code == 0 and status == QProcess.ExitStatus.NormalExit:
             self.succeeded.emit(output)
         else:
-            self.failed.emit(output.splitlines()[-1] if output else f"exit code {code}")
+            self.failed.emit(output.splitlines()[-1] if output else tr("exit code {code}", code=code))

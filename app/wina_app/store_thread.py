@@ -9,6 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
+from wina_app.translation import tr
 from wina_core.errors import WinaError, unforeseen
 
 CHANGED_SECONDS = 1.0
@@ -81,7 +82,10 @@ class StoreThread(QThread):
                 self._answered.emit(refused, str(error))
             except Exception as error:
                 _log.exception("A task on the store's thread failed")
-                self._answered.emit(refused, f"Unexpected {type(error).__name__}: {error}; the log has the details.")
+                text = tr(
+                    "Unexpected {kind}: {error}; the log has the details.", kind=type(error).__name__, error=error
+                )
+                self._answered.emit(refused, text)
             else:
                 self._answered.emit(answer, value)
             return False
@@ -99,7 +103,8 @@ class StoreThread(QThread):
                 return False
             except Exception as error:
                 _log.exception("A write to the database failed")
-                self._answered.emit(refused, f"A result could not be stored ({type(error).__name__}: {error}).")
+                text = tr("A result could not be stored ({kind}: {error}).", kind=type(error).__name__, error=error)
+                self._answered.emit(refused, text)
                 return False
             return True
 

@@ -4,9 +4,12 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.side_process import PYTHON, SideProcess
 from wina_app.store_thread import StoreThread
+from wina_app.translation import tr
 from wina_core.task_index import TaskIndex, load_index
 
-BUILDING = "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
+BUILDING = tr(
+    "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
+)
 _MODULE = "wina_core.evaluation.index"
 
 
@@ -55,7 +58,7 @@ class TaskIndexing(QObject):
 
         def loaded(index: TaskIndex | None) -> None:
             if index is None:
-                self._fail("the index could not be kept; the log has the reason")
+                self._fail(tr("the index could not be kept; the log has the reason"))
             else:
                 self._on_loaded(index)
 
@@ -64,7 +67,10 @@ class TaskIndexing(QObject):
     def _fail(self, cause: str) -> None:
         self._process, self._asked = None, False
         self._say(
-            f"The names of the tasks could not be read ({cause.rstrip('.')}); any name can be typed all the same."
+            tr(
+                "The names of the tasks could not be read ({cause}); any name can be typed all the same.",
+                cause=cause.rstrip("."),
+            )
         )
 
     def _say(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
+from wina_app.translation import tr
 from wina_core.plan import SparsityPlan
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
@@ -95,6 +96,6 @@ class Workspace(QObject):
     def breadcrumb(self) -> list[tuple[str, str]]:
         """(page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
-            return [("model", "no model")]
+            return [("model", tr("no model"))]
         name = self._source.location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
         return [("model", name), ("rotation", self._rotation.label), ("sparsity", self._method.label)]

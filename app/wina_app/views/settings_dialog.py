@@ -74,8 +74,9 @@ class SettingsDialog(QDialog):
         kind = field.annotation
         if get_origin(kind) is Literal:
             box = QComboBox()
+            names = (field.json_schema_extra or {}).get("names", {})
             for value in get_args(kind):
-                box.addItem(str(value).capitalize(), value)
+                box.addItem(names.get(value, str(value).capitalize()), value)
             box.currentIndexChanged.connect(lambda: self._set(name, box.currentData()))
             return box, lambda value: box.setCurrentIndex(box.findData(value))
         if kind is bool:

@@ -8,6 +8,7 @@ from wina_app.icons import icon
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import size
 from wina_app.theme import HALF, notifier, state_colour
+from wina_app.translation import tr
 from wina_app.views.controls import text_label
 from wina_core.records import Environment
 
@@ -33,7 +34,7 @@ class StatusLine(QStatusBar):
         self.addWidget(self._device)
         self.addWidget(self._memory)
         self.addPermanentWidget(self._database)
-        self._memory.setToolTip("Resident memory of the engine process, and what the machine has available")
+        self._memory.setToolTip(tr("Resident memory of the engine process, and what the machine has available"))
         self.show_engine("starting")
         notifier().changed.connect(self._restyle)
 
@@ -42,8 +43,15 @@ class StatusLine(QStatusBar):
         self._state = state
         look = _LOOK[state]
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
-        self._engine.setText(f"Engine {state}")
-        self._engine.setAccessibleName(f"Engine {state}")
+        said = {
+            "starting": tr("Engine starting"),
+            "ready": tr("Engine ready"),
+            "working": tr("Engine working"),
+            "stopping": tr("Engine stopping"),
+            "stopped": tr("Engine stopped"),
+        }[state]
+        self._engine.setText(said)
+        self._engine.setAccessibleName(said)
 
     def _restyle(self) -> None:
         self.show_engine(self._state)
@@ -61,9 +69,13 @@ class StatusLine(QStatusBar):
             used = size(psutil.Process(pid).memory_info().rss) if pid else ""
         except psutil.NoSuchProcess:
             used = ""
-        self._memory.setText(f"Memory {used} used by the engine, {available} free" if used else f"{available} free")
+        if used:
+            said = tr("Memory {used} used by the engine, {available} free", used=used, available=available)
+        else:
+            said = tr("{available} free", available=available)
+        self._memory.setText(said)
 
     def show_database(self, name: str, url: str) -> None:
         """Which database the results are kept in."""
-        self._database.setText(f"Database {name}")
+        self._database.setText(tr("Database {name}", name=name))
         self._database.setToolTip(plain_tip(url))

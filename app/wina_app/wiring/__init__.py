@@ -4,14 +4,22 @@
 load pyqtgraph and numpy, which take longer than the frame.
 """
 
-PAGES = {
-    "model": "Model",
-    "rotation": "Rotation",
-    "sparsity": "Sparsity",
-    "evaluate": "Evaluate",
-    "latency": "Latency",
-    "playground": "Playground",
-    "results": "Results",
-    "studies": "Studies",
-}
-"""Every page's key, which is the name of its file here too, and its title, in the order of the rail."""
+from wina_app.translation import tr
+
+PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "playground", "results", "studies")
+"""Every page's key, which is the name of its file here too, in the order of the rail."""
+
+
+def titles() -> dict[str, str]:
+    """What each page is called."""
+    names = (
+        tr("Model"),
+        tr("Rotation"),
+        tr("Sparsity"),
+        tr("Evaluate"),
+        tr("Latency"),
+        tr("Playground"),
+        tr("Results"),
+        tr("Studies"),
+    )
+    return dict(zip(PAGES, names, strict=True))
