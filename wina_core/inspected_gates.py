@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wina_core.accounting.masks import kept_inputs
 from wina_core.cuts import cut_at
 from wina_core.gate_records import GateDecision, GateRecord
 from wina_core.methods import get_method
-from wina_core.packing import Array
 from wina_core.specs import MethodSpec
+
+Array = npt.NDArray[Any]
 
 COMPARED: dict[str, MethodSpec] = {
     "teal": MethodSpec(name="teal"),

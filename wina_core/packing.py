@@ -3,13 +3,12 @@
 import base64
 import zlib
 from math import prod
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:  # numpy takes as long to import as all of the protocol, and few messages have arrays
+    import numpy.typing as npt
 
 _LEVEL = 1
 """zlib's fastest: it finds the zeros that a 16-bit number leaves in 32 bits, and most of what there is to find."""
@@ -26,14 +25,18 @@ class PackedArray(BaseModel):
     data: str
 
     @classmethod
-    def of(cls, array: Array) -> Self:
+    def of(cls, array: "npt.NDArray[Any]") -> Self:
         """Pack an array of one of the three dtypes."""
+        import numpy as np
+
         plain = np.packbits(array) if array.dtype == np.bool_ else array.astype(array.dtype.newbyteorder("<"))
         packed = base64.b64encode(zlib.compress(plain.tobytes(), _LEVEL)).decode()
         return cls.model_validate({"shape": array.shape, "dtype": array.dtype.name, "data": packed})
 
-    def array(self) -> Array:
+    def array(self) -> "npt.NDArray[Any]":
         """The array, not to be written to."""
+        import numpy as np
+
         content = zlib.decompress(base64.b64decode(self.data))
         if self.dtype == "bool":
             bits = np.unpackbits(np.frombuffer(content, np.uint8), count=prod(self.shape))

@@ -13,8 +13,7 @@ from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Event, InspectGateJob, Result
 from wina_core.errors import WinaError
 from wina_core.gate_records import GateRecord
-from wina_core.inspected_gates import COMPARED, InspectedCell, InspectedGate, agreement
-from wina_core.packing import Array
+from wina_core.inspected_gates import COMPARED, Array, InspectedCell, InspectedGate, agreement
 from wina_core.specs import RotationSpec
 
 _DEFAULT = ("teal", "wina")

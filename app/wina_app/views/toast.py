@@ -51,6 +51,8 @@ class Toasts(QObject):
 
     def arrange(self) -> None:
         """Lie over everything, above each other."""
+        if not self.shown:  # docks tell of being hidden even while the window goes
+            return
         bottom = self._window.height() - self._above() - GRID
         for toast in reversed(self.shown):
             toast.resize(min(_WIDTH, self._window.width() - 2 * GRID), toast.sizeHint().height())
