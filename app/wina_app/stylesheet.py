@@ -12,6 +12,7 @@ def stylesheet(t: "Tokens") -> str:
     """Qt style sheet for the given appearance."""
     icons = (resources_folder() / "icons").as_posix()
     shade = "dark" if t.dark else "light"
+    line, mark, help_mark = round(18 / 13 * t.body), round(14 / 13 * t.body), t.small + 2
     return f"""
     QToolTip {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border}; padding: 4px; }}
     QLabel[role="title"] {{ font-size: {t.title}px; font-weight: 600; }}
@@ -31,7 +32,7 @@ def stylesheet(t: "Tokens") -> str:
     QFrame[role="rule"] {{ background: {t.line}; border: none; max-height: 1px; min-height: 1px; }}
 
     QPushButton {{ background: {t.raised}; color: {t.text}; border: 1px solid {t.border}; border-radius: 4px;
-        padding: 4px 12px; min-height: 18px; }}
+        padding: 4px 12px; min-height: {line}px; }}
     QPushButton:hover {{ background: {t.accent_soft}; }}
     QPushButton:pressed {{ background: {t.line}; }}
     QPushButton:checked {{ background: {t.accent_soft}; border-color: {t.accent}; }}
@@ -51,13 +52,15 @@ def stylesheet(t: "Tokens") -> str:
     QToolButton:checked {{ background: {t.accent_soft}; }}
     QToolButton:focus {{ border: 2px solid {t.accent}; padding: 3px; }}
     QToolButton:disabled {{ color: {t.disabled}; }}
-    QToolButton[role="rail-button"] {{ border-radius: 6px; padding: 6px 2px; color: {t.muted};
+    QToolButton[role="rail-button"] {{ border-radius: 6px; padding: 4px 2px; color: {t.muted};
         font-size: {t.small}px; }}
     QToolButton[role="rail-button"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
-    QToolButton[role="rail-button"]:focus {{ border: 2px solid {t.accent}; padding: 5px 1px; }}
+    QToolButton[role="rail-button"]:focus {{ border: 2px solid {t.accent}; padding: 3px 1px; }}
 
-    QToolButton[role="help"] {{ color: {t.muted}; border: 1px solid {t.border}; border-radius: 8px; padding: 0;
-        min-width: 14px; max-width: 14px; min-height: 14px; max-height: 14px; font-size: {t.small - 2}px; }}
+    QToolButton[role="help"] {{ color: {t.muted}; border: 1px solid {t.border}; padding: 0;
+        border-radius: {help_mark // 2 + 1}px;
+        min-width: {help_mark}px; max-width: {help_mark}px; min-height: {help_mark}px; max-height: {help_mark}px;
+        font-size: {t.small - 2}px; }}
     QToolButton[role="help"]:hover {{ color: {t.accent}; border-color: {t.accent}; }}
     QToolButton[role="help"]:focus {{ color: {t.accent}; border: 2px solid {t.accent}; padding: 0; }}
     QTextBrowser[role="guide"] {{ border: none; border-top: 1px solid {t.line}; border-radius: 0; padding: 8px; }}
@@ -71,7 +74,7 @@ def stylesheet(t: "Tokens") -> str:
     QToolButton[role="fold"]:focus {{ padding: 3px 3px 3px 0; }}
 
     QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {t.surface};
-        color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: 18px;
+        color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: {line}px;
         selection-background-color: {t.accent}; selection-color: {t.on_accent}; placeholder-text-color: {t.muted}; }}
     QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {{
         border: 2px solid {t.accent}; padding: 2px 5px; }}
@@ -95,10 +98,10 @@ def stylesheet(t: "Tokens") -> str:
     QCheckBox, QRadioButton {{ spacing: 8px; padding: 2px; border: 1px solid transparent; border-radius: 4px; }}
     QCheckBox:focus, QRadioButton:focus {{ border: 2px solid {t.accent}; padding: 1px; }}
 
-    QCheckBox::indicator, QRadioButton::indicator, QAbstractItemView::indicator {{ width: 14px; height: 14px;
+    QCheckBox::indicator, QRadioButton::indicator, QAbstractItemView::indicator {{ width: {mark}px; height: {mark}px;
         border: 1px solid {t.border}; background: {t.surface}; }}
     QCheckBox::indicator, QAbstractItemView::indicator {{ border-radius: 3px; }}
-    QRadioButton::indicator {{ border-radius: 8px; }}
+    QRadioButton::indicator {{ border-radius: {mark // 2 + 1}px; }}
     QCheckBox::indicator:checked, QAbstractItemView::indicator:checked {{ background: {t.accent};
         border-color: {t.accent}; image: url("{icons}/check-{shade}.svg"); }}
     QRadioButton::indicator:checked {{ background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,

@@ -192,6 +192,11 @@ def _font_scale() -> float:
     return max(1.0, min(2.0, QFontInfo(system).pixelSize() / 13))
 
 
+def scaled(pixels: int) -> int:
+    """A width that holds text, given for the usual size of it, at the size in force."""
+    return round(pixels * tokens().body / LIGHT.body)
+
+
 def font(size: Literal["small", "body", "title"] = "body", *, bold: bool = False, tabular: bool = False) -> QFont:
     """The system font in one of the three sizes; `tabular` figures for tables and read-outs."""
     result = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)

@@ -18,9 +18,7 @@ LOAD_MS = 20_000
 @pytest.fixture
 def window(application, qtbot):
     """The whole window at its Latency page."""
-    store = application.workbench.store
-    with qtbot.waitSignal(store.opened, timeout=LOAD_MS):
-        pass
+    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.text(), timeout=LOAD_MS)
     application.window.show_page("latency")
     return application
 

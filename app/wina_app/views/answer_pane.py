@@ -2,18 +2,20 @@
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from wina_app.models.playground import Side, ending
 from wina_app.plain_text import plain_tip
-from wina_app.theme import GRID, HALF, font, notifier
+from wina_app.theme import GRID, HALF, font, notifier, scaled
 from wina_app.translation import tr
-from wina_app.views.controls import ElidedLabel, explain_disabled, method_swatch, text_label
+from wina_app.views.controls import ElidedLabel, explain_disabled, method_swatch, stacked, text_label
 from wina_app.views.token_text import TokenText
+from wina_app.views.wrapping import Wrapping
 from wina_core.answers import Answer
 from wina_core.engine.protocol import Token
 
 _SWATCH = GRID + HALF
+_LEAST = 28 * GRID
 _READOUTS: dict[str, tuple[str, str]] = {
     "decode": (tr("Decoding"), tr("From the median time of the passes that read one token each")),
     "prefill": (tr("Prefill"), tr("The prompt's tokens over the time of the one pass that read them")),
@@ -70,21 +72,17 @@ class AnswerPane(QWidget):
         notifier().changed.connect(self._restyle)
         self.show_answer(None)
 
-    def _readouts(self, side: Side) -> QGridLayout:
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(2 * GRID)
-        grid.setVerticalSpacing(0)
-        for at, name in enumerate(_OF_SIDE[side]):
+    def _readouts(self, side: Side) -> Wrapping:
+        lines = Wrapping(spacing=2 * GRID)
+        for name in _OF_SIDE[side]:
             caption, explanation = _READOUTS[name]
             above, number = text_label(caption, "muted"), text_label(_NOTHING)
             for label in (above, number):
                 label.setToolTip(plain_tip(explanation))
             number.setFont(font("body", tabular=True))
-            grid.addWidget(above, 0, at)
-            grid.addWidget(number, 1, at)
+            lines.addWidget(stacked(above, number))
             self._numbers[name] = number
-        grid.setColumnStretch(len(self._numbers), 1)
-        return grid
+        return lines
 
     def show_answer(self, answer: Answer | None) -> None:
         """Show an answer as far as it is there; None for none."""
@@ -127,6 +125,7 @@ class AnswerPane(QWidget):
 
     def _restyle(self) -> None:
         method = "dense" if self._answer is None else self._answer.spec.method.name
+        self.setMinimumWidth(scaled(_LEAST))
         self._swatch.setPixmap(method_swatch(method).pixmap(_SWATCH, _SWATCH))
         for number in self._numbers.values():
             number.setFont(font("body", tabular=True))

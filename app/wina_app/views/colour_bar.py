@@ -1,5 +1,7 @@
 """The key to a heatmap: its colours from low to high with title, unit and the pattern for "no data"."""
 
+import math
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -26,6 +28,7 @@ class ColourBar(QWidget):
         """Show another scale."""
         self._scale = scale
         self.setAccessibleName(f"Colour bar: {_title(scale)} from {scale.text(scale.low)} to {scale.text(scale.high)}")
+        self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -33,8 +36,9 @@ class ColourBar(QWidget):
         return QSize(240, round(2 * QFontMetricsF(font("small")).height()) + GRID + 3 * HALF)
 
     def minimumSizeHint(self) -> QSize:
-        """As high as the hint."""
-        return QSize(200, self.sizeHint().height())
+        """As high as the hint, and with room for the title."""
+        title = QFontMetricsF(font("small", tabular=True)).horizontalAdvance(_title(self._scale) if self._scale else "")
+        return QSize(max(200, math.ceil(title)), self.sizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
         """Paint all of it; it is small."""

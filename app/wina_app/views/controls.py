@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QScrollArea,
     QSizePolicy,
     QToolButton,
@@ -19,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font, method_colour, notifier
+from wina_app.views.wrapping import Wrapping
 
 
 def text_label(text: str, role: str = "", *, wrap: bool = False, rich: bool = False) -> QLabel:
@@ -99,6 +101,15 @@ def close_together(*widgets: QWidget) -> QVBoxLayout:
     return column
 
 
+def stacked(*widgets: QWidget) -> QWidget:
+    """The same as one widget."""
+    whole = QWidget()
+    column = close_together(*widgets)
+    column.setContentsMargins(0, 0, 0, 0)
+    whole.setLayout(column)
+    return whole
+
+
 def in_two_columns(boxes: Collection[QWidget]) -> QGridLayout:
     """Widgets that belong together, the first half of them on the left."""
     grid = QGridLayout()
@@ -150,15 +161,36 @@ class SidePanel(QScrollArea):
         return super().eventFilter(watched, event)
 
 
-def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QHBoxLayout:
-    """Widgets in a row; one of them may take what is left."""
+def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QLayout:
+    """Widgets in a row, which goes on in the next line where it must; or one of them takes what the others leave."""
+    if stretch is None:
+        lines = Wrapping()
+        for widget in widgets:
+            lines.addWidget(widget)
+        return lines
     row = QHBoxLayout()
     row.setSpacing(GRID)
     for widget in widgets:
         row.addWidget(widget, 1 if widget is stretch else 0)
-    if stretch is None:
-        row.addStretch(1)
     return row
+
+
+def captioned(text: str, control: QWidget) -> QWidget:
+    """The control after a small label, as one."""
+    label = text_label(text, "muted")
+    label.setBuddy(control)
+    return side_by_side(label, control)
+
+
+def side_by_side(*widgets: QWidget) -> QWidget:
+    """Widgets in one row that stay together."""
+    whole = QWidget()
+    row = QHBoxLayout(whole)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(GRID)
+    for widget in widgets:
+        row.addWidget(widget)
+    return whole
 
 
 class Fold(QWidget):

@@ -29,6 +29,7 @@ class HelpView(QWidget):
         self.search.setPlaceholderText(tr("Find in the guide; Enter for the next place"))
         self.search.setClearButtonEnabled(True)
         self.search.setAccessibleName(tr("Find in the guide"))
+        self.search.setToolTip(self.search.placeholderText())
         self.search.textEdited.connect(lambda: self._find(onward=False))
         self.search.returnPressed.connect(lambda: self._find(onward=True))
         self._remark = text_label("", "muted")
@@ -85,6 +86,7 @@ class HelpView(QWidget):
             name, heading, known = _FIRST, "", 0
         self._topic = topic
         self.chapters.setCurrentIndex(known)
+        self.chapters.setToolTip(self.chapters.currentText())
         self.text.show_file(guide.folder() / name)
         if heading:
             self.text.go_to(heading)

@@ -12,6 +12,7 @@ from wina_app.translation import tr
 from wina_app.views.controls import ElidedLabel, text_label
 from wina_app.views.job_list_view import JobListView
 from wina_app.views.job_painter import BUSY
+from wina_app.views.scrolling import Scrolling
 
 __all__ = ["EMPTY", "JobsView", "progress_text"]
 
@@ -59,7 +60,7 @@ class JobsView(QWidget):
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
         self._stack = QStackedWidget()
-        self._stack.addWidget(empty)
+        self._stack.addWidget(Scrolling(empty))
         self._stack.addWidget(self.list)
         self._engines = ElidedLabel("muted")
         self.retry_all = _link(tr("Retry all failed"), self._retry_all)

@@ -71,6 +71,7 @@ class LogView(QWidget):
         self.search.setPlaceholderText(tr("Show lines with…"))
         self.search.setClearButtonEnabled(True)
         self.search.setAccessibleName(tr("Search the log"))
+        self.search.setToolTip(self.search.placeholderText())
         self.search.textChanged.connect(self._rebuild)
         copy = QPushButton(tr("Copy"))
         copy.setProperty("role", "link")

@@ -15,9 +15,12 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.plain_text import plain_tip
-from wina_app.theme import GRID, HALF
+from wina_app.theme import GRID, HALF, notifier, scaled
 from wina_app.translation import tr
+from wina_app.views.breadcrumb import Breadcrumb
 from wina_app.views.controls import text_label
+from wina_app.views.scrolling import Scrolling
+from wina_app.views.wrapping import Wrapping
 
 
 def with_keys(tip: str, keys: str) -> str:
@@ -35,8 +38,6 @@ class EmptyState(QWidget):
         super().__init__()
         heading = text_label(title, "title")
         self._text = text_label(text, wrap=True)
-        self._text.setMaximumWidth(520)
-        self._text.setMinimumWidth(320)
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
         if not button:  # showing it before it lies in something would open a window
@@ -56,6 +57,12 @@ class EmptyState(QWidget):
         holder.addStretch(3)
         centred.addLayout(holder)
         centred.addStretch(1)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self._text.setMinimumWidth(scaled(40 * GRID))
+        self._text.setMaximumWidth(scaled(65 * GRID))
 
 
 class MessageBar(QFrame):
@@ -131,8 +138,7 @@ class Page(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(f"{title} page")
         heading = text_label(title, "title")
-        self._crumbs = QHBoxLayout()
-        self._crumbs.setSpacing(0)
+        self._crumbs = Breadcrumb(self.crumb_clicked.emit)
         self.primary = QPushButton()
         self.primary.setProperty("role", "primary")
         self.primary.hide()
@@ -144,10 +150,8 @@ class Page(QWidget):
         row.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
         row.setSpacing(GRID * 2)
         row.addWidget(heading)
-        row.addLayout(self._crumbs)
-        row.addStretch(1)
-        self.header_actions = QHBoxLayout()
-        self.header_actions.setSpacing(GRID)
+        row.addWidget(self._crumbs, 1)
+        self.header_actions = Wrapping(right=True)
         row.addLayout(self.header_actions)
         row.addWidget(self.primary)
         header.setMinimumHeight(GRID * 6)
@@ -174,9 +178,9 @@ class Page(QWidget):
 
     def set_content(self, content: QWidget) -> None:
         """The page's own widget, shown unless the empty state is."""
-        self.body.addWidget(content)
-        self.body.setCurrentWidget(content)
-        self._content = content
+        self._content = Scrolling(content)
+        self.body.addWidget(self._content)
+        self.body.setCurrentWidget(self._content)
 
     def show_empty(self, title: str, text: str, button: str = "") -> None:
         """Replace the content by an empty state; its button emits `empty_triggered`."""
@@ -209,17 +213,7 @@ class Page(QWidget):
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
         """(page key, text) of each part, in order; clicking one emits `crumb_clicked`."""
-        while (item := self._crumbs.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
-        for index, (key, text) in enumerate(parts):
-            if index:
-                self._crumbs.addWidget(text_label("/", "muted"))
-            crumb = QPushButton(text)
-            crumb.setProperty("role", "link")
-            crumb.setAccessibleName(f"Go to {key}: {text}")
-            crumb.clicked.connect(lambda _=False, key=key: self.crumb_clicked.emit(key))
-            self._crumbs.addWidget(crumb)
+        self._crumbs.show_parts(parts)
 
     def add_command(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
         """Offer something in the page's menu and in the command palette, with its shortcut in menu and tooltip.

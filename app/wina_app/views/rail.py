@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
-from wina_app.theme import GRID, HALF, font, notifier
+from wina_app.theme import GRID, HALF, notifier
+
+_ICON = 24
+_REST = 20 * GRID
+"""Least height of menu, docks and status line together."""
 
 
 class Rail(QWidget):
@@ -39,7 +43,7 @@ class Rail(QWidget):
         button.setText(title)
         button.setCheckable(True)
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
-        button.setIconSize(QSize(24, 24))
+        button.setIconSize(QSize(_ICON, _ICON))
         button.setAccessibleName(f"{title} page")
         button.setToolTip(f"{title} ({shortcut})")
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -53,10 +57,33 @@ class Rail(QWidget):
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
-        measure = QFontMetrics(font("small"))
-        widest = max((measure.horizontalAdvance(button.text()) for button in self._buttons.values()), default=0)
-        width = max(GRID * 9, widest + GRID)
+        self._size = QSize(GRID * 9, GRID * 7)
         for key, button in self._buttons.items():
             button.setIcon(icon(key))
-            button.setFixedSize(width, GRID * 7)
-        self.setFixedWidth(width + GRID)
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+            button.ensurePolished()
+            self._size = self._size.expandedTo(button.sizeHint())
+        self.setFixedWidth(self._size.width() + GRID)
+        self._fit()
+
+    def minimumSizeHint(self) -> QSize:
+        """With the words where the window is high enough for them, else of the icons alone."""
+        words = self._height_with(self._size.height())
+        fits = words + _REST <= self.window().height()
+        return QSize(self.width(), words if fits else self._height_with(_ICON + GRID))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a low window the words are in the tooltips alone."""
+        super().resizeEvent(event)
+        self._fit()
+        self.updateGeometry()
+
+    def _height_with(self, button: int) -> int:
+        return len(self._buttons) * (button + HALF) + 2 * GRID
+
+    def _fit(self) -> None:
+        words = self.height() >= self._height_with(self._size.height())
+        style = Qt.ToolButtonStyle
+        for button in self._buttons.values():
+            button.setToolButtonStyle(style.ToolButtonTextUnderIcon if words else style.ToolButtonIconOnly)
+            button.setFixedSize(self._size.width(), self._size.height() if words else _ICON + GRID)

@@ -82,7 +82,8 @@ class RowTableView(QTableView):
         self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
         if self.model() is not None:
             for index, column in enumerate(self.model().columns):
-                self.setColumnWidth(index, column.width * metrics.horizontalAdvance("0") + 2 * GRID)
+                content = column.width * metrics.horizontalAdvance("0") + 2 * GRID
+                self.setColumnWidth(index, max(content, self.horizontalHeader().sectionSizeHint(index)))
 
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:

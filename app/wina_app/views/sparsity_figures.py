@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from wina_app.models.plan_figures import CONTEXT, FigureKey, PlanFigures
 from wina_app.plain_text import plain_tip
@@ -13,7 +13,8 @@ from wina_app.quantities import percent
 from wina_app.theme import GRID, font, notifier
 from wina_app.translation import tr
 from wina_app.views.colour_maps import signed_points, three_digits
-from wina_app.views.controls import text_label
+from wina_app.views.controls import stacked, text_label
+from wina_app.views.wrapping import Wrapping
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -98,18 +99,12 @@ class SparsityFigures(QWidget):
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
         self.setAccessibleName(tr("What the plan comes to"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(2 * GRID)
+        row = Wrapping(self, spacing=2 * GRID)
         for key, _ in PlanFigures(0.0).readouts():
             caption = text_label(figure_texts(key).caption, "muted")
             number = text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            column = QVBoxLayout()
-            column.setSpacing(0)
-            column.addWidget(caption)
-            column.addWidget(number)
-            row.addLayout(column)
+            row.addWidget(stacked(caption, number))
             self._shown.append((key, caption, number))
         self.copy_action = QAction(tr("Copy the read-outs"), self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))

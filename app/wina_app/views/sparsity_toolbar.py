@@ -5,7 +5,6 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QMenu,
     QPushButton,
     QToolButton,
@@ -28,8 +27,9 @@ from wina_app.plain_text import plain_tip
 from wina_app.quantities import fraction, percent
 from wina_app.theme import GRID
 from wina_app.translation import tr
-from wina_app.views.controls import pad_text, text_label
+from wina_app.views.controls import captioned, pad_text, side_by_side
 from wina_app.views.sparsity_scales import map_texts
+from wina_app.views.wrapping import Wrapping
 from wina_core.methods import method_specs
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
 
@@ -73,17 +73,12 @@ class SparsityToolbar(QWidget):
         self.correction = _switch(menu, "Correct the dropped part's mean", CORRECTION)
         self.options.setMenu(menu)
         self._build_allocation()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        for widget in (text_label("Method", "muted"), self.method, self.selection, self.options):
+        row = Wrapping(self)
+        for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
             row.addWidget(widget)
-        row.addSpacing(GRID)
-        row.addWidget(text_label("Show", "muted"))
-        row.addWidget(self._switch_of_maps())
-        row.addStretch(1)
-        for widget in (self.presets, self.allocator, self.budget, self.allocate):
-            row.addWidget(widget)
+        row.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        row.add_stretch()
+        row.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
         for action in (self.shared, self.correction):

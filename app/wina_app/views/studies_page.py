@@ -14,6 +14,7 @@ from wina_app.quantities import counted, listed
 from wina_app.theme import GRID
 from wina_app.views.controls import explain_disabled
 from wina_app.views.page import Page
+from wina_app.views.scrolling import Scrolling
 from wina_app.views.study_detail import StudyDetail
 from wina_app.views.study_launch import StudyLaunch
 from wina_app.views.study_list import StudyList
@@ -21,7 +22,7 @@ from wina_core.gallery import GalleryEntry
 from wina_core.study_specs import Role
 
 _SUFFIXES = (".toml", ".json")
-_LIST_WIDTH, _WIDEST_LIST = GRID * 39, GRID * 56
+_LIST_WIDTH, _WIDEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 56, GRID * 40
 _RUNNING = "This study is queued or running already"
 _BROKEN = "The file of this study cannot be read"
 _NO_RESULTS = "Nothing of this study is stored yet"
@@ -78,7 +79,9 @@ class StudiesPage(Page):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(self.list, 1)
-        row.addWidget(self.detail, 3)
+        detail = Scrolling(self.detail)
+        detail.setMinimumWidth(_DETAIL_WIDTH)
+        row.addWidget(detail, 3)
         row.addWidget(self.launch)
         self.set_content(content)
         self.set_primary("Run", enabled=False, reason="No study is selected")

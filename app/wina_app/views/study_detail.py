@@ -31,6 +31,7 @@ class StudyDetail(QWidget):
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
+        self.grid.setMinimumHeight(GRID * 16)
         for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         column = QVBoxLayout(self)

@@ -71,7 +71,8 @@ class StudyList(QTreeWidget):
             for entry in members:
                 item = QTreeWidgetItem([entry.title])
                 item.setData(0, _FILE, entry.file)
-                item.setToolTip(0, plain_tip(entry.error or (entry.study.description if entry.study else "")))
+                about = entry.error or (entry.study.description if entry.study else "")
+                item.setToolTip(0, plain_tip("\n".join(filter(None, (entry.title, about)))))
                 group.addChild(item)
                 self._items[entry.file] = item
                 self._mark(entry.file, _BROKEN if entry.error else "", "failed" if entry.error else "")
