@@ -66,6 +66,7 @@ class ArmPanel(SidePanel):
         self._rotation_column.setSpacing(0)
         self.rotations: dict[QCheckBox, RotationSpec] = {}
         self._current: RotationSpec | None = None
+        self._offered: object = None
         column.addLayout(self._rotation_column)
         column.addSpacing(GRID)
         self._build_gating(column)
@@ -186,6 +187,9 @@ class ArmPanel(SidePanel):
         A ticked current one hands its tick on to the one that replaces it. Those that are not exact for the model are
         neither ticked nor to be ticked.
         """
+        if (rotations, current, summary) == self._offered:  # making the boxes anew takes 10 ms
+            return
+        self._offered = rotations, current, summary
         reason = "" if summary is None else summary.rotation_reason
         known = {spec: box.isChecked() for box, spec in self.rotations.items()}
         if self._current not in (None, current) and known.get(self._current):
