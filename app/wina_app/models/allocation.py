@@ -1,26 +1,32 @@
 """What a finished allocation says about itself, in words."""
 
+from wina_app.translation import tr
 from wina_core.plan import SparsityPlan
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatorSpec
 
-_UNITS = {"KL": " nats per token"}
-
 
 def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
     """For example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
-    text = f"{allocator.label}: {record.objective} {record.value:.3g}{_UNITS.get(record.objective, '')}"
+    value = f"{record.value:.3g}"
+    if record.objective == "KL":
+        value = tr("{value} nats per token", value=value)
+    text = f"{allocator.label}: {record.objective} {value}"
     gap = _gap(record)
     if gap is None:
         return text
     if gap < 5e-5:
-        return f"{text}, the optimum on the curves"
-    return f"{text}, at most {100 * gap:.2g} % above the optimum on the curves"
+        return tr("{outcome}, the optimum on the curves", outcome=text)
+    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
 
 
 def effort(record: AllocationRecord) -> str:
     """What the search took."""
-    return f"{record.evaluations:,} forward passes of the model, {record.seconds:.0f} s"
+    return tr(
+        "{passes} forward passes of the model, {seconds} s",
+        passes=f"{record.evaluations:,}",
+        seconds=f"{record.seconds:.0f}",
+    )
 
 
 def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:

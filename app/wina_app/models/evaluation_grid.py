@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from wina_app.models.gate_choices import WORDS
 from wina_app.quantities import fraction
+from wina_app.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.plan import SparsityPlan
 from wina_core.specs import (
@@ -28,7 +29,7 @@ from wina_core.study_specs import StudySpec
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
 DENSE_COLUMN = "dense"
-PLAN_COLUMN = "plan"
+PLAN_COLUMN = tr("plan")
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
         try:
             value = fraction(float(word.removesuffix("%")))
         except ValueError:
-            raise WinaError(f'"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.') from None
+            raise WinaError(
+                tr('"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.', word=word)
+            ) from None
         if not 0 <= value < 1:
-            raise WinaError(f"A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.")
+            raise WinaError(
+                tr("A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.", word=word)
+            )
         values.add(value)
     return tuple(sorted(values))
 
@@ -86,15 +91,17 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
     sparsities = parse_sparsities(choice.sparsities)
     plans = (plan,) if choice.with_plan and plan is not None else ()
     if not choice.methods and not choice.arms:
-        raise WinaError("No method is chosen; tick at least one.")
+        raise WinaError(tr("No method is chosen; tick at least one."))
     if sparse and not choice.rotations:
-        raise WinaError("No rotation is chosen; tick at least one, or none as a rotation.")
+        raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
     if arms and not sparsities and not plans:
-        raise WinaError("No sparsity is given; list some in percent or include the current plan.")
+        raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
     if arms and sparsities and not choice.allocators:
-        raise WinaError("Nothing says how the sparsity is spread; tick at least one allocator, for example uniform.")
+        raise WinaError(
+            tr("Nothing says how the sparsity is spread; tick at least one allocator, for example uniform.")
+        )
     if not choice.tasks and choice.deviation is None:
-        raise WinaError("Nothing would be measured; tick a task or the deviation from dense.")
+        raise WinaError(tr("Nothing would be measured; tick a task or the deviation from dense."))
     try:
         return StudySpec(
             name=choice.name.strip() or "Evaluation",
@@ -129,13 +136,20 @@ class Cell:
     queued: bool = False
 
     @property
+    def state(self) -> str:
+        """One of the states that have an icon, done or queued; empty for any other."""
+        return "done" if self.missing == 0 else "queued" if self.queued else ""
+
+    @property
     def text(self) -> str:
         """In words."""
         if self.missing == 0:
-            return "stored"
+            return tr("stored")
         if self.queued:
-            return "queued"
-        return "to do" if self.missing == self.units else f"{self.units - self.missing} of {self.units} stored"
+            return tr("queued")
+        if self.missing == self.units:
+            return tr("to do")
+        return tr("{stored} of {units} stored", stored=self.units - self.missing, units=self.units)
 
 
 @dataclass(frozen=True)
@@ -207,7 +221,7 @@ def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> 
     """(label, rotation) that arms can have: none, the current one, then the presets, each once."""
     found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
     if not current.is_identity:
-        found[current.content_hash()] = (f"{current.label} (current)", current)
+        found[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
     for preset in presets:
         if not preset.is_identity:
             found.setdefault(preset.content_hash(), (preset.label, preset))

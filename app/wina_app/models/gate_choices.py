@@ -3,43 +3,50 @@
 import inspect
 from dataclasses import dataclass
 
+from wina_app.translation import tr
 from wina_core.methods import get_method
 from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection
 
 SELECTIONS: dict[Selection, tuple[str, str]] = {
-    "topk": ("Top k of each token", "Exactly the same number of inputs for every token; needs no calibration"),
-    "threshold": ("Threshold", "What scores above a calibrated value; a token may keep more or fewer than others"),
-    "statistical": ("Statistical top k", "What lies a calibrated number of deviations above its token's mean; no sort"),
-    "top_p": ("Top p of the mass", "The largest scores of a token up to a calibrated share of their sum"),
+    "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
+    "threshold": (
+        tr("Threshold"),
+        tr("What scores above a calibrated value; a token may keep more or fewer than others"),
+    ),
+    "statistical": (
+        tr("Statistical top k"),
+        tr("What lies a calibrated number of deviations above its token's mean; no sort"),
+    ),
+    "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
 }
 """(name, explanation)."""
 WORDS: dict[Selection, str] = {"topk": "", "threshold": "threshold", "statistical": "statistical", "top_p": "top p"}
 """What a run's label says about its selection; the default goes without saying."""
 MASKS: dict[Masks, tuple[str, str]] = {
-    "separate": ("One mask per matrix", "Every matrix scores its inputs with its own column norms"),
+    "separate": (tr("One mask per matrix"), tr("Every matrix scores its inputs with its own column norms")),
     "shared": (
-        "Shared by q, k, v and gate, up",
-        "Norms summed over the matrices: one mask, as a fused kernel needs it",
+        tr("Shared by q, k, v and gate, up"),
+        tr("Norms summed over the matrices: one mask, as a fused kernel needs it"),
     ),
 }
-CORRECTION = "A dropped input counts as its calibrated mean instead of 0, at the cost of one bias per matrix"
+CORRECTION = tr("A dropped input counts as its calibrated mean instead of 0, at the cost of one bias per matrix")
 
 ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
-    (AllocatorSpec(), "The same target in every layer and projection"),
+    (AllocatorSpec(), tr("The same target in every layer and projection")),
     (
         AllocatorSpec(name="greedy"),
-        "TEAL's: in each layer, raise the projection that costs the layer's output least; all layers alike",
+        tr("TEAL's: in each layer, raise the projection that costs the layer's output least; all layers alike"),
     ),
     (
         AllocatorSpec(name="greedy", variant="as_released"),
-        "TEAL's greedy with the weights and the overshoot of its released code",
+        tr("TEAL's greedy with the weights and the overshoot of its released code"),
     ),
     (
         AllocatorSpec(name="curves"),
-        "The optimum over all layers at once of the KL that each cell costs alone, measured as curves",
+        tr("The optimum over all layers at once of the KL that each cell costs alone, measured as curves"),
     ),
-    (AllocatorSpec(name="refine"), "From curves on, moves budget between cells while the measured KL falls; slow"),
-    (AllocatorSpec(name="evolution"), "Evolutionary search over the targets and, for R-Sparse, rho; slowest"),
+    (AllocatorSpec(name="refine"), tr("From curves on, moves budget between cells while the measured KL falls; slow")),
+    (AllocatorSpec(name="evolution"), tr("Evolutionary search over the targets and, for R-Sparse, rho; slowest")),
 )
 
 

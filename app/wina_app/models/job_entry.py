@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wina_app.quantities import counted, duration, size
+from wina_app.quantities import duration, size
 from wina_app.translation import tr
 from wina_core.engine.protocol import Job, ResultValue
 from wina_core.records import EstimateRecord, ModelSummary, SweepReport
@@ -93,8 +93,10 @@ class JobEntry:
     @property
     def failure(self) -> str:
         """Its error and, where that is one run's, how many runs failed; empty while there is none."""
-        more = f" ({self.runs_failed} runs failed, the last one with this.)" if self.runs_failed > 1 else ""
-        return f"{self.error}{more}" if self.error else ""
+        if self.error and self.runs_failed > 1:
+            runs = tr("{n} runs", "{n} run", self.runs_failed)
+            return tr("{error} ({runs} failed, the last one with this.)", error=self.error, runs=runs)
+        return self.error
 
     @property
     def fraction(self) -> float | None:
@@ -114,9 +116,9 @@ class JobEntry:
         if self.state == "cancelled":
             parts.append(tr("Cancelled"))
         if self.runs_finished:
-            parts.append(tr("{runs} done", runs=counted(self.runs_finished, "run")))
+            parts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
         if self.units_stored:
-            parts.append(tr("{results} stored", results=counted(self.units_stored, "result")))
+            parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
         if self.started is not None:
             parts.append(tr("took {time}", time=duration(self.seconds)))
         return "  ·  ".join(parts)
@@ -127,7 +129,7 @@ def _outcome(result: ResultValue | None) -> str:
         case ModelSummary():
             return tr("Loaded, {memory} in memory", memory=size(result.memory_bytes))
         case SweepReport():
-            return tr("{points} measured", points=counted(result.measured, "point"))
+            return tr("{points} measured", points=tr("{n} points", "{n} point", result.measured))
         case EstimateRecord():
             return tr("About {time} to compute", time=duration(result.seconds))
         case _:

@@ -5,7 +5,7 @@ import time
 from wina_app.models.job_entry import JobEntry, Priority
 from wina_app.models.job_list import JobList
 from wina_app.models.job_queue import remaining_seconds
-from wina_app.quantities import counted, duration, size
+from wina_app.quantities import duration, size
 from wina_app.translation import tr
 from wina_core.engine.protocol import Job
 
@@ -53,9 +53,9 @@ def progress_text(entry: JobEntry) -> str:
         parts.append(tr("took {time}", time=duration(entry.seconds)))
         parts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
     if entry.units_stored and entry.ended is not None:
-        parts.append(tr("{results} stored", results=counted(entry.units_stored, "result")))
+        parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", entry.units_stored)))
     if entry.runs_failed:
-        parts.append(tr("{runs} failed", runs=counted(entry.runs_failed, "run")))
+        parts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", entry.runs_failed)))
     return "  ·  ".join(parts)
 
 
@@ -84,8 +84,10 @@ def queue_text(jobs: JobList) -> str:
         parts.append(tr("{count} waiting", count=waiting))
     seconds, complete = remaining_seconds(active, len(jobs.engines))
     if active and seconds:
-        text = tr("about {time} left") if complete else tr("at least {time} left")
-        parts.append(text.format(time=duration(seconds)))
+        time_left = duration(seconds)
+        parts.append(
+            tr("about {time} left", time=time_left) if complete else tr("at least {time} left", time=time_left)
+        )
     return "  ·  ".join(parts)
 
 
@@ -93,9 +95,11 @@ def engines_text(jobs: JobList) -> str:
     """What each of several engines does, a line each; empty where there is one."""
     lines = []
     for place, use in sorted(jobs.engines.items()):
-        name = tr("Engine {place} ({hardware})") if use.hardware else tr("Engine {place}")
+        name = tr("Engine {place}", place=place)
+        if use.hardware:
+            name = tr("Engine {place} ({hardware})", place=place, hardware=use.hardware)
         doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("nothing to do")
-        lines.append(f"{name.format(place=place, hardware=use.hardware)}: {doing}")
+        lines.append(f"{name}: {doing}")
     return "\n".join(lines)
 
 

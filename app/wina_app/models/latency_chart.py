@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from wina_app.translation import tr
 from wina_core.latency_specs import BACKENDS
 from wina_core.specs import DENSE
 
@@ -15,10 +16,13 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 Ordinate = Literal["speedup", "roofline"]
 ORDINATES: dict[Ordinate, tuple[str, str]] = {
     "speedup": (
-        "Speed-up",
-        "Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 \N{MINUS SIGN} s)",
+        tr("Speed-up"),
+        tr("Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 \N{MINUS SIGN} s)"),
     ),
-    "roofline": ("Fraction of the roofline", "Of the speed at which the memory could bring the bytes that are needed"),
+    "roofline": (
+        tr("Fraction of the roofline"),
+        tr("Of the speed at which the memory could bring the bytes that are needed"),
+    ),
 }
 _ROOFLINE_STEPS = 64
 _HEADROOM = 1.5
@@ -90,10 +94,10 @@ def product_chart(rows: "Iterable[LatencyRow]", ordinate: Ordinate) -> Chart:
     )
     dense = _dense_ms(found)
     if ordinate == "speedup":
-        left = Panel("speed-up over dense", (("dense", 1.0),), _roofline(lines))
+        left = Panel(tr("speed-up over dense"), (("dense", 1.0),), _roofline(lines))
     else:
-        left = Panel("of the roofline (%)", (("memory bandwidth", 100.0),))
-    return Chart(lines, left, Panel("latency, p10 to p90 (ms)", dense, ceiling=_ceiling(lines, dense)))
+        left = Panel(tr("of the roofline (%)"), ((tr("memory bandwidth"), 100.0),))
+    return Chart(lines, left, Panel(tr("latency, p10 to p90 (ms)"), dense, ceiling=_ceiling(lines, dense)))
 
 
 def decode_chart(rows: "Iterable[DecodeRow]", ordinate: Ordinate) -> Chart:  # noqa: ARG001 - as product_chart
@@ -109,9 +113,9 @@ def decode_chart(rows: "Iterable[DecodeRow]", ordinate: Ordinate) -> Chart:  # n
         pattern=lambda row: row.selection,
     )
     dense = statistics.median(row.dense_tokens_per_second for row in found) if found else None
-    references = () if dense is None else ((f"dense {dense:.4g} tokens/s", dense),)
-    right = Panel("tokens/s, p10 to p90", references, ceiling=_ceiling(lines, references))
-    return Chart(lines, Panel("speed-up over dense", (("dense", 1.0),)), right)
+    references = () if dense is None else ((tr("dense {speed} tokens/s", speed=f"{dense:.4g}"), dense),)
+    right = Panel(tr("tokens/s, p10 to p90"), references, ceiling=_ceiling(lines, references))
+    return Chart(lines, Panel(tr("speed-up over dense"), (("dense", 1.0),)), right)
 
 
 def _lines(
@@ -183,10 +187,14 @@ def _product_readout(name: str, row: "LatencyRow") -> str:
     return _DOT.join(
         (
             name,
-            f"{100 * row.sparsity:.4g} % asked, {100 * row.measured_sparsity:.1f} % measured",
+            _sparsities(row),
             f"{row.median_ms:.4g} ms (p10 {row.p10_ms:.4g}, p90 {row.p90_ms:.4g})",
             f"{row.speedup:.3g} × dense",
-            f"{row.gigabytes_per_second:.4g} GB/s, {100 * row.roofline:.1f} % of the roofline",
+            tr(
+                "{bandwidth} GB/s, {percentage} % of the roofline",
+                bandwidth=f"{row.gigabytes_per_second:.4g}",
+                percentage=f"{100 * row.roofline:.1f}",
+            ),
         )
     )
 
@@ -195,8 +203,21 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
     return _DOT.join(
         (
             name,
-            f"{100 * row.sparsity:.4g} % asked, {100 * row.measured_sparsity:.1f} % measured",
-            f"{row.tokens_per_second:.4g} tokens/s (p10 {row.p10:.4g}, p90 {row.p90:.4g})",
+            _sparsities(row),
+            tr(
+                "{median} tokens/s (p10 {p10}, p90 {p90})",
+                median=f"{row.tokens_per_second:.4g}",
+                p10=f"{row.p10:.4g}",
+                p90=f"{row.p90:.4g}",
+            ),
             f"{row.speedup:.3g} × dense",
         )
+    )
+
+
+def _sparsities(row: "LatencyRow | DecodeRow") -> str:
+    return tr(
+        "{asked} % asked, {measured} % measured",
+        asked=f"{100 * row.sparsity:.4g}",
+        measured=f"{100 * row.measured_sparsity:.1f}",
     )

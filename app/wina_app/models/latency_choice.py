@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from wina_app.models.evaluation_grid import parse_sparsities
+from wina_app.translation import tr
 from wina_core import latency_specs
 from wina_core.errors import WinaError, explain
 from wina_core.latency_specs import (
@@ -23,30 +24,31 @@ from wina_core.latency_specs import (
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 
 DTYPES: dict[str, str] = {
-    "bfloat16": "16 bits, with the range of float32",
-    "float16": "16 bits",
-    "float32": "32 bits",
+    "bfloat16": tr("16 bits, with the range of float32"),
+    "float16": tr("16 bits"),
+    "float32": tr("32 bits"),
 }
 METHODS: dict[str, str] = {
-    "dense": "PyTorch's own product, the reference; measured beside every other method anyway",
-    "wina": "Scores inputs by magnitude times column norm",
-    "teal": "Scores inputs by magnitude",
-    "rsparse": "TEAL's mask and, for what it drops, a low-rank part",
+    "dense": tr("PyTorch's own product, the reference; measured beside every other method anyway"),
+    "wina": tr("Scores inputs by magnitude times column norm"),
+    "teal": tr("Scores inputs by magnitude"),
+    "rsparse": tr("TEAL's mask and, for what it drops, a low-rank part"),
 }
 SELECTIONS: dict[str, str] = {
-    "threshold": "Keeps what scores above a given value",
-    "topk": "Keeps exactly k inputs of each row; finding them costs time",
+    "threshold": tr("Keeps what scores above a given value"),
+    "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
 }
 BACKENDS: dict[str, str] = {
-    "auto": "The first that works on the device, the fastest first",
-    "dispatched": "What decoding uses: for each product the backend, or the dense product, that is likely the fastest",
-    "cpu": "Compiled for the processor",
-    "triton": "Compiled for the GPU",
-    "reference": "PyTorch alone; every other one is checked against it",
+    "auto": tr("The first that works on the device, the fastest first"),
+    "dispatched": tr(
+        "What decoding uses: for each product the backend, or the dense product, that is likely the fastest"
+    ),
+    "cpu": tr("Compiled for the processor"),
+    "triton": tr("Compiled for the GPU"),
+    "reference": tr("PyTorch alone; every other one is checked against it"),
 }
-NO_MODEL = "Open a model first"
+NO_MODEL = tr("Open a model first")
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
-_DEVICES = "write auto, cpu, cuda or, for the second GPU, cuda:1"
 _LARGEST_BATCH = 2**14
 _Value = TypeVar("_Value")
 
@@ -113,9 +115,17 @@ def parse_batches(text: str) -> tuple[int, ...]:
         try:
             batch = int(word)
         except ValueError:
-            raise WinaError(f'"{word}" is not a whole number; list batches, for example 1, 4, 16.') from None
+            raise WinaError(
+                tr('"{word}" is not a whole number; list batches, for example 1, 4, 16.', word=word)
+            ) from None
         if not 1 <= batch <= _LARGEST_BATCH:
-            raise WinaError(f"A batch of {batch:,} is not possible; each must be 1 to {_LARGEST_BATCH:,}.")
+            raise WinaError(
+                tr(
+                    "A batch of {batch} is not possible; each must be 1 to {largest}.",
+                    batch=f"{batch:,}",
+                    largest=f"{_LARGEST_BATCH:,}",
+                )
+            )
         batches.add(batch)
     return tuple(sorted(batches))
 
@@ -132,15 +142,18 @@ def build_products(choice: ProductChoice) -> LatencySpec:
     batches = read("batches", parse_batches, choice.batches)
     sparsities = read("sparsities", parse_sparsities, choice.sparsities)
     gates = any(method != DENSE.name for method in choice.methods)
+    no_device = tr(
+        'There is no device "{device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.', device=choice.device
+    )
     checks = (
-        ("shapes", own is not None and not own + presets, "Tick a preset or give a shape, for example 4096x11008."),
-        ("batches", batches == (), "List at least one batch, for example 1."),
-        ("dtypes", not choice.dtypes, "Tick at least one dtype."),
-        ("methods", not choice.methods, "Tick at least one method."),
-        ("sparsities", gates and sparsities == (), "List at least one sparsity in percent, for example 50."),
-        ("selections", gates and not choice.selections, "Tick at least one selection."),
-        ("backends", gates and not choice.backends, "Tick at least one backend; auto finds the fastest."),
-        ("device", not _DEVICE.fullmatch(choice.device), f'There is no device "{choice.device}"; {_DEVICES}.'),
+        ("shapes", own is not None and not own + presets, tr("Tick a preset or give a shape, for example 4096x11008.")),
+        ("batches", batches == (), tr("List at least one batch, for example 1.")),
+        ("dtypes", not choice.dtypes, tr("Tick at least one dtype.")),
+        ("methods", not choice.methods, tr("Tick at least one method.")),
+        ("sparsities", gates and sparsities == (), tr("List at least one sparsity in percent, for example 50.")),
+        ("selections", gates and not choice.selections, tr("Tick at least one selection.")),
+        ("backends", gates and not choice.backends, tr("Tick at least one backend; auto finds the fastest.")),
+        ("device", not _DEVICE.fullmatch(choice.device), no_device),
     )
     problems |= {field: sentence for field, wrong, sentence in checks if wrong}
     if problems:
@@ -166,9 +179,9 @@ def build_decoding(
     problems: dict[str, str] = {}
     sparsities = _Reader(problems)("sparsities", parse_sparsities, choice.sparsities)
     if sparsities == ():
-        problems["sparsities"] = "List at least one sparsity in percent, for example 50."
+        problems["sparsities"] = tr("List at least one sparsity in percent, for example 50.")
     if source is None:
-        problems["model"] = f"{NO_MODEL}."
+        problems["model"] = tr("Open a model first.")
     if problems:
         raise ChoiceError(problems)
     fields = {

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wina_core.results.texts import moment
 from wina_app.models.row_table import Column, Key, TableEntry, Value
+from wina_app.translation import tr
+from wina_core.results.texts import moment
 from wina_core.specs import DENSE
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -35,10 +36,10 @@ def _selection(row: Any) -> str:
     return "" if row.method == DENSE.name else str(row.selection)
 
 
-_ASKED = _figure("sparsity", "asked %", 7, "Fraction of the inputs to be dropped", scale=100.0, form=".1f")
-_TURNS = _figure("repetitions", "turns", 6, "Measurements behind the median", form=",d")
+_ASKED = _figure("sparsity", "asked %", 7, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
+_TURNS = _figure("repetitions", "turns", 6, tr("Measurements behind the median"), form=",d")
 _WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
-_SPEEDUP = "How many times as fast as the dense product, the median over the turns"
+_SPEEDUP = tr("How many times as fast as the dense product, the median over the turns")
 
 PRODUCT_COLUMNS: tuple[Column, ...] = (
     Column(
@@ -47,36 +48,36 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         lambda row: shape_text(row.outputs, row.inputs),
         lambda row: shape_text(row.outputs, row.inputs),
         width=11,
-        explanation="Outputs times inputs of the weight",
+        explanation=tr("Outputs times inputs of the weight"),
     ),
-    _figure("batch", "batch", 6, "Rows of x", form=",d"),
+    _figure("batch", "batch", 6, tr("Rows of x"), form=",d"),
     _plain("dtype", "dtype", 8),
     _plain("method", "method", 7),
     _ASKED,
     _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
     _figure("median_ms", "median ms", 10),
-    _figure("gigabytes_per_second", "GB/s", 7, "Bytes that must be read, in the median time"),
+    _figure("gigabytes_per_second", "GB/s", 7, tr("Bytes that must be read, in the median time")),
     _figure(
         "roofline",
         "of roofline %",
         12,
-        "The same against the bandwidth that the memory reached when the sweep began",
+        tr("The same against the bandwidth that the memory reached when the sweep began"),
         scale=100.0,
         form=".1f",
     ),
-    _plain("backend", "backend", 8, "Who computes; torch is PyTorch's dense product"),
-    _plain("op", "op", 14, "What reads a matrix of this shape"),
+    _plain("backend", "backend", 8, tr("Who computes; torch is PyTorch's dense product")),
+    _plain("op", "op", 14, tr("What reads a matrix of this shape")),
     Column(
         "selection",
         "selection",
         _selection,
         _selection,
         width=9,
-        explanation="threshold: a given value; topk: exactly k inputs of each row; none where the product is dense",
+        explanation=tr("threshold: a given value; topk: exactly k inputs of each row; none where the product is dense"),
     ),
-    _figure("measured_sparsity", "measured %", 11, "Counted from the masks", scale=100.0, form=".1f"),
-    _figure("p10_ms", "p10 ms", 8, "A tenth of the turns was faster"),
-    _figure("p90_ms", "p90 ms", 8, "A tenth of the turns was slower"),
+    _figure("measured_sparsity", "measured %", 11, tr("Counted from the masks"), scale=100.0, form=".1f"),
+    _figure("p10_ms", "p10 ms", 8, tr("A tenth of the turns was faster")),
+    _figure("p90_ms", "p90 ms", 8, tr("A tenth of the turns was slower")),
     _TURNS,
     _WHEN,
 )
@@ -90,17 +91,17 @@ DECODE_COLUMNS: tuple[Column, ...] = (
         "measured_sparsity",
         "measured %",
         11,
-        "Dropped fraction of the gated weights, as the method counts it",
+        tr("Dropped fraction of the gated weights, as the method counts it"),
         scale=100.0,
         form=".1f",
     ),
-    _figure("prompt_tokens", "prompt", 7, "Tokens before those that are timed", form=",d"),
-    _figure("new_tokens", "new", 6, "Tokens that are timed", form=",d"),
-    _figure("tokens_per_second", "tokens/s", 9, "The median over the turns"),
-    _figure("p10", "p10 tokens/s", 12, "A tenth of the turns was slower"),
-    _figure("p90", "p90 tokens/s", 12, "A tenth of the turns was faster"),
-    _figure("dense_tokens_per_second", "dense tokens/s", 14, "Of the model without a rotation and without gates"),
-    _figure("speedup", "speed-up", 8, "How many times as fast as the dense model", form=".3g"),
+    _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
+    _figure("new_tokens", "new", 6, tr("Tokens that are timed"), form=",d"),
+    _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),
+    _figure("p10", "p10 tokens/s", 12, tr("A tenth of the turns was slower")),
+    _figure("p90", "p90 tokens/s", 12, tr("A tenth of the turns was faster")),
+    _figure("dense_tokens_per_second", "dense tokens/s", 14, tr("Of the model without a rotation and without gates")),
+    _figure("speedup", "speed-up", 8, tr("How many times as fast as the dense model"), form=".3g"),
     _TURNS,
     _WHEN,
 )
@@ -162,7 +163,7 @@ class DecodeEntry(TimedEntry):
     def load(self) -> tuple[Any, str]:
         """The tokens before, and those timed."""
         tokens = self.row.prompt_tokens, self.row.new_tokens
-        return tokens, f"{self.row.new_tokens:,} after {self.row.prompt_tokens:,}"
+        return tokens, tr("{new} after {prompt}", new=f"{self.row.new_tokens:,}", prompt=f"{self.row.prompt_tokens:,}")
 
 
 _Entry = TypeVar("_Entry", bound=TimedEntry)

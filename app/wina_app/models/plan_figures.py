@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from wina_app.models.sparsity_maps import PlanMaps, remark, weighted_mean
-from wina_app.quantities import counted
 from wina_app.translation import tr
 from wina_core.accounting import costs
 from wina_core.errors import WinaError
@@ -104,7 +103,7 @@ def _reason(key: Literal["predicted", "kl", "measured"], maps: PlanMaps, arm: st
     layer, column = (int(index[0]) for index in np.nonzero(missing))
     return tr(
         "No curve reaches the targets of {cells}, as {projection} of layer {layer} with {target:.1f} %; lower them.",
-        cells=counted(int(missing.sum()), "cell"),
+        cells=tr("{n} cells", "{n} cell", int(missing.sum())),
         projection=maps.plan.layout.projections[column],
         layer=layer,
         target=100 * maps.plan.sparsity[layer][column],

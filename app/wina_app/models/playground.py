@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wina_app.models.rotation_choices import ROTATION_PRESETS, is_exact
-from wina_app.quantities import counted, percent
+from wina_app.quantities import percent
 from wina_app.translation import tr
 from wina_app.workspace import Workspace
 from wina_core.answers import Answer
@@ -155,7 +155,7 @@ def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
         return ""
     if at is None:
         same = min(len(dense.tokens), len(sparse.tokens))
-        return tr("The answers agree so far, for {tokens}.", tokens=counted(same, "token"))
+        return tr("The answers agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
     words = tuple(
         repr(answer.tokens[at].text) if at < len(answer.tokens) else tr("the end") for answer in (dense, sparse)
     )

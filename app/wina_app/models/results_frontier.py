@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from wina_app.models.gate_choices import WORDS
 from wina_app.models.results_rows import Entry
 from wina_app.models.results_scope import PublishedLine, Scope
+from wina_app.quantities import percent
+from wina_app.translation import tr
 from wina_core.results.texts import count_text, error_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -14,9 +16,9 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 Abscissa = Literal["target", "counted", "full"]
 ABSCISSAE: dict[Abscissa, str] = {
-    "target": "target sparsity",
-    "counted": "counted sparsity",
-    "full": "fully counted sparsity",
+    "target": tr("target sparsity"),
+    "counted": tr("counted sparsity"),
+    "full": tr("fully counted sparsity"),
 }
 
 
@@ -101,11 +103,11 @@ def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:
 def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
     """All that is known of one point, in one line."""
     value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
-    parts = [label, f"{measure.title} {value}", f"target {100 * point.target_sparsity:.1f} %"]
+    parts = [label, f"{measure.title} {value}", tr("target {sparsity}", sparsity=percent(point.target_sparsity))]
     if point.counted_sparsity is not None:
-        parts.append(f"counted {100 * point.counted_sparsity:.1f} %")
+        parts.append(tr("counted {sparsity}", sparsity=percent(point.counted_sparsity)))
     if point.full_sparsity is not None and point.full_sparsity != point.counted_sparsity:
-        parts.append(f"fully counted {100 * point.full_sparsity:.1f} %")
+        parts.append(tr("fully counted {sparsity}", sparsity=percent(point.full_sparsity)))
     if point.n is not None:
         parts.append(f"n {count_text(point.n)}")
     return "  \N{MIDDLE DOT}  ".join(parts)
@@ -113,7 +115,11 @@ def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
 
 def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
     """What the paper says of one point, in one line."""
-    parts = [f"{line.method}, paper", f"{measure.title} {number(line.y[index])}", f"target {100 * line.x[index]:.1f} %"]
+    parts = [
+        tr("{method}, paper", method=line.method),
+        f"{measure.title} {number(line.y[index])}",
+        tr("target {sparsity}", sparsity=percent(line.x[index])),
+    ]
     return "  \N{MIDDLE DOT}  ".join(parts)
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wina_app.models.studies import name_arms
+from wina_app.translation import tr
 from wina_core.paper import display_scale, published, published_value
 from wina_core.results.columns import BY_KEY, COLUMNS, ResultColumn
 from wina_core.results.texts import number
@@ -61,7 +62,7 @@ class Scope:
             made=lambda fields: self._published(*fields),
             numeric=True,
             width=8,
-            explanation="The number that the paper published for the same cell",
+            explanation=tr("The number that the paper published for the same cell"),
             text=number,
         )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wina_app.models.sparsity_selection import Selection
-from wina_app.quantities import counted
 from wina_app.translation import tr
 from wina_core.errors import WinaError
 from wina_core.plan import Cell
@@ -66,7 +65,8 @@ def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted
         and (value := block[(cell[0] - rows[0]) % height][(cell[1] - columns[0]) % width]) is not None
     }
     beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in places)
-    said = tr("{cells} of the block would be beyond the table and were left out.", cells=counted(beyond, "cell"))
+    cells = tr("{n} cells", "{n} cell", beyond)
+    said = tr("{cells} of the block would be beyond the table and were left out.", cells=cells)
     return Pasted(values, said if beyond else "")
 
 

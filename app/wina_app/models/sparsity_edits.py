@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from wina_app.quantities import fraction
+from wina_app.translation import tr
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, SparsityPlan
 
@@ -29,7 +30,9 @@ def parse_percent(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < 1:
-        raise WinaError(f'"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.')
+        raise WinaError(
+            tr('"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.', text=text)
+        )
     return value
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from wina_app.models.budget_keeping import balanced
 from wina_app.models.sparsity_edits import HIGHEST
-from wina_app.quantities import counted, percent
+from wina_app.quantities import percent
 from wina_app.translation import tr
 from wina_core.plan import Cell, SparsityPlan
 
@@ -62,7 +62,8 @@ def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints)
 
 def kept_remark(locked: int) -> str:
     """For a whole plan that was taken over around locked cells."""
-    return tr("{cells} stayed as they were; the others are as in the new plan.", cells=counted(locked, "locked cell"))
+    cells = tr("{n} locked cells", "{n} locked cell", locked)
+    return tr("{cells} stayed as they were; the others are as in the new plan.", cells=cells)
 
 
 def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) -> SparsityPlan:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from wina_app.models.evaluation_grid import Grid, make_grid
 from wina_app.models.job_list import JobEntry
-from wina_app.quantities import counted, duration
+from wina_app.quantities import duration, listed
+from wina_app.translation import tr
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.latency_specs import LatencySpec
@@ -20,7 +21,7 @@ from wina_core.task_names import check_names
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-KINDS = {"paper": "The paper's tables and figures", "demo": "Demo", "own": "Yours"}
+KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Yours")}
 """Of the gallery's studies, in the order of the list."""
 _DOT = "  \N{MIDDLE DOT}  "
 
@@ -80,12 +81,12 @@ class StudyState:
     def text(self) -> str:
         """In words, for the list."""
         if self.trouble:
-            return "cannot run here"
+            return tr("cannot run here")
         if self.needs:
-            return f"needs {', '.join(self.needs)}"
+            return tr("needs {roles}", roles=", ".join(self.needs))
         if self.stored == 0:
-            return f"runs here, {counted(self.total, 'measurement')}"
-        return f"{self.stored:,} of {counted(self.total, 'measurement')} stored"
+            return tr("runs here, {measurements}", measurements=_measurements(self.total))
+        return _stored(self)
 
 
 def expansion_of(study: StudySpec) -> Expansion:
@@ -143,24 +144,24 @@ def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
 
 def facts(study: StudySpec) -> list[tuple[str, str]]:
     """(caption, text) of what a study asks for."""
-    evaluation = study.evaluation
+    evaluation, limit = study.evaluation, study.evaluation.limit
     found = [
-        ("Models", _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
-        ("Arms", _DOT.join(_arm(arm) for arm in study.arms)),
-        ("Sparsities", _percentages(study.sparsities)),
-        ("Spread", _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
-        ("Tasks", _DOT.join(_task(task) for task in evaluation.tasks)),
-        ("Also measured", _DOT.join(_own_units(study))),
-        ("Documents", f"at most {evaluation.limit:,} of each task" if evaluation.limit else ""),
-        ("Local data", evaluation.data_folder or ""),
-        ("Timed products", _sweep(study.latency) if study.latency else ""),
+        (tr("Models"), _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
+        (tr("Arms"), _DOT.join(_arm(arm) for arm in study.arms)),
+        (tr("Sparsities"), _percentages(study.sparsities)),
+        (tr("Spread"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
+        (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
+        (tr("Also measured"), _DOT.join(_own_units(study))),
+        (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),
+        (tr("Local data"), evaluation.data_folder or ""),
+        (tr("Timed products"), _sweep(study.latency) if study.latency else ""),
     ]
     return [(caption, text) for caption, text in found if text]
 
 
 def _model(location: str, quantization: str) -> str:
     name = location.removeprefix(ROLE)
-    return name if quantization == "none" else f"{name} in {quantization.upper()}"
+    return name if quantization == "none" else tr("{model} in {bits}", model=name, bits=quantization.upper())
 
 
 def _arm(arm: Arm) -> str:
@@ -176,8 +177,8 @@ def _task(task: str | TaskSpec) -> str:
     if isinstance(task, str):
         return task
     details = [
-        f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "",
-        counted(task.limit, "document") if task.limit else "",
+        tr("{examples}-shot", examples=task.num_fewshot) if task.num_fewshot is not None else "",
+        tr("{n} documents", "{n} document", task.limit) if task.limit else "",
     ]
     told = ", ".join(filter(None, details))
     return f"{task.name} ({told})" if told else task.name
@@ -188,18 +189,19 @@ def _own_units(study: StudySpec) -> list[str]:
     if not study.models:
         return own
     if evaluation.synthetic:
-        return [f"errors of random networks, {evaluation.synthetic.label}"]
+        return [tr("errors of random networks, {networks}", networks=evaluation.synthetic.label)]
     if DEVIATION in evaluation.units and evaluation.deviation:
-        own.append(f"KL and perplexity on {evaluation.deviation.label}")
+        own.append(tr("KL and perplexity on {text}", text=evaluation.deviation.label))
     if evaluation.cost_context:
-        own.append(f"cost of a token at {counted(evaluation.cost_context, 'position')} of context")
+        positions = tr("{n} positions", "{n} position", evaluation.cost_context)
+        own.append(tr("cost of a token at {positions} of context", positions=positions))
     return own
 
 
 def _sweep(spec: LatencySpec) -> str:
     parts = [
-        counted(len(spec.shapes), "shape"),
-        f"batch {', '.join(map(str, spec.batches))}",
+        tr("{n} shapes", "{n} shape", len(spec.shapes)),
+        tr("batch {batches}", batches=", ".join(map(str, spec.batches))),
         _percentages(spec.sparsities),
         ", ".join(spec.methods),
     ]
@@ -233,16 +235,17 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in begun)
     done = min(state.total, state.stored + max(0.0, going))
     states = {entry.state for entry in entries}
-    parts = [f"{state.stored:,} of {counted(state.total, 'measurement')} stored"]
+    parts = [_stored(state)]
     etas = [entry.eta_seconds for entry in begun if entry.eta_seconds is not None]
     if etas:
-        parts.append(f"{duration(max(etas))} left")
-    if len(states) == 1 and states <= {"pausing", "paused", "cancelling"}:
-        parts += states
+        parts.append(tr("{time} left", time=duration(max(etas))))
+    held = {"pausing": tr("pausing"), "paused": tr("paused"), "cancelling": tr("cancelling")}
+    if len(states) == 1 and states <= held.keys():
+        parts += [held[state] for state in states]
     elif not begun:
-        parts.append("waiting for the engine")
+        parts.append(tr("waiting for the engine"))
     elif len(begun) < len(entries):
-        parts.append(f"{counted(len(entries) - len(begun), 'job')} to follow")
+        parts.append(tr("{jobs} to follow", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
     parts += [entry.metric for entry in begun if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
@@ -265,13 +268,21 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
     """What a launch queued, and what it left out; `runs` are those that were queued."""
     units = sum(len(run.units) for run in runs)
     elsewhere = sum(len(run.units) for run in state.missing) - units
-    queued = [counted(units, "measurement")] if units else []
-    queued += [counted(state.points_missing, "timed product")] if state.points_missing else []
-    sentences = [f"Queued {' and '.join(queued)}." if queued else "Nothing is left to queue."]
+    queued = [_measurements(units)] if units else []
+    queued += [tr("{n} timed products", "{n} timed product", state.points_missing)] if state.points_missing else []
+    sentences = [tr("Queued {what}.", what=listed(queued)) if queued else tr("Nothing is left to queue.")]
     if state.stored:
-        sentences.append(f"{_are(state.stored)} stored already and reused.")
+        sentences.append(
+            tr(
+                "{n} measurements are stored already and reused.",
+                "{n} measurement is stored already and reused.",
+                state.stored,
+            )
+        )
     if elsewhere:
-        sentences.append(f"{_are(elsewhere)} queued by another job.")
+        sentences.append(
+            tr("{n} measurements are queued by another job.", "{n} measurement is queued by another job.", elsewhere)
+        )
     return " ".join(sentences)
 
 
@@ -280,14 +291,24 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     probed = sum(estimate.basis == "probe" for estimate in record.estimates)
     known = len(record.estimates) - probed
     sources = [
-        f"{counted(probed, 'kind')} of them timed on a few documents" if probed else "",
-        f"{known:,} taken from stored ones" if known else "",
+        tr("{kinds} of them timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
+        tr("{count} taken from stored ones", count=f"{known:,}") if known else "",
     ]
-    how = f" ({', '.join(filter(None, sources))})" if probed or known else ""
-    left_out = "Rotating, calibrating and allocating come on top"
-    left_out += ", and the timed products." if state.points_missing else "."
-    return f"About {duration(record.seconds)} for {counted(record.units, 'measurement')}{how}. {left_out}"
+    time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
+    if how:
+        sentence = tr("About {time} for {measurements} ({how}).", time=time, measurements=measurements, how=how)
+    else:
+        sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
+    if state.points_missing:
+        left_out = tr("Rotating, calibrating and allocating come on top, and the timed products.")
+    else:
+        left_out = tr("Rotating, calibrating and allocating come on top.")
+    return f"{sentence} {left_out}"
 
 
-def _are(number: int) -> str:
-    return f"{counted(number, 'measurement')} {'is' if number == 1 else 'are'}"
+def _measurements(number: int) -> str:
+    return tr("{n} measurements", "{n} measurement", number)
+
+
+def _stored(state: StudyState) -> str:
+    return tr("{stored} of {total} stored", stored=f"{state.stored:,}", total=_measurements(state.total))

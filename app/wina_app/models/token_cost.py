@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wina_app.quantities import percent
+from wina_app.translation import tr
 from wina_core.records import CostRecord, CostRow
 from wina_core.specs import RotationMode
 
 NAMES: dict[RotationMode | Literal["dense"], str] = {
-    "dense": "Dense",
-    "none": "No rotation",
-    "global": "Global",
-    "per_layer": "Per layer",
-    "per_site": "Per site, as published",
+    "dense": tr("Dense"),
+    "none": tr("No rotation"),
+    "global": tr("Global"),
+    "per_layer": tr("Per layer"),
+    "per_site": tr("Per site, as published"),
 }
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -34,10 +35,12 @@ def cost_table(record: CostRecord) -> CostTable:
     dense = record.rows[0]
     flops, flops_unit = _scale(dense.full_flops)
     bytes_, bytes_unit = _scale(dense.full_bytes)
-    heads = ("", f"Counted\n{flops_unit}FLOPs", "\nsaved", f"\n{bytes_unit}B", "\nsaved")
-    heads += (f"In full\n{flops_unit}FLOPs", "\nsaved", f"\n{bytes_unit}B", "\nsaved", "Sparsity\nin full")
+    counted, full = tr("Counted"), tr("In full")
+    quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
+    heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
+    heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
     return CostTable(
-        heads,
+        (*heads, tr("Sparsity\nin full")),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),

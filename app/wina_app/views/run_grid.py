@@ -8,10 +8,11 @@ from wina_app.icons import icon
 from wina_app.models.evaluation_grid import Cell, Grid
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, notifier, state_colour
+from wina_app.translation import tr
 
 _ARM_WIDTH = GRID * 32
 """At most, so that the runs beside the arms' names stay in sight."""
-_STATES = {"stored": "done", "queued": "queued"}
+_STATES = ("done", "queued")
 """Those with an icon; partly stored runs and those to do have words alone."""
 
 
@@ -22,7 +23,7 @@ class RunGrid(QTableWidget):
         super().__init__()
         self.grid: Grid | None = None
         """What is shown."""
-        self.setAccessibleName("Runs: arms by sparsities, and what is stored of them")
+        self.setAccessibleName(tr("Runs: arms by sparsities, and what is stored of them"))
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)
@@ -52,7 +53,7 @@ class RunGrid(QTableWidget):
             arm.setToolTip(plain_tip(row))
             self.setVerticalHeaderItem(i, arm)
         self.setHorizontalHeaderLabels(list(grid.columns))
-        icons = {state: icon(state, state_colour(state).name()) for state in _STATES.values()}
+        icons = {state: icon(state, state_colour(state).name()) for state in _STATES}
         for i, row in enumerate(grid.rows):
             for j, name in enumerate(grid.columns):
                 self.setItem(i, j, _item(grid.cells.get((row, name)), icons))
@@ -66,9 +67,15 @@ def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
     item = QTableWidgetItem("" if cell is None else cell.text)
     item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
     if cell is not None:
-        state = _STATES.get(cell.text)
-        if state:
-            item.setIcon(icons[state])
-            item.setForeground(QColor(state_colour(state)))
-        item.setToolTip(f"Run {cell.run}: {cell.units - cell.missing} of {cell.units} measurements stored")
+        if cell.state:
+            item.setIcon(icons[cell.state])
+            item.setForeground(QColor(state_colour(cell.state)))
+        item.setToolTip(
+            tr(
+                "Run {run}: {stored} of {units} measurements stored",
+                run=cell.run,
+                stored=cell.units - cell.missing,
+                units=cell.units,
+            )
+        )
     return item
