@@ -13,7 +13,7 @@ from wina_app.models.results_bars import BarChart
 from wina_app.models.results_comparison import RunComparison
 from wina_app.models.results_frontier import Abscissa, FrontierData, Measure
 from wina_app.models.results_layers import RunLayers
-from wina_app.theme import GRID, HALF
+from wina_app.theme import GRID, HALF, notifier, scaled
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled
@@ -23,6 +23,7 @@ from wina_app.views.results_comparison import ResultsComparison
 from wina_app.views.results_layers import ResultsLayers
 from wina_app.views.results_panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
 from wina_app.views.row_table_view import ask_table_file
+from wina_app.views.scrolling import Scrolling
 from wina_core.errors import WinaError
 
 _FIRST_KEY = 4
@@ -75,7 +76,7 @@ class ResultsPlots(QWidget):
         for plot in PLOTS:
             title, tip, panel = titles[plot]
             self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
-            self._stack.addWidget(panel)
+            self._stack.addWidget(Scrolling(panel))
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self.tabs.currentChanged.connect(self._follow_tab)
         header = QHBoxLayout()
@@ -92,6 +93,11 @@ class ResultsPlots(QWidget):
         column.addWidget(self._stack, 1)
         self._connect()
         self.show_paper(named=False, shown=True)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self._stack.setMinimumHeight(scaled(26 * GRID))
 
     def connect_to(self, controller: ResultsPlotsController) -> None:
         """Let the controller hear what the user does."""
