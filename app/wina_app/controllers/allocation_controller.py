@@ -16,10 +16,10 @@ from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
 
-KEPT = "The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there."
+KEPT = tr("The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there.")
 _SMALL_BUDGET = 0.1
 """What curves are measured with for their own sake: they are the same for every budget, and every method reaches it."""
-OTHER_ARM = (
+OTHER_ARM = tr(
     "The allocation is done, but another model, rotation or method is chosen by now; choose those that it was for and "
     "allocate again to have it at once."
 )
@@ -140,7 +140,7 @@ class AllocationController(QObject):
             return
         self._found.append((job, record))
         self.allocated.emit(record.plan)
-        self._plans.take_over(record.plan, f"allocate by {job.plan.allocator.label}")
+        self._plans.take_over(record.plan, tr("allocate by {allocator}", allocator=job.plan.allocator.label))
         self._show_outcome()
 
     def _show_outcome(self) -> None:

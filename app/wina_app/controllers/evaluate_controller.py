@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.models.evaluation_grid import Choice, Grid, build_study, make_grid, rotation_choices
 from wina_app.models.job_list import run_hashes
 from wina_app.models.rotation_choices import ROTATION_PRESETS
-from wina_app.quantities import counted
 from wina_app.task_indexing import TaskIndexing
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
@@ -22,7 +22,7 @@ from wina_core.study_specs import StudySpec
 from wina_core.task_index import TaskEntry
 from wina_core.task_names import check_names
 
-NO_MODEL = "Open a model first"
+NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
 _FOUND = 50
 """Tasks that are listed under what is typed."""
@@ -182,7 +182,7 @@ class EvaluateController(QObject):
             return
 
         def saved(_: object) -> None:
-            self._view.show_notice(f'Saved; compute the same with: wina study run "{path}"')
+            self._view.show_notice(tr('Saved; compute the same with: wina study run "{path}"', path=path))
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
 
@@ -203,9 +203,9 @@ class EvaluateController(QObject):
 
     def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
         if not pending:
-            self._view.show_notice("Every run of this study is stored or queued already.")
+            self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return
-        title = f"Evaluate {counted(len(pending), 'run')}: {study.name}"
+        title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
         job = EvaluateJob(runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code)
         self._own.add(self._workbench.submit(job, title))
 
@@ -231,6 +231,7 @@ class EvaluateController(QObject):
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice("The evaluation was cancelled; finished results are stored.")
+            self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
         elif entry.state == "done":
-            self._view.show_notice(f"{counted(entry.runs_finished, 'run')} done; the Results page shows the numbers.")
+            runs = tr("{n} runs", "{n} run", entry.runs_finished)
+            self._view.show_notice(tr("{runs} done; the Results page shows the numbers.", runs=runs))

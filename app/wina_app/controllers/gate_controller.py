@@ -109,7 +109,7 @@ class GateController(QObject):
         if known is not None and not any(now.outdated or now.error is None for now in self._gates(known)):
             self._show(known)
             return
-        name = f"layer {job.layer} \N{MIDDLE DOT} {job.projection}"
+        name = tr("layer {layer} · {projection}", layer=job.layer, projection=job.projection)
         self._job_id = self._workbench.submit(job, tr("Inspect the gate of {cell}", cell=name))
         self._show_action()
 

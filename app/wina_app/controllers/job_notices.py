@@ -5,7 +5,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject
 
 from wina_app.models.job_list import JobEntry
-from wina_app.quantities import counted, duration
+from wina_app.quantities import duration
 from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import (
@@ -63,5 +63,8 @@ class JobNotices(QObject):
 
 
 def _outcome(entry: JobEntry) -> str:
-    stored = tr(", {results} stored", results=counted(entry.units_stored, "result")) if entry.units_stored else ""
-    return tr("{title} took {time}{stored}", title=entry.title, time=duration(entry.seconds), stored=stored)
+    time = duration(entry.seconds)
+    if not entry.units_stored:
+        return tr("{title} took {time}", title=entry.title, time=time)
+    results = tr("{n} results", "{n} result", entry.units_stored)
+    return tr("{title} took {time}, {results} stored", title=entry.title, time=time, results=results)

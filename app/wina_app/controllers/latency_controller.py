@@ -29,7 +29,7 @@ from wina_app.models.latency_rows import (
     make_entries,
 )
 from wina_app.models.row_table import Column, Key, RowTable
-from wina_app.quantities import counted
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
@@ -212,7 +212,7 @@ class LatencyController(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
         else:
-            self._view.show_notice(f"Saved {counted(self.table.rowCount(), 'point')} in {path}.")
+            self._view.show_notice(tr("Saved {points} in {path}.", points=_points(self.table.rowCount()), path=path))
 
     # ---- what is stored ------------------------------------------------------------------------------------------
 
@@ -302,11 +302,12 @@ class LatencyController(QObject):
             return
         if isinstance(spec, LatencySpec):
             job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=stored)
-            title = f"Latency of {counted(len(spec.shapes), 'shape')}: {counted(points, 'point')}"
+            shapes = tr("{n} shapes", "{n} shape", len(spec.shapes))
+            title = tr("Latency of {shapes}: {points}", shapes=shapes, points=_points(points))
             sheet = self._sheets["products"]
         else:
             job, sheet = DecodeJob(spec=spec, stored=stored), self._sheets["decoding"]
-            title = f"Decoding by {spec.arm.label}: {counted(points, 'point')}"
+            title = tr("Decoding by {arm}: {points}", arm=spec.arm.label, points=_points(points))
         sheet.picked = Picked(since=time.time())
         self._own.add(self._workbench.submit(job, title))
 
@@ -324,14 +325,25 @@ class LatencyController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice("The measurement was cancelled; the points that were finished are stored.")
+            self._view.show_notice(tr("The measurement was cancelled; the points that were finished are stored."))
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
 
 
 def summary(report: SweepReport) -> str:
     """What became of a sweep, in sentences."""
-    sentences = [f"{counted(report.measured, 'point')} measured, {report.stored:,} stored before"]
-    if report.bandwidth is not None:
-        sentences[0] += f"; the memory moved {report.bandwidth:.4g} GB/s"
-    return " ".join([f"{sentences[0]}.", *(f"Left out, {reason}" for reason in report.skipped)])
+    points, stored = _points(report.measured), f"{report.stored:,}"
+    if report.bandwidth is None:
+        sentence = tr("{points} measured, {stored} stored before.", points=points, stored=stored)
+    else:
+        sentence = tr(
+            "{points} measured, {stored} stored before; the memory moved {bandwidth} GB/s.",
+            points=points,
+            stored=stored,
+            bandwidth=f"{report.bandwidth:.4g}",
+        )
+    return " ".join([sentence, *(tr("Left out, {reason}", reason=reason) for reason in report.skipped)])
+
+
+def _points(number: int) -> str:
+    return tr("{n} points", "{n} point", number)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
 from wina_app.models.job_list import JobEntry
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core import sources
 from wina_core.accounting import costs
@@ -69,7 +70,7 @@ class ModelController(QObject):
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error("No model is named; choose a folder or type a Hugging Face model id.")
+            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face model id."))
             return
         self.cancel()
         self._job_id = None  # what becomes of it concerns nobody any more
@@ -93,7 +94,9 @@ class ModelController(QObject):
         if source is None or summary is None:
             return
         if summary.shape is None:
-            self._view.show_cost(None, "This model was described by an earlier version; load it again to count costs.")
+            self._view.show_cost(
+                None, tr("This model was described by an earlier version; load it again to count costs.")
+            )
             return
         try:
             record = costs(
@@ -117,7 +120,7 @@ class ModelController(QObject):
     def _load(self, request: int, source: ModelSource) -> None:
         if request == self._request:
             name = source.location.replace("\\", "/").rstrip("/").rpartition("/")[2]
-            self._job_id = self._workbench.submit(InspectJob(model=source), f"Load {name}")
+            self._job_id = self._workbench.submit(InspectJob(model=source), tr("Load {name}", name=name))
             self._last = self._job_id
             self._show_loading(self._job_id)
 
@@ -150,7 +153,7 @@ class ModelController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice("Loading was cancelled.")
+            self._view.show_notice(tr("Loading was cancelled."))
         elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
             self._workbench.workspace.set_model(entry.job.model, entry.result)
             self._workbench.settings.add_recent(entry.job.model.location)

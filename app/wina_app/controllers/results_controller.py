@@ -13,7 +13,6 @@ from wina_app.models.results_columns import ColumnChoice, told_apart
 from wina_app.models.results_scope import Scope, scope_of
 from wina_app.models.results_selection import RunSelection
 from wina_app.models.results_table import ResultsTable
-from wina_app.quantities import counted
 from wina_app.store_thread import StoreThread
 from wina_app.translation import tr
 from wina_core.specs import RunSpec
@@ -149,7 +148,7 @@ class ResultsController(QObject):
         shown = self.table.as_shown(self._keys())
 
         def done(count: int) -> None:
-            self._view.show_notice(tr("Saved {rows} in {path}.", rows=counted(count, "row"), path=path))
+            self._view.show_notice(tr("Saved {rows} in {path}.", rows=tr("{n} rows", "{n} row", count), path=path))
 
         self._store.ask(lambda _store: shown.write(path), done, self._view.show_error)
 

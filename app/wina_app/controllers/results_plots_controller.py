@@ -316,7 +316,7 @@ class ResultsPlotsController(QObject):
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
-        self._view.show_comparison(None, tr("Comparing {count} runs\N{HORIZONTAL ELLIPSIS}", count=len(rows)))
+        self._view.show_comparison(None, tr("Comparing {count} runs…", count=len(rows)))
         asked = self._asked["compare"] = self._asked["compare"] + 1
 
         def show(found: RunComparison | None, text: str) -> None:

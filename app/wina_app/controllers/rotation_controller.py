@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
 from wina_app.models.job_list import JobEntry
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError, explain
@@ -15,8 +16,8 @@ from wina_core.records import ModelSummary, RotationReport
 from wina_core.sources import resolve_rotation
 from wina_core.specs import RotationSpec
 
-IDENTITY = "This choice leaves every weight as it is; choose a mode or the per-head rotation"
-NO_MODEL = "Open a model first"
+IDENTITY = tr("This choice leaves every weight as it is; choose a mode or the per-head rotation")
+NO_MODEL = tr("Open a model first")
 
 
 class RotationView(Protocol):
@@ -90,7 +91,11 @@ class RotationController(QObject):
             return
         spec = self._workspace.rotation
         self._view.clear_message()
-        title = f"Export rotated model: {spec.label}" if export_to else f"Rotate: {spec.label}"
+        title = (
+            tr("Export rotated model: {rotation}", rotation=spec.label)
+            if export_to
+            else tr("Rotate: {rotation}", rotation=spec.label)
+        )
         self._job_id = self._workbench.submit(RotateJob(model=source, rotation=spec, export_to=export_to), title)
         self._last = self._job_id
         self._show_action()
@@ -154,9 +159,9 @@ class RotationController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice("The rotation was cancelled.")
+            self._view.show_notice(tr("The rotation was cancelled."))
         elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
             if entry.result.exported_to:
-                self._view.show_notice(f"The rotated model was saved in {entry.result.exported_to}.")
+                self._view.show_notice(tr("The rotated model was saved in {folder}.", folder=entry.result.exported_to))
             if entry.job.model == self._workspace.source and entry.job.rotation == self._workspace.rotation:
                 self._workspace.set_rotation(entry.job.rotation, entry.result)

@@ -1,6 +1,6 @@
 """Edits the workspace's sparsity plan, around locked cells and keeping the budget if asked to; all can be undone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from wina_app.models import sparsity_edits, sparsity_locks
 from wina_app.models.sparsity_clipboard import paste
 from wina_app.models.sparsity_history import Choices, SparsityHistory
 from wina_app.models.sparsity_selection import Selection
-from wina_app.quantities import counted, percent
+from wina_app.quantities import percent
 from wina_app.translation import tr
 from wina_app.workspace import Workspace
 from wina_core.errors import WinaError
@@ -115,21 +115,28 @@ class SparsityEditing(QObject):
 
     def paint(self, cells: frozenset[Cell], sparsity: float) -> None:
         """Give the given cells this target, whatever is selected."""
-        self._edit(dict.fromkeys(cells, sparsity), tr("set {cells} to {target}"), target=percent(sparsity))
+        self._edit(
+            dict.fromkeys(cells, sparsity),
+            lambda cells: tr("set {cells} to {target}", cells=cells, target=percent(sparsity)),
+        )
 
     def step(self, points: int) -> None:
         """Change every selected cell by percentage points."""
         plan = self._workspace.plan
         if plan is not None:
             values = sparsity_edits.stepped(plan, self._cells, points)
-            self._edit(values, tr("change {cells} by {points} points"), points=f"{points:+d}")
+            self._edit(
+                values, lambda cells: tr("change {cells} by {points} points", cells=cells, points=f"{points:+d}")
+            )
 
     def shift(self, cells: frozenset[Cell], points: float) -> None:
         """Change cells by percentage points from where they were when the gesture began."""
         plan = self._history.start.plan
         if plan is not None:
             values = sparsity_edits.stepped(plan, cells, points)
-            self._edit(values, tr("move {cells} by {points} points"), points=f"{points:+.1f}")
+            self._edit(
+                values, lambda cells: tr("move {cells} by {points} points", cells=cells, points=f"{points:+.1f}")
+            )
 
     def type_target(self, text: str) -> None:
         """A percentage was typed for the selection."""
@@ -140,11 +147,11 @@ class SparsityEditing(QObject):
 
     def cut(self) -> None:
         """What is selected was copied and is to be dense."""
-        self._edit(dict.fromkeys(self._cells, 0.0), tr("cut {cells}"))
+        self._edit(dict.fromkeys(self._cells, 0.0), lambda cells: tr("cut {cells}", cells=cells))
 
     def clear_targets(self) -> None:
         """The selected cells drop nothing."""
-        self._edit(dict.fromkeys(self._cells, 0.0), tr("clear {cells}"))
+        self._edit(dict.fromkeys(self._cells, 0.0), lambda cells: tr("clear {cells}", cells=cells))
 
     def paste(self, text: str, selection: Selection) -> None:
         """Put a block of the clipboard's targets where the selection is, as one step."""
@@ -156,7 +163,7 @@ class SparsityEditing(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        self._edit(block.values, tr("paste {cells}"))
+        self._edit(block.values, lambda cells: tr("paste {cells}", cells=cells))
         if block.remark and not block.values.keys() <= self.locked:
             self._view.show_notice(block.remark)
 
@@ -197,7 +204,7 @@ class SparsityEditing(QObject):
         """Lock what is selected; if all of it is locked, unlock it."""
         if not self._cells:
             return
-        constraints, cells = self._choices.constraints, counted(len(self._cells), "cell")
+        constraints, cells = self._choices.constraints, tr("{n} cells", "{n} cell", len(self._cells))
         if self._cells <= constraints.locked:
             text, locked = tr("unlock {cells}", cells=cells), constraints.locked - self._cells
         else:
@@ -223,8 +230,11 @@ class SparsityEditing(QObject):
 
     # ---- within --------------------------------------------------------------------------------------------------
 
-    def _edit(self, values: Mapping[Cell, float], text: str, **parts: str) -> None:
-        """New targets, together with those of the same gesture; each position of a drag starts from the same plan."""
+    def _edit(self, values: Mapping[Cell, float], text: Callable[[str], str]) -> None:
+        """New targets, together with those of the same gesture; each position of a drag starts from the same plan.
+
+        `text` says what is done to "3 cells".
+        """
         if self._workspace.plan is None or not values:
             return
         alone = not self.in_gesture
@@ -233,8 +243,8 @@ class SparsityEditing(QObject):
         self._edits |= values
         start = self._history.start
         plan = sparsity_locks.edited(start.plan, self._edits, start.constraints)
-        cells = counted(len(self._edits.keys() - start.constraints.locked), "cell")
-        self._history.change(text.format(cells=cells, **parts), plan=plan)
+        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - start.constraints.locked))
+        self._history.change(text(cells), plan=plan)
         if alone:
             self.end_gesture()
 

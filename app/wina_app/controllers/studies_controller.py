@@ -22,6 +22,7 @@ from wina_app.models.studies import (
     progress,
     read_state,
 )
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, PendingRun
 from wina_core.errors import WinaError
@@ -249,7 +250,7 @@ class StudiesController(QObject):
         """Write the selected study's report into a folder."""
         file, study = self._selected, self._catalogue.bound(self._selected)
         if file is not None and study is not None:
-            self._view.show_notice("Writing the report\N{HORIZONTAL ELLIPSIS}")
+            self._view.show_notice(tr("Writing the report…"))
             self._reports.write(file, study, folder)
 
     # ---- what is shown -------------------------------------------------------------------------------------------
@@ -331,7 +332,7 @@ class StudiesController(QObject):
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
         elif entry.state == "cancelled" and not estimating:
-            self._view.show_notice("The study was cancelled; finished measurements are stored.")
+            self._view.show_notice(tr("The study was cancelled; finished measurements are stored."))
         if isinstance(entry.result, EstimateRecord):
             self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
         if not estimating:
@@ -345,6 +346,6 @@ class StudiesController(QObject):
 
     def _on_report(self, file: Path) -> None:
         page = self._reports.pages[file]
-        self._view.show_notice(f"Saved the report as {page}, and as Markdown beside it.")
+        self._view.show_notice(tr("Saved the report as {page}, and as Markdown beside it.", page=page))
         if file == self._selected:
             self._view.show_report(page)

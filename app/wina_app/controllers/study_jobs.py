@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.models.job_list import JobEntry
 from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import StudyState
+from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob, PendingRun
 from wina_core.study_specs import StudySpec
@@ -50,12 +51,14 @@ class StudyJobs(QObject):
             )
             self._submit(file, job, title)
         if study.latency is not None and state.points_missing and not self._times(study):
-            self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
+            self._submit(
+                file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)
+            )
 
     def estimate(self, file: Path, title: str, job: EstimateJob) -> None:
         """Time a few documents, unless that is under way."""
         if not self.is_estimating(file):
-            self._submit(file, job, f"Estimate {title}")
+            self._submit(file, job, tr("Estimate {study}", study=title))
 
     def _submit(self, file: Path, job: Job, title: str) -> None:
         job_id = self._workbench.submit(job, title)

@@ -17,7 +17,7 @@ Ordinate = Literal["speedup", "roofline"]
 ORDINATES: dict[Ordinate, tuple[str, str]] = {
     "speedup": (
         tr("Speed-up"),
-        tr("Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 \N{MINUS SIGN} s)"),
+        tr("Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 − s)"),
     ),
     "roofline": (
         tr("Fraction of the roofline"),

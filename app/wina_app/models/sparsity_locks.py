@@ -46,10 +46,11 @@ def replaced(plan: SparsityPlan, found: SparsityPlan, constraints: Constraints) 
 def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints) -> str:
     """What an edit of the `asked` cells could not do, in a sentence; empty when it could do everything."""
     if asked and asked <= constraints.locked:
-        if len(asked) == 1:
-            return tr("The cell is locked and stays as it was; L on the heatmap unlocks what is selected.")
-        said = tr("The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.")
-        return said.format(n=len(asked))
+        return tr(
+            "The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.",
+            "The cell is locked and stays as it was; L on the heatmap unlocks what is selected.",
+            len(asked),
+        )
     if constraints.budget is not None and abs(plan.budget - constraints.budget) > EXACT:
         return tr(
             "The budget of {kept} cannot be kept: all cells that may change for it are at their limits. It is now "

@@ -64,4 +64,4 @@ def _add_gate_inspector(application: "Application", page: SparsityPage) -> None:
 
 
 def _calibrate(workbench: Workbench, job: CalibrateJob) -> None:
-    workbench.submit(job, f"Calibrate {Arm(rotation=job.rotation, method=job.method).label}")
+    workbench.submit(job, tr("Calibrate {arm}", arm=Arm(rotation=job.rotation, method=job.method).label))
