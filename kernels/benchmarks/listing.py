@@ -13,19 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from comparing import Comparison, Contender, compare
-from sqlalchemy import insert, select
+from large_store import METRICS, fill
+from sqlalchemy import select
 
-from wina_core.records import MetricRecord
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, RunSpec
+from wina_core.plan import UniformSparsity
+from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec
 from wina_core.store import MetricFilter, Store
-from wina_core.store.columns import measure_columns
 from wina_core.store.connection import open_engine
 from wina_core.store.tables import Measure, Metric, Model, Run, Unit
-from wina_core.study_specs import StudySpec
 
-UNITS = ("first", "second")
-NAMES = tuple((f"{unit} {task}", metric) for unit in UNITS for task in range(5) for metric in ("acc", "acc_norm"))
-"""Task and metric; the first five tasks are the first unit's, the others the second's."""
 RUNS = 5_000
 SOME = MetricFilter(tasks=("first 1",))
 
@@ -33,11 +29,11 @@ SOME = MetricFilter(tasks=("first 1",))
 def measure(toy: bool) -> list[Comparison]:
     """On one thread; a database in a temporary folder."""
     runs, repetitions = (20, 1) if toy else (RUNS, 15)
-    rows = runs * len(NAMES)
+    rows = runs * len(METRICS)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "results.sqlite"
         with Store(file) as store:
-            _fill(store, runs)
+            fill(store, _runs(runs))
             engine = open_engine(store.url)
             plain = Contender("plain query", lambda: _ready(lambda: _expect(rows, _plain(engine))))
             ways = [
@@ -51,49 +47,13 @@ def measure(toy: bool) -> list[Comparison]:
     return [found]
 
 
-def _fill(store: Store, count: int) -> None:
-    """Runs with their units and metrics, as bulk rows: recording them one by one is not what is measured."""
-    evaluation = EvaluationSpec(tasks=UNITS, deviation=None)
-    model, arms = ModelSource(location="synthetic model"), (Arm(method=MethodSpec(name="wina")),)
-    sparsities = tuple(index / (count + 1) for index in range(count))
-    study = StudySpec(name="large", models=(model,), arms=arms, sparsities=sparsities, evaluation=evaluation)
-    specs = tuple(
-        RunSpec(model=model, method=arms[0].method, plan={"kind": "uniform", "sparsity": each}, evaluation=evaluation)
-        for each in sparsities
+def _runs(count: int) -> list[RunSpec]:
+    model, evaluation = (
+        ModelSource(location="synthetic model"),
+        EvaluationSpec(tasks=("first", "second"), deviation=None),
     )
-    store.save_study(study, specs)
-    engine = open_engine(store.url)
-    with engine.execution_options(writing=True).begin() as connection:
-        ids = connection.scalars(select(Run.id)).all()
-        units: list[dict[str, Any]] = [
-            {"id": number + 1, "run_id": ids[number // 2], "unit": UNITS[number % 2], "seconds": 1.0, "finished": 1.0}
-            for number in range(len(ids) * len(UNITS))
-        ]
-        connection.execute(insert(Unit), units)
-        connection.execute(insert(Measure), [measure_columns(_metric(*names)) for names in NAMES])
-        measures = {(row.task, row.metric): row.id for row in connection.execute(select(Measure))}
-        metrics = [
-            {"unit_id": unit["id"], "measure_id": measures[task, metric], "value": place / 10, "stderr": 0.01}
-            for unit in units
-            for place, (task, metric) in enumerate(NAMES)
-            if task.startswith(unit["unit"])
-        ]
-        connection.execute(insert(Metric), metrics)
-    engine.dispose()
-
-
-def _metric(task: str, metric: str) -> MetricRecord:
-    return MetricRecord(
-        task=task,
-        metric=metric,
-        value=0.0,
-        n=100,
-        higher_is_better=True,
-        version="1.0",
-        num_fewshot=0,
-        prompt_hash="0123456789abcdef",
-        truncated=0,
-    )
+    plans = [UniformSparsity(sparsity=index / (count + 1)) for index in range(count)]
+    return [RunSpec(model=model, method=MethodSpec(name="wina"), plan=plan, evaluation=evaluation) for plan in plans]
 
 
 def _plain(engine: Any) -> list[Any]:

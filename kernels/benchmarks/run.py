@@ -3,10 +3,12 @@
     python kernels/benchmarks/run.py rotation
     python kernels/benchmarks/run.py all
     python kernels/benchmarks/run.py gpu
+    python kernels/benchmarks/run.py memory
 
 A benchmark is a file here with `measure(toy) -> list[Comparison]`, named below; its docstring says what was expected
 before it was measured. Files: `results/<name>-cpu.json`, or as --out says. Times are never asserted: a ratio beyond
-its bar is marked, and that is all. `gpu` needs a GPU, is not one of `all`, and says itself what it writes.
+its bar is marked, and that is all. `gpu`, which needs one, and `memory`, which is no time, are not of `all`: they say
+themselves what they write.
 """
 
 import argparse
@@ -24,21 +26,21 @@ BENCHMARKS = (
     "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",
     "painting",
 )  # fmt: skip
-GPU = "gpu"
+OTHERS = ("gpu", "memory")
 RESULTS = Path(__file__).parent / "results"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=(*BENCHMARKS, "all", GPU))
+    parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, one repetition: to see that it works")
     given = parser.parse_args(arguments)
     if given.toy and given.out is None:
         parser.error("--toy needs --out, so that it never replaces real results")
-    if given.name == GPU:
-        importlib.import_module(GPU).run(given.out, given.toy)
+    if given.name in OTHERS:
+        importlib.import_module(given.name).run(given.out, given.toy)
         return
     names = BENCHMARKS if given.name == "all" else (given.name,)
     for name in names:
