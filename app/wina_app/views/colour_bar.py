@@ -7,10 +7,11 @@ from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from wina_app.theme import GRID, HALF, font, notifier, tokens
+from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale, lookup_table
 from wina_app.views.heatmap_painter import hatch
 
-_NO_DATA = "no data"
+_NO_DATA = tr("no data")
 
 
 class ColourBar(QWidget):
@@ -27,7 +28,14 @@ class ColourBar(QWidget):
     def set_scale(self, scale: ColourScale) -> None:
         """Show another scale."""
         self._scale = scale
-        self.setAccessibleName(f"Colour bar: {_title(scale)} from {scale.text(scale.low)} to {scale.text(scale.high)}")
+        self.setAccessibleName(
+            tr(
+                "Colour bar: {title} from {low} to {high}",
+                title=_title(scale),
+                low=scale.text(scale.low),
+                high=scale.text(scale.high),
+            )
+        )
         self.updateGeometry()
         self.update()
 

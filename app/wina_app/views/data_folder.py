@@ -3,11 +3,12 @@
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from wina_app.theme import HALF
+from wina_app.translation import tr
 from wina_app.views.controls import beside, explain_disabled, text_label
 
-HUB = "The hub's"
-_NAME = "Data of the tasks"
-_HELP = (
+HUB = tr("The hub's")
+_NAME = tr("Data of the tasks")
+_HELP = tr(
     "A folder with a folder for each task, named as the task or its beginning, and in that a file for each split, as "
     "validation.jsonl or test.parquet; these then stand in for the hub's data"
 )
@@ -22,8 +23,8 @@ class DataFolder(QWidget):
         self.edit.setPlaceholderText(HUB)
         self.edit.setClearButtonEnabled(True)
         self.edit.setAccessibleName(_NAME)
-        self.choose = QPushButton("Folder\N{HORIZONTAL ELLIPSIS}")
-        self.choose.setAccessibleName("Choose the data folder")
+        self.choose = QPushButton(tr("Folder…"))
+        self.choose.setAccessibleName(tr("Choose the data folder"))
         self.choose.clicked.connect(self._choose)
         label = text_label(_NAME)
         label.setBuddy(self.edit)
@@ -40,7 +41,7 @@ class DataFolder(QWidget):
             explain_disabled(control, enabled=not reason, reason=reason, explanation=_HELP)
 
     def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Folder with the tasks' data")
+        folder = QFileDialog.getExistingDirectory(self, tr("Folder with the tasks' data"))
         if folder:
             self.edit.setText(folder)
             self.edit.editingFinished.emit()

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction, QFontMetricsF, QPainter
 
 from wina_app.models.plot_figure import Figure, LinePanel
 from wina_app.theme import GRID, font, notifier, tokens
+from wina_app.translation import tr
 from wina_app.views.plot_items import Reference, Trace, TraceItems, trace_of
 from wina_app.views.plot_labels import LineEnd, LineLabels
 from wina_app.views.plot_style import style_plot
@@ -62,7 +63,7 @@ class DataPlot(pg.PlotWidget):
             overlay.hide()
         self.scene().sigMouseMoved.connect(self._pointer_moved)
         self.scene().sigMouseClicked.connect(self._clicked)
-        reset = QAction("Reset zoom", self)
+        reset = QAction(tr("Reset zoom"), self)
         reset.triggered.connect(self.reset_zoom)
         self.addAction(reset)
         plot.vb.sigXRangeChanged.connect(lambda: self._ticks and self._fit_ticks())

@@ -18,6 +18,7 @@ from wina_app.models.results_frontier import (
 )
 from wina_app.models.results_scope import PublishedLine, is_dense
 from wina_app.theme import method_colour
+from wina_app.translation import tr
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 from wina_core.records import METRIC_UNITS
 
@@ -48,7 +49,7 @@ class FrontierPlot(DataPlot):
     _abscissa: Abscissa = "target"
 
     def __init__(self) -> None:
-        super().__init__("Frontier: metric against sparsity")
+        super().__init__(tr("Frontier: metric against sparsity"))
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the lines; None clears the plot."""
@@ -90,7 +91,7 @@ class FrontierPlot(DataPlot):
             traces += [self._published(line) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
-        references += [Reference("dense, paper", dense, line.y[0]) for line in data.published if is_dense(line)]
+        references += [Reference(tr("dense, paper"), dense, line.y[0]) for line in data.published if is_dense(line)]
         self._bound([*(y for trace in traces for y in trace.y), *(each.y for each in references)])
         self.show_traces([trace for trace in traces if trace.x], references)
 
@@ -101,7 +102,7 @@ class FrontierPlot(DataPlot):
 
     def _published(self, line: PublishedLine) -> Trace:
         return Trace(
-            name=f"{line.method}, paper",
+            name=tr("{method}, paper", method=line.method),
             colour=method_colour(_method_of(line.method)),
             x=[100.0 * x for x in line.x],
             y=line.y,

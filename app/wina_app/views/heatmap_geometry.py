@@ -8,13 +8,14 @@ from PySide6.QtCore import QPointF, QRect, QRectF
 from PySide6.QtGui import QFontMetricsF
 
 from wina_app.theme import GRID, HALF, font
+from wina_app.translation import tr
 from wina_core.plan import Cell
 
 GAP = 1
 """Logical pixels of background between two cells."""
 MAX_CELL_WIDTH = 144.0
 MAX_CELL_HEIGHT = 80.0
-CORNER = "layer"
+CORNER = tr("layer")
 """Title of the row headings."""
 
 

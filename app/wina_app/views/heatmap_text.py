@@ -7,6 +7,7 @@ import numpy as np
 
 from wina_app.models.sparsity_clipboard import copied
 from wina_app.models.sparsity_selection import Selection
+from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale
 from wina_core.plan import Cell
 
@@ -39,13 +40,22 @@ def cursor_text(
 ) -> str:
     """What the cursor is on and how much is selected."""
     if selection.cursor is None or scale is None:
-        return f"{len(rows)} layers by {len(columns)} projections, nothing selected"
+        return tr(
+            "{layers} layers by {projections} projections, nothing selected",
+            layers=len(rows),
+            projections=len(columns),
+        )
     row, column = selection.cursor
     shown = _shown(values[row, column], scale)
-    value = f"{shown} {scale.unit}".strip() if shown else "no data"
+    said = tr(
+        "layer {layer}, {projection}: {quantity} {value}",
+        layer=rows[row],
+        projection=columns[column],
+        quantity=scale.title,
+        value=f"{shown} {scale.unit}".strip() if shown else tr("no data"),
+    )
     count = len(selection.cells)
-    more = f"; {count} cells selected" if count > 1 else ""
-    return f"layer {rows[row]}, {columns[column]}: {scale.title} {value}{more}"
+    return tr("{cell}; {count} cells selected", cell=said, count=count) if count > 1 else said
 
 
 def _exact(value: float, scale: ColourScale) -> str:

@@ -5,10 +5,11 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from wina_app.models.latency_chart import Chart, ChartLine, Panel
 from wina_app.theme import GRID, method_colour, notifier
+from wina_app.translation import tr
 from wina_app.views.controls import ElidedLabel
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 
-_AXIS = "sparsity asked for (%)"
+_AXIS = tr("sparsity asked for (%)")
 _MARKERS = ("s", "o", "t1", "d", "t", "star", "p", "h")
 """By backend or rotation."""
 _STYLES = (
@@ -22,7 +23,7 @@ _LEAST_SPAN = 10.0
 """Points of sparsity: a single point is not spread over tenths of one."""
 _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
-_ROOFLINE = "roofline 1 / (1 \N{MINUS SIGN} s)"
+_ROOFLINE = tr("roofline 1 / (1 − s)")
 
 
 class LatencyPlots(QWidget):
@@ -31,8 +32,8 @@ class LatencyPlots(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._chart: Chart | None = None
-        self.left = DataPlot("Speed-up against sparsity")
-        self.right = DataPlot("Latency against sparsity")
+        self.left = DataPlot(tr("Speed-up against sparsity"))
+        self.right = DataPlot(tr("Latency against sparsity"))
         self.right.getPlotItem().setXLink(self.left.getPlotItem())
         self.readout = ElidedLabel("muted")
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

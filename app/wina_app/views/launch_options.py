@@ -5,15 +5,18 @@ from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
 
 from wina_app.models.launch_choice import LaunchChoice
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.controls import explain_disabled, text_label
 from wina_core.consent import RISK
 
-_SAMPLES = (
+_SAMPLES = tr(
     "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
     "without them is measured again"
 )
-_CONSENT = f"Needed by tasks that score a model by running what it writes; holds for the next launch alone. {RISK}"
-_NO_TASKS = "This study has no tasks with documents"
+_CONSENT = tr(
+    "Needed by tasks that score a model by running what it writes; holds for the next launch alone. {risk}", risk=RISK
+)
+_NO_TASKS = tr("This study has no tasks with documents")
 
 
 class LaunchOptions(QWidget):
@@ -24,8 +27,8 @@ class LaunchOptions(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.samples = QCheckBox("Keep every document's answers")
-        self.consent = QCheckBox("Run programs that the model writes")
+        self.samples = QCheckBox(tr("Keep every document's answers"))
+        self.consent = QCheckBox(tr("Run programs that the model writes"))
         self.consent.setAccessibleDescription(_CONSENT)
         self.risk = text_label(RISK, "failed", wrap=True)
         self.risk.hide()

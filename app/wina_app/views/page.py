@@ -79,8 +79,8 @@ class MessageBar(QFrame):
         self.retry.setAccessibleName(tr("Retry what failed"))
         self.retry.setToolTip(tr("Does what is missing; what was stored is kept"))
         self.retry.clicked.connect(self._do_again)
-        dismiss = QPushButton("Dismiss")
-        dismiss.setAccessibleName("Dismiss message")
+        dismiss = QPushButton(tr("Dismiss"))
+        dismiss.setAccessibleName(tr("Dismiss message"))
         dismiss.clicked.connect(self.hide)
         row = QHBoxLayout(self)
         row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
@@ -96,7 +96,7 @@ class MessageBar(QFrame):
         self._again = retry
         self.retry.setVisible(retry is not None)
         self.setProperty("role", kind)
-        self._word.setText("Error" if kind == "error" else "Note")
+        self._word.setText(tr("Error") if kind == "error" else tr("Note"))
         self.label.setText(text)
         self.setAccessibleName(f"{self._word.text()}: {text}")
         self.style().unpolish(self)
@@ -136,7 +136,7 @@ class Page(QWidget):
         self.title = title
         self.setProperty("role", "surface")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName(f"{title} page")
+        self.setAccessibleName(tr("{page} page", page=title))
         heading = text_label(title, "title")
         self._crumbs = Breadcrumb(self.crumb_clicked.emit)
         self.primary = QPushButton()

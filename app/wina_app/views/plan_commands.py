@@ -65,11 +65,11 @@ class PlanCommands:
 
     def _add_sharing(self) -> None:
         library = self._library
-        save = self._add(tr("Save the plan under a name\N{HORIZONTAL ELLIPSIS}"), self._name_bar.ask, "Ctrl+Shift+S")
-        open_file = self._add(tr("Open a plan from a file\N{HORIZONTAL ELLIPSIS}"), self._open, "Ctrl+Alt+P")
-        save_file = self._add(tr("Save the plan as a file\N{HORIZONTAL ELLIPSIS}"), self._save)
+        save = self._add(tr("Save the plan under a name…"), self._name_bar.ask, "Ctrl+Shift+S")
+        open_file = self._add(tr("Open a plan from a file…"), self._open, "Ctrl+Alt+P")
+        save_file = self._add(tr("Save the plan as a file…"), self._save)
         study = self._add(
-            tr("Save a study of the plan\N{HORIZONTAL ELLIPSIS}"),
+            tr("Save a study of the plan…"),
             self._save_study,
             tip=tr("A file that the Studies page and the command line run, here or elsewhere"),
         )
@@ -91,7 +91,7 @@ class PlanCommands:
             tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+E"
         )
         self._allocated = page.add_command(tr("Compare with the last allocation"), library.compare_allocated)
-        self._file = self._add(tr("Compare with a plan in a file\N{HORIZONTAL ELLIPSIS}"), self._compare_file)
+        self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file)
         self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
 
     def _add_shown(self, toolbar: SparsityToolbar) -> None:

@@ -30,7 +30,7 @@ def offer_export(page: Page, widget: QWidget, name: str) -> None:
     """Let a plot or heatmap be exported as `name` from its context menu and by a command of its page."""
     add_menu(page, widget, name)
     page.add_command(
-        tr("Export the plot: {name}\N{HORIZONTAL ELLIPSIS}", name=name),
+        tr("Export the plot: {name}…", name=name),
         lambda: ask_and_save(page, widget.figure, name),
         tip=tr("As image, vectors, or a script with its data"),
     )
@@ -43,7 +43,7 @@ def add_menu(page: Page, widget: QWidget, name: str) -> None:
         menu = QMenu(widget)
         menu.addActions(widget.actions())
         menu.addAction(tr("Copy image"), lambda: copy_image(widget.figure(), widget.size()))
-        menu.addAction(tr("Export plot\N{HORIZONTAL ELLIPSIS}"), lambda: ask_and_save(page, widget.figure, name))
+        menu.addAction(tr("Export plot…"), lambda: ask_and_save(page, widget.figure, name))
         menu.exec(widget.mapToGlobal(where))
         menu.deleteLater()
 
@@ -90,7 +90,9 @@ def save_script(figure: Figure, path: Path, choice: PlotFile) -> None:
     """Write the data and then the program that draws them. Raises WinaError."""
     data = path.with_suffix(".csv")
     if data == path:
-        raise WinaError(f'A script cannot be saved as "{path.name}", which is the name of its data; end it in .py.')
+        raise WinaError(
+            tr('A script cannot be saved as "{name}", which is the name of its data; end it in .py.', name=path.name)
+        )
     write_atomically(data, data_of(figure).encode())
     script = script_of(figure, data.name, choice.width, choice.height, _colours(figure))
     write_atomically(path, script.encode())

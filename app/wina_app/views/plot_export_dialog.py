@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.models.plot_figure import Figure
 from wina_app.models.plot_file import FORMATS, LastChoice, PlotFile
-from wina_app.theme import GRID
+from wina_app.theme import GRID, scaled
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled, labelled, pad_text, text_label
@@ -51,7 +51,7 @@ class PlotExportDialog(QDialog):
         self.trouble = text_label("", "failed", wrap=True)
         self.trouble.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        self.save = buttons.addButton(tr("Save\N{HORIZONTAL ELLIPSIS}"), QDialogButtonBox.ButtonRole.ActionRole)
+        self.save = buttons.addButton(tr("Save…"), QDialogButtonBox.ButtonRole.ActionRole)
         self.save.setAccessibleName(tr("Choose a file and save the plot"))
         self.save.setDefault(True)
         self.save.clicked.connect(self._ask)
@@ -59,6 +59,7 @@ class PlotExportDialog(QDialog):
         self.format.setMinimumWidth(26 * GRID)
         form = QVBoxLayout()
         form.setSpacing(GRID)
+        self.format.setMinimumWidth(scaled(26 * GRID))
         form.addLayout(labelled(tr("Format"), self.format))
         form.addLayout(labelled(tr("Width (mm)"), self.width_box))
         form.addLayout(labelled(tr("Height (mm)"), self.height_box))

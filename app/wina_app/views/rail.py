@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
 from wina_app.theme import GRID, HALF, notifier
+from wina_app.translation import tr
 
 _ICON = 24
 _REST = 20 * GRID
@@ -24,7 +25,7 @@ class Rail(QWidget):
         super().__init__()
         self.setProperty("role", "rail")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName("Pages")
+        self.setAccessibleName(tr("Pages"))
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QToolButton] = {}
@@ -44,7 +45,7 @@ class Rail(QWidget):
         button.setCheckable(True)
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
         button.setIconSize(QSize(_ICON, _ICON))
-        button.setAccessibleName(f"{title} page")
+        button.setAccessibleName(tr("{page} page", page=title))
         button.setToolTip(f"{title} ({shortcut})")
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         button.clicked.connect(lambda: self.page_chosen.emit(key))

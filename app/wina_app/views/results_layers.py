@@ -59,7 +59,13 @@ class LayerMap(QWidget):
         layer, column = cell
         value = self._values[layer, column]
         shown = tr("no data") if np.isnan(value) else f"{self._scale.text(value)} {self._scale.unit}"
-        return f"layer {layer} \N{MIDDLE DOT} {self._projections[column]}\n{self._scale.title.lower()}: {shown}"
+        return tr(
+            "layer {layer} · {projection}\n{quantity}: {shown}",
+            layer=layer,
+            projection=self._projections[column],
+            quantity=self._scale.title.lower(),
+            shown=shown,
+        )
 
 
 class ResultsLayers(QWidget):

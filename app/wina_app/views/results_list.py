@@ -34,7 +34,7 @@ class ResultsList(QWidget):
         self.differing.setAccessibleName(tr("Show only the columns that differ"))
         self.differing.setToolTip(tr("Hides the columns that read alike in all rows, and says what they read"))
         self.differing.toggled.connect(self.differing_toggled)
-        self.columns = QPushButton(tr("Columns\N{HORIZONTAL ELLIPSIS}"))
+        self.columns = QPushButton(tr("Columns…"))
         self.columns.setAccessibleName(tr("Choose the columns"))
         self.columns.clicked.connect(self.choose_columns)
         self.common = ElidedLabel("muted")

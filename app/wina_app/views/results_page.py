@@ -42,8 +42,8 @@ class ResultsPage(Page):
         self.list = ResultsList(self.columns)
         self.table = self.list.table
         self.inspector = ResultsInspector()
-        self.compare = QPushButton("Compare")
-        self.compare.setAccessibleName("Compare the selected runs")
+        self.compare = QPushButton(tr("Compare"))
+        self.compare.setAccessibleName(tr("Compare the selected runs"))
         self.compare.clicked.connect(lambda: self.plots.show_plot("compare"))
         self.plots = ResultsPlots()
         self._rest = QTimer(self)
@@ -102,17 +102,22 @@ class ResultsPage(Page):
         """How many rows there are; none stored is the empty state."""
         if stored == 0 and not self.is_empty:
             self.show_empty(
-                "No results yet",
-                "Every finished task lands here as a row the moment it is done: filter and sort them, plot a metric "
-                "against sparsity, look at what each layer dropped, and export table and plots.",
-                "Evaluate a plan",
+                tr("No results yet"),
+                tr(
+                    "Every finished task lands here as a row the moment it is done: filter and sort them, plot a "
+                    "metric against sparsity, look at what each layer dropped, and export table and plots."
+                ),
+                tr("Evaluate a plan"),
             )
         elif stored and self.is_empty:
             self.show_content()
         for widget in (self.filter, self._count, self.compare):
             widget.setVisible(stored > 0)
-        self.set_primary("Export table", enabled=shown > 0, reason="There are no rows to export")
-        self._count.setText(f"{shown:,} rows" if shown == stored else f"{shown:,} of {stored:,} rows")
+        self.set_primary(tr("Export table"), enabled=shown > 0, reason=tr("There are no rows to export"))
+        if shown == stored:
+            self._count.setText(tr("{n} rows", "{n} row", shown))
+        else:
+            self._count.setText(tr("{shown} of {stored} rows", shown=f"{shown:,}", stored=f"{stored:,}"))
 
     def show_scope(self, title: str) -> None:
         """Say to which study the page is narrowed; empty for none."""
@@ -163,8 +168,8 @@ class ResultsPage(Page):
         explain_disabled(
             self.compare,
             enabled=len(runs) > 1,
-            reason="Select rows of two or more runs, the others with Ctrl held",
-            explanation="The difference on every task that they share, with its interval and p",
+            reason=tr("Select rows of two or more runs, the others with Ctrl held"),
+            explanation=tr("The difference on every task that they share, with its interval and p"),
         )
         if set(runs) == set(self.controller.runs_of(self._selected_rows())):
             return
@@ -201,9 +206,9 @@ class ResultsPage(Page):
     def _add_commands(self) -> None:
         control, groups = self.controller, self.list
         self.add_command(tr("Filter the table"), self.filter.setFocus, "Ctrl+F")
-        self.add_command(tr("Choose the columns\N{HORIZONTAL ELLIPSIS}"), groups.choose_columns, "Ctrl+Shift+K")
+        self.add_command(tr("Choose the columns…"), groups.choose_columns, "Ctrl+Shift+K")
         self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+D")
-        self.add_command(tr("Group by\N{HORIZONTAL ELLIPSIS}"), self._choose_group, "Ctrl+R")
+        self.add_command(tr("Group by…"), self._choose_group, "Ctrl+R")
         self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+Shift+R")
         self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False))
         self.add_command(tr("Pin or unpin the selected runs"), self._pin, "Ctrl+B")
@@ -224,7 +229,7 @@ class ResultsPage(Page):
         table.add_action(tr("Edit note"), lambda: self._edit("note"))
         table.add_action(tr("Delete runs"), self._delete)
         table.add_separator()
-        table.add_action(tr("Export table\N{HORIZONTAL ELLIPSIS}"), self._export)
+        table.add_action(tr("Export table…"), self._export)
         table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
         table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
 

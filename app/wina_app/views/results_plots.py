@@ -66,7 +66,7 @@ class ResultsPlots(QWidget):
         self.paper = QCheckBox(tr("Paper's numbers"))
         self.paper.setAccessibleName(tr("Draw the paper's numbers"))
         self.paper.toggled.connect(self.paper_toggled)
-        self.export = QPushButton(tr("Export\N{HORIZONTAL ELLIPSIS}"))
+        self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export what is shown here"))
         self.tabs = QTabBar()
         self.tabs.setAccessibleName(tr("Plots"))
@@ -141,7 +141,7 @@ class ResultsPlots(QWidget):
             text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
             page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
-        page.add_command(tr("Export the plot\N{HORIZONTAL ELLIPSIS}"), lambda: self._export(page), "Ctrl+P")
+        page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
         page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click)
         self.export.clicked.connect(lambda: self._export(page))
         self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))

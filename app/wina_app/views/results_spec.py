@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLa
 
 from wina_app.models.results_study import study_of
 from wina_app.theme import GRID, monospace
+from wina_app.translation import tr
 from wina_app.views.controls import text_label
 from wina_core.specs import RunSpec
 
@@ -14,16 +15,16 @@ class ResultsSpec(QDialog):
 
     def __init__(self, spec: RunSpec, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle("How this was computed")
+        self.setWindowTitle(tr("How this was computed"))
         self.resize(80 * GRID, 64 * GRID)
-        saved = "Saved as run.json, this study is computed again by <b>wina study run run.json</b>."
+        saved = tr("Saved as run.json, this study is computed again by <b>wina study run run.json</b>.")
         intro = text_label(saved, wrap=True, rich=True)
         self.text = QPlainTextEdit(study_of(spec).model_dump_json(indent=2, exclude_defaults=True))
         self.text.setReadOnly(True)
         self.text.setFont(monospace())
-        self.text.setAccessibleName("Study of this run as JSON")
+        self.text.setAccessibleName(tr("Study of this run as JSON"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
+        copy = buttons.addButton(tr("Copy"), QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)

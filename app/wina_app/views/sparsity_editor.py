@@ -12,7 +12,7 @@ from wina_app.views.colour_maps import percent
 from wina_app.views.controls import pad_text, text_label
 from wina_app.views.page import with_keys
 
-_NOTHING = "Select cells in the heatmap first, or turn the brush on"
+_NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
 
 
 class SparsityEditor(QWidget):
@@ -33,13 +33,13 @@ class SparsityEditor(QWidget):
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, round(1000 * HIGHEST))
         self.slider.setPageStep(50)
-        self.slider.setAccessibleName("Target sparsity of the selection")
+        self.slider.setAccessibleName(tr("Target sparsity of the selection"))
         self.spin = QDoubleSpinBox()
         self.spin.setDecimals(1)
         self.spin.setSuffix(" %")
         self.spin.setKeyboardTracking(False)
         pad_text(self.spin)
-        self.spin.setAccessibleName("Target sparsity of the selection in percent")
+        self.spin.setAccessibleName(tr("Target sparsity of the selection in percent"))
         self.spin.setMaximum(100 * HIGHEST)
         self.spin.setMinimumWidth(17 * GRID)
         self.brush = _switch(tr("Brush"))
@@ -63,7 +63,7 @@ class SparsityEditor(QWidget):
         self.brush.toggled.connect(self.brush_toggled)
         self.lock.clicked.connect(lambda: self.lock_toggled.emit())
         self.keep.clicked.connect(self.keep_toggled)
-        self.show_targets("nothing selected", None)
+        self.show_targets(tr("nothing selected"), None)
 
     @property
     def target(self) -> float:
@@ -79,7 +79,7 @@ class SparsityEditor(QWidget):
         low, high = span or (0.0, 0.0)
         single = span is not None and low == high
         with QSignalBlocker(self.slider), QSignalBlocker(self.spin):
-            several = f"{percent(low)} to {percent(high)} %" if span else "\N{EN DASH}"
+            several = tr("{low} to {high} %", low=percent(low), high=percent(high)) if span else "\N{EN DASH}"
             self.spin.setSpecialValueText("" if single else several)
             self.spin.setMinimum(0.0 if single else -0.1)
             self.spin.setValue(100 * low if single else self.spin.minimum())
@@ -99,8 +99,12 @@ class SparsityEditor(QWidget):
         if budget is None:
             self.keep.setToolTip(tr("After every edit, all cells but the edited and the locked make up for it"))
         else:
-            kept = tr("The budget stays {budget}: cells that are neither edited nor locked make up for edits")
-            self.keep.setToolTip(kept.format(budget=quantities.percent(budget)))
+            self.keep.setToolTip(
+                tr(
+                    "The budget stays {budget}: cells that are neither edited nor locked make up for edits",
+                    budget=quantities.percent(budget),
+                )
+            )
 
     def _choose(self, target: float) -> None:
         if target < 0:  # the spin box's text for several values, not a value

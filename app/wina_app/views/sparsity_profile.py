@@ -53,7 +53,7 @@ class SparsityProfile(DataPlot):
     _scale: ColourScale | None = None
 
     def __init__(self) -> None:
-        super().__init__("Profile over depth")
+        super().__init__(tr("Profile over depth"))
         self.editable = False
         self._columns: tuple[int, ...] = ()
         self._looks: dict[str, tuple[object, ...]] = {}
@@ -73,7 +73,7 @@ class SparsityProfile(DataPlot):
         factor = 100.0 if scale.unit in ("%", "points") else 1.0
         title = scale.title.lower()
         least = 0.0 if scale.unit == "%" else _LEAST_SPAN * factor * (scale.high - scale.low)
-        axes = "decoder layer", f"{title} ({scale.unit})" if scale.unit else title, least
+        axes = tr("decoder layer"), f"{title} ({scale.unit})" if scale.unit else title, least
         if axes != self._axes:  # every change of them draws them anew, which takes longer than the lines
             self._axes = axes
             self.set_axes(*axes)
@@ -166,7 +166,13 @@ class SparsityProfile(DataPlot):
             _COLOURS[name],
             layers,
             factor * values,
-            lambda index: f"layer {layers[index]}, {name}: {scale.text(values[index])} {scale.unit}".strip(),
+            lambda index: tr(
+                "layer {layer}, {name}: {value} {unit}",
+                layer=layers[index],
+                name=name,
+                value=scale.text(values[index]),
+                unit=scale.unit,
+            ).strip(),
             style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
         )
 

@@ -47,7 +47,7 @@ def map_texts(key: MapKey) -> MapTexts:
             )
         case "difference":
             return MapTexts(
-                tr("Measured \N{MINUS SIGN} target"),
+                tr("Measured − target"),
                 tr("Measured minus target"),
                 tr("points"),
                 tr("How far the latest stored run with this plan missed its targets, in percentage points"),
@@ -95,18 +95,18 @@ def map_texts(key: MapKey) -> MapTexts:
                 tr("Kept energy"),
                 "%",
                 tr(
-                    "Share of the sum of (|x| c)\N{SUPERSCRIPT TWO} that the kept inputs carry at the target, c being "
-                    "the norms of the matrix's columns: 1 \N{MINUS SIGN} error\N{SUPERSCRIPT TWO} if these were "
+                    "Share of the sum of (|x| c)² that the kept inputs carry at the target, c being "
+                    "the norms of the matrix's columns: 1 − error² if these were "
                     "orthogonal"
                 ),
             )
         case "residual":
             return MapTexts(
                 tr("Orthogonality residual"),
-                tr("Off-diagonal share of W\N{MODIFIER LETTER CAPITAL T}W"),
+                tr("Off-diagonal share of WᵀW"),
                 "",
                 tr(
-                    "Squared off-diagonal entries of W\N{MODIFIER LETTER CAPITAL T}W over all its squared entries: 0 "
+                    "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "
                     "where the columns are orthogonal, as the gate's bound assumes; depends on the rotation alone"
                 ),
             )

@@ -18,11 +18,12 @@ from wina_app.icons import icon
 from wina_app.models.studies import KINDS, StudyState
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font, notifier, state_colour, tokens
+from wina_app.translation import tr
 from wina_core.gallery import GalleryEntry
 
 _FILE = Qt.ItemDataRole.UserRole
 _STATE = Qt.ItemDataRole.UserRole + 1
-_BROKEN = "cannot be read"
+_BROKEN = tr("cannot be read")
 _ICON = 16
 
 
@@ -33,7 +34,7 @@ class StudyList(QTreeWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Studies")
+        self.setAccessibleName(tr("Studies"))
         self.setHeaderHidden(True)
         self.setIndentation(0)
         self.setRootIsDecorated(False)

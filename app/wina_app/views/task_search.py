@@ -7,6 +7,7 @@ from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
 
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_core.task_index import TaskEntry
 
 _REST_MS = 80
@@ -23,14 +24,14 @@ class TaskSearch(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText("Search all tasks")
-        self.setAccessibleName("Task name")
-        self.setToolTip("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas")
+        self.setPlaceholderText(tr("Search all tasks"))
+        self.setAccessibleName(tr("Task name"))
+        self.setToolTip(tr("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas"))
         self.setClearButtonEnabled(True)
         self._found = QStandardItemModel(0, 2, self)
         self.popup = QTreeView()
         self.popup.setRootIsDecorated(False)
-        self.popup.setAccessibleName("Tasks found")
+        self.popup.setAccessibleName(tr("Tasks found"))
         self.popup.setHeaderHidden(True)
         self.popup.setMinimumWidth(50 * GRID)
         completer = QCompleter(self._found, self)

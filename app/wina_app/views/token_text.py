@@ -21,7 +21,7 @@ def _nats(log10: float) -> str:
     return f"{10**log10:.3g}"
 
 
-DIVERGENCE = ColourScale(tr("KL(dense \N{DOUBLE VERTICAL LINE} sparse)"), tr("nats, log"), _LEAST, _MOST, _nats)
+DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _LEAST, _MOST, _nats)
 """Over log10 of the divergence; always the same, so that answers compare. Less than its low end has no colour."""
 
 
