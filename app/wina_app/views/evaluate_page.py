@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
 
 from wina_app.models.evaluation_grid import Choice, Grid
 from wina_app.plain_text import plain_tip
-from wina_app.quantities import counted
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.controls import labelled, rule, text_label
 from wina_app.views.evaluate_arms import ArmPanel
 from wina_app.views.evaluate_tasks import TaskPanel
@@ -27,7 +27,7 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.task_index import TaskEntry
 
-_FORMATS = "Study (*.toml);;Study as JSON (*.json)"
+_FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 
 
 class EvaluatePage(Page):
@@ -39,10 +39,10 @@ class EvaluatePage(Page):
     search_requested = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__("evaluate", "Evaluate")
+        super().__init__("evaluate", tr("Evaluate"))
         self._problem = ""
-        self.save = QPushButton("Save study…")
-        self.save.setAccessibleName("Save study")
+        self.save = QPushButton(tr("Save study…"))
+        self.save.setAccessibleName(tr("Save study"))
         self.save.clicked.connect(self._choose_file)
         self.header_actions.addWidget(self.save)
         self.tasks = TaskPanel()
@@ -58,7 +58,7 @@ class EvaluatePage(Page):
         row.addWidget(self.arms)
         row.addWidget(self._build_runs(), 1)
         self.set_content(content)
-        self.set_primary("Evaluate")
+        self.set_primary(tr("Evaluate"))
         self.primary_triggered.connect(self.evaluate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
@@ -73,9 +73,9 @@ class EvaluatePage(Page):
         column = QVBoxLayout(runs)
         column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
         column.setSpacing(GRID)
-        column.addLayout(labelled("Study name", self.name))
+        column.addLayout(labelled(tr("Study name"), self.name))
         column.addWidget(rule())
-        column.addWidget(text_label("Runs: arms × sparsities", "section"))
+        column.addWidget(text_label(tr("Runs: arms × sparsities"), "section"))
         column.addWidget(self._summary)
         column.addWidget(self._trouble)
         column.addWidget(self.table, 1)
@@ -92,7 +92,7 @@ class EvaluatePage(Page):
         self.arms.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
-        file, kind = QFileDialog.getSaveFileName(self, "Save study", f"{self.name.text()}.toml", _FORMATS)
+        file, kind = QFileDialog.getSaveFileName(self, tr("Save study"), f"{self.name.text()}.toml", _FORMATS)
         if file:
             path = Path(file)
             known = path.suffix.lower() in (".toml", ".json")
@@ -105,10 +105,12 @@ class EvaluatePage(Page):
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
-                "No model to evaluate",
-                "An evaluation runs tasks on the model under each method, rotation and sparsity of a grid, in the "
-                "background, and stores every number the moment it is there.",
-                "Go to the Model page",
+                tr("No model to evaluate"),
+                tr(
+                    "An evaluation runs tasks on the model under each method, rotation and sparsity of a grid, in the "
+                    "background, and stores every number the moment it is there."
+                ),
+                tr("Go to the Model page"),
             )
         elif self.is_empty:
             self.show_content()
@@ -134,7 +136,7 @@ class EvaluatePage(Page):
         if text:
             self.table.show_grid(None)
             self._summary.setText("")
-            self.set_primary("Evaluate", enabled=False, reason=text)
+            self.set_primary(tr("Evaluate"), enabled=False, reason=text)
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
         """Show the tasks that match what is typed."""
@@ -150,21 +152,23 @@ class EvaluatePage(Page):
 
     def show_counting(self) -> None:
         """The numbers shown are those of an earlier choice."""
-        self.set_primary("Evaluate")
-        self._summary.setText("Counting…")
+        self.set_primary(tr("Evaluate"))
+        self._summary.setText(tr("Counting…"))
 
     def show_grid(self, grid: Grid) -> None:
         """Show which runs there are and what of them is stored."""
         if self._problem:
             return
-        reason = "Every run is stored or queued already"
-        self.set_primary(f"Evaluate {counted(grid.to_do, 'run')}", enabled=grid.to_do > 0, reason=reason)
+        reason = tr("Every run is stored or queued already")
+        self.set_primary(
+            tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do)), enabled=grid.to_do > 0, reason=reason
+        )
         parts = [
-            f"{counted(len(grid.cells), 'run')} in all",
-            f"{grid.to_do:,} to do",
-            f"{grid.stored:,} stored already",
+            tr("{runs} in all", runs=tr("{n} runs", "{n} run", len(grid.cells))),
+            tr("{count} to do", count=f"{grid.to_do:,}"),
+            tr("{count} stored already", count=f"{grid.stored:,}"),
         ]
         if grid.queued:
-            parts.append(f"{grid.queued:,} queued")
+            parts.append(tr("{count} queued", count=f"{grid.queued:,}"))
         self._summary.setText("  ·  ".join(parts))
         self.table.show_grid(grid)
