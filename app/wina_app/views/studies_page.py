@@ -10,8 +10,9 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import StudyProgress, StudyState
 from wina_app.plain_text import plain_tip
-from wina_app.quantities import counted, listed
+from wina_app.quantities import listed
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.controls import explain_disabled
 from wina_app.views.page import Page
 from wina_app.views.scrolling import Scrolling
@@ -23,9 +24,9 @@ from wina_core.study_specs import Role
 
 _SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _WIDEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 56, GRID * 40
-_RUNNING = "This study is queued or running already"
-_BROKEN = "The file of this study cannot be read"
-_NO_RESULTS = "Nothing of this study is stored yet"
+_RUNNING = tr("This study is queued or running already")
+_BROKEN = tr("The file of this study cannot be read")
+_NO_RESULTS = tr("Nothing of this study is stored yet")
 
 
 class StudiesPage(Page):
@@ -46,7 +47,7 @@ class StudiesPage(Page):
     report_requested = Signal(Path)
 
     def __init__(self) -> None:
-        super().__init__("studies", "Studies")
+        super().__init__("studies", tr("Studies"))
         self.setAcceptDrops(True)
         self._entry: GalleryEntry | None = None
         self._report: Path | None = None
@@ -58,12 +59,12 @@ class StudiesPage(Page):
         self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
-        self.open = self._button("Open study file\N{HORIZONTAL ELLIPSIS}", self._choose_file)
-        self.forget = self._button("Remove from list", self.forget_requested.emit)
-        self.forget.setToolTip("The file itself stays where it is")
-        self.results = self._button("Show results", self.results_requested.emit)
-        self.report = self._button("Report\N{HORIZONTAL ELLIPSIS}", self._choose_report)
-        self.opening = self._button("Open report", self._open_report)
+        self.open = self._button(tr("Open study file…"), self._choose_file)
+        self.forget = self._button(tr("Remove from list"), self.forget_requested.emit)
+        self.forget.setToolTip(tr("The file itself stays where it is"))
+        self.results = self._button(tr("Show results"), self.results_requested.emit)
+        self.report = self._button(tr("Report…"), self._choose_report)
+        self.opening = self._button(tr("Open report"), self._open_report)
         self.show_report(None)
         for button in (self.opening, self.report, self.results, self.forget, self.open):
             self.header_actions.addWidget(button)
@@ -84,7 +85,7 @@ class StudiesPage(Page):
         row.addWidget(detail, 3)
         row.addWidget(self.launch)
         self.set_content(content)
-        self.set_primary("Run", enabled=False, reason="No study is selected")
+        self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
         self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
@@ -114,12 +115,12 @@ class StudiesPage(Page):
             self.file_opened.emit(file)
 
     def _choose_file(self) -> None:
-        file, _ = QFileDialog.getOpenFileName(self, "Open study file", "", "Studies (*.toml *.json)")
+        file, _ = QFileDialog.getOpenFileName(self, tr("Open study file"), "", tr("Studies (*.toml *.json)"))
         if file:
             self.file_opened.emit(Path(file))
 
     def _choose_report(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Folder for the report")
+        folder = QFileDialog.getExistingDirectory(self, tr("Folder for the report"))
         if folder:
             self.report_requested.emit(Path(folder))
 
@@ -186,8 +187,10 @@ class StudiesPage(Page):
 
     def _enable(self) -> None:
         state, reason = self._state, self._reason()
-        count = f" {counted(state.to_do, 'measurement')}" if state is not None and state.to_do else ""
-        self.set_primary(f"Run{count}", enabled=not reason, reason=reason)
+        text = tr("Run")
+        if state is not None and state.to_do:
+            text = tr("Run {n} measurements", "Run {n} measurement", state.to_do)
+        self.set_primary(text, enabled=not reason, reason=reason)
         stored = state is not None and state.stored > 0
         for button in (self.results, self.report):
             explain_disabled(button, enabled=stored, reason=_NO_RESULTS)
@@ -196,18 +199,18 @@ class StudiesPage(Page):
         """Why nothing can be run; empty when it can."""
         state = self._state
         if self._entry is None:
-            return "No study is selected"
+            return tr("No study is selected")
         if self._entry.study is None:
             return _BROKEN
         if state is None:
-            return "What is stored of this study is being read"
+            return tr("What is stored of this study is being read")
         if state.needs:
-            return f"Say which model stands for {listed(state.needs)}"
+            return tr("Say which model stands for {roles}", roles=listed(state.needs))
         if state.trouble:
             return state.trouble
         if self._progress is not None:
             return _RUNNING
-        return "" if state.to_do else "Every measurement of this study is stored already"
+        return "" if state.to_do else tr("Every measurement of this study is stored already")
 
 
 def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:
