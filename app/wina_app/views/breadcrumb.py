@@ -19,6 +19,7 @@ class Breadcrumb(QWidget):
     def __init__(self, go_to: Callable[[str], object]) -> None:
         super().__init__()
         self._go_to = go_to
+        self._parts: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
@@ -26,6 +27,9 @@ class Breadcrumb(QWidget):
 
     def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
         """(page key, text) of each part, in order."""
+        if list(parts) == self._parts:  # all pages are told of each change of any part
+            return
+        self._parts = list(parts)
         while (item := self._row.takeAt(0)) is not None:
             if item.widget() is not None:
                 item.widget().hide()  # until it is deleted
