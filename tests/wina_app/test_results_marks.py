@@ -3,7 +3,9 @@
 import pytest
 from PySide6.QtCore import QObject, Signal
 from wina_app.controllers.results_controller import ResultsController
+from wina_app.controllers.results_marks_controller import RunFacts
 from wina_app.models.results_columns import ColumnChoice
+from wina_app.views.results_inspector import ResultsInspector
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import NO_ROTATION, SOURCE, DirectStore, record_demo_study, run_spec
@@ -52,6 +54,36 @@ def test_what_is_written_is_stored_and_shown_and_undone_step_by_step(control, ru
     assert marks_of(runs, other) == ("", "", False)
     stack.redo()
     assert marks_of(runs, other) == ("best, report", "", False)
+
+
+def test_what_another_window_writes_on_a_run_meanwhile_stays(control, runs):
+    store, run = runs[0], runs[1][0]
+    control.marks.set_tags([run], "first")
+    store.mark_runs({run: RunMarks(note="from another window")}, ["note"])
+    control.marks.set_tags([run], "second")
+    assert marks_of(runs, run) == ("second", "from another window", False)
+    control.marks.undo_stack.undo()
+    assert marks_of(runs, run) == ("first", "from another window", False)
+
+
+@pytest.mark.parametrize("editor", ["tags", "note"])
+def test_what_is_typed_goes_to_the_run_that_was_selected_then(editor, qtbot):
+    inspector = ResultsInspector()
+    qtbot.addWidget(inspector)
+    written = []
+    inspector.tags_written.connect(lambda *what: written.append(what))
+    inspector.note_written.connect(lambda *what: written.append(what))
+    inspector.show_runs(["a"], RunFacts("a", RunMarks(), ()))
+    field = getattr(inspector, editor)
+    with qtbot.waitExposed(inspector):
+        inspector.show()
+    field.setFocus()
+    qtbot.keyClicks(field, "mine")
+    inspector.show_runs(["a"], RunFacts("a", RunMarks(), ()))  # as results land
+    assert written == []
+    inspector.show_runs(["b"], RunFacts("b", RunMarks(("other",), "other"), ()))
+    assert written == [(["a"], "mine")]
+    assert (inspector.tags.text(), inspector.note.toPlainText()) == ("other", "other")
 
 
 def test_pinned_runs_are_unpinned_only_where_all_are(control, runs):

@@ -12,7 +12,7 @@ from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.results.marks import RunMarks
 from wina_core.specs import DEVIATION, FREE_ROTATION, NO_ROTATION, RotationSpec
-from wina_core.store import Store, schema
+from wina_core.store import Store, marks, schema
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.details import rotation_details
 
@@ -146,3 +146,15 @@ def test_runs_of_an_older_database_are_there_and_unmarked(tmp_path: Path, monkey
         assert store.run_details()[HASH][:4] == ("", "", False, 7)
         store.mark_runs({HASH: RunMarks(note="mine")})
         assert store.run_details()[HASH].note == "mine"
+
+
+def test_more_runs_than_one_statement_may_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "_PORTION", 1)
+    runs = [HASH, OTHER.content_hash()]
+    store.mark_runs(dict.fromkeys(runs, RunMarks(note="both")))
+    store.delete_runs(runs)
+    assert {row.run for row in store.deleted_runs()} == set(runs)
+    store.restore_runs(runs)
+    assert [store.run_details()[run].note for run in runs] == ["both", "both"]
+    with pytest.raises(WinaError, match="has no run unknown"):
+        store.delete_runs([*runs, "unknown"])

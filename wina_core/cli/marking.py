@@ -33,7 +33,7 @@ def tag(
     def change(marks: RunMarks) -> RunMarks:
         return marks._replace(tags=tuple((set(marks.tags) | set(split_tags(add))) - set(split_tags(remove))))
 
-    _mark(database, runs, line, change)
+    _mark(database, runs, line, "tags", change)
 
 
 def note(
@@ -43,7 +43,7 @@ def note(
     database: options.Database = None,
 ) -> None:
     """Write a note on runs."""
-    _mark(database, runs, line, lambda marks: marks._replace(note=text))
+    _mark(database, runs, line, "note", lambda marks: marks._replace(note=text))
 
 
 def pin(
@@ -53,7 +53,7 @@ def pin(
     database: options.Database = None,
 ) -> None:
     """Keep runs at the top of lists."""
-    _mark(database, runs, line, lambda marks: marks._replace(pinned=not off))
+    _mark(database, runs, line, "pinned", lambda marks: marks._replace(pinned=not off))
 
 
 def delete(runs: Runs = None, line: Filter = "", database: options.Database = None) -> None:
@@ -99,14 +99,17 @@ def purge(
     typer.echo(f"{_counted(count)} erased.", err=True)
 
 
-def _mark(database: str | None, runs: list[str] | None, line: str, change: Callable[[RunMarks], RunMarks]) -> None:
+def _mark(
+    database: str | None, runs: list[str] | None, line: str, field: str, change: Callable[[RunMarks], RunMarks]
+) -> None:
+    """Only that field of the marks is written: a window may write the others meanwhile."""
     with Store(database) as store:
         details = store.run_details()
         chosen = _chosen(store, runs, line)
         before = {
             run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
         }
-        store.mark_runs({run: change(marks) for run, marks in before.items()})
+        store.mark_runs({run: change(marks) for run, marks in before.items()}, (field,))
     typer.echo(f"{_counted(len(chosen))} marked.", err=True)
 
 

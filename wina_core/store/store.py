@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -177,10 +177,10 @@ class Store(Reader):
 
     # ---- what a user writes on runs ------------------------------------------------------------------------------
 
-    def mark_runs(self, marks: Mapping[str, RunMarks]) -> None:
-        """Replace tags, note and pin of the runs with these hashes."""
+    def mark_runs(self, marks: Mapping[str, RunMarks], only: Collection[str] = RunMarks._fields) -> None:
+        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named."""
         with self._writing() as connection:
-            run_marks.mark(connection, marks)
+            run_marks.mark(connection, marks, only)
 
     def delete_runs(self, runs: Sequence[str]) -> None:
         """Take the runs with these hashes out of all lists; what waits or is being computed is refused."""

@@ -84,24 +84,26 @@ class ResultsMarksController(QObject):
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
         """Replace the tags of the runs by those of the line, which has commas between them."""
-        self._mark(tr("tags"), {run: each._replace(tags=split_tags(text)) for run, each in self.marks(runs).items()})
+        tags = split_tags(text)
+        self._mark("tags", tr("tags"), {run: each._replace(tags=tags) for run, each in self.marks(runs).items()})
 
     def set_note(self, runs: Sequence[str], text: str) -> None:
         """Replace the note of the runs."""
-        self._mark(tr("note"), {run: each._replace(note=text.strip()) for run, each in self.marks(runs).items()})
+        note = text.strip()
+        self._mark("note", tr("note"), {run: each._replace(note=note) for run, each in self.marks(runs).items()})
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
         """Pin the runs, or unpin them where all of them are pinned."""
         before = self.marks(runs)
         pinned = not all(each.pinned for each in before.values())
-        self._mark(
-            tr("pin") if pinned else tr("unpin"), {run: each._replace(pinned=pinned) for run, each in before.items()}
-        )
+        what = tr("pin") if pinned else tr("unpin")
+        self._mark("pinned", what, {run: each._replace(pinned=pinned) for run, each in before.items()})
 
     def _edit(self, run: str, key: str, text: str) -> None:
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
-    def _mark(self, what: str, wanted: Mapping[str, RunMarks]) -> None:
+    def _mark(self, field: str, what: str, wanted: Mapping[str, RunMarks]) -> None:
+        """Only that field of the marks: the others may have been written meanwhile, here or in another window."""
         before = self.marks(wanted)
         changed = {run: marks for run, marks in wanted.items() if marks != before[run]}
         if not changed:
@@ -110,7 +112,8 @@ class ResultsMarksController(QObject):
         text = tr("{what} of 1 run", what=what)
         if len(changed) > 1:
             text = tr("{what} of {count:,} runs", what=what, count=len(changed))
-        self._push(text, lambda store: store.mark_runs(changed), lambda store: store.mark_runs(kept))
+        only = (field,)
+        self._push(text, lambda store: store.mark_runs(changed, only), lambda store: store.mark_runs(kept, only))
 
     # ---- what is deleted -----------------------------------------------------------------------------------------
 

@@ -69,7 +69,12 @@ class ResultsInspector(QScrollArea):
         self.show_runs([], None)
 
     def show_runs(self, runs: Sequence[str], facts: RunFacts | None) -> None:
-        """Show what is known of the first of the selected runs; None when none is selected."""
+        """Show what is known of the first of the selected runs; None when none is selected. What is being written goes
+        to the runs that were selected when it was begun."""
+        others = list(runs) != self._runs
+        if others:
+            self._write_tags()
+            self._write_note()
         self._runs = list(runs)
         for control in (self.tags, self.note, self.pinned):
             control.setEnabled(facts is not None)
@@ -78,10 +83,10 @@ class ResultsInspector(QScrollArea):
             self.title.setText(tr("{count:,} runs", count=len(runs)))
         else:
             self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
-        if not self.tags.hasFocus() or facts is None:
+        if others or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
             self.tags.setText(", ".join(facts.marks.tags) if facts else "")
             self.tags.setModified(False)
-        if not self.note.hasFocus() or facts is None:
+        if others or facts is None or not self.note.hasFocus():
             self.note.setPlainText(facts.marks.note if facts else "")
         self.pinned.setChecked(bool(facts and facts.marks.pinned))
         self._show_cells(facts.cells if facts and len(runs) == 1 else ())
