@@ -95,6 +95,9 @@ def test_a_line_is_read_as_terms() -> None:
         ("methd:wina", 'no column "methd" to filter by; use one of model, method'),
         ("value>high", '"value" holds numbers, but "high" is none; write for example value>0.5'),
         ("task:/(/", r"expression /\(/ cannot be read .*mend it"),
+        ("/(?V0)(?V1)a/", r"cannot be read \(VERSION0 and VERSION1.*mend it"),
+        pytest.param(f"/{'(' * 450}a{')' * 450}/", "cannot be read .*mend it", id="parentheses in parentheses"),
+        pytest.param(f"/{'a|' * 501}/", "has 1,002 characters, and at most 1,000 are read; shorten it", id="long"),
     ],
 )
 def test_what_makes_no_sense_is_told(line: str, sentence: str) -> None:

@@ -27,6 +27,8 @@ PATIENCE_SECONDS = 2.0
 """How long a filter's regular expressions may take, on all rows together."""
 _LONGEST = 0.25
 """Seconds that one expression may take on one text."""
+_LONGEST_PATTERN = 1_000
+"""Characters of an expression: compiling cannot be timed out, and takes seconds for a hundred thousand."""
 
 _TERM = re.compile(
     r"""(?P<minus>-?)
@@ -130,9 +132,13 @@ def _matches(pattern: str, factor: Factor, deadline: float) -> Mask:
 def _compiled(pattern: str) -> Any:
     import regex  # a package of its own: the standard library's can neither be timed out nor leave other threads alone
 
+    if len(pattern) > _LONGEST_PATTERN:
+        raise WinaError(
+            f"The expression has {len(pattern):,} characters, and at most {_LONGEST_PATTERN:,} are read; shorten it."
+        )
     try:
         return regex.compile(pattern, regex.IGNORECASE)
-    except regex.error as error:
+    except (regex.error, ValueError, RecursionError) as error:  # of flags that contradict, of parentheses too deep
         raise WinaError(
             f"The expression /{pattern}/ cannot be read ({error}); mend it, or put the text in quotes to find it as it "
             "stands."
