@@ -267,3 +267,21 @@ def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile, 
     profile.getPlotItem().setYRange(40.0, 60.0, padding=0)
     show_plan(profile, qapp, ("q", "k"), values + 0.01)
     assert profile.getPlotItem().vb.viewRange()[1] == pytest.approx([40.0, 60.0])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        rows = store.metric_rows()
+    broken = [row._replace(value=value) if row.method in ("dense", "teal") else row for row in rows]
+    entries = make_entries(broken)
+    with pytest.MonkeyPatch.context() as patch:
+        caught = []
+        patch.setattr("sys.excepthook", lambda *what: caught.append(what))
+        plot.show_frontier(frontier(entries, ACC, next(iter(models(entries)))), "target")
+        plot.grab()
+        qapp.processEvents()
+    assert caught == []
+    assert plot.references == ()
+    assert np.isfinite(plot.getPlotItem().vb.viewRange()).all()

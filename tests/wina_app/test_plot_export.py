@@ -247,6 +247,17 @@ def test_texts_are_never_more_than_texts():
     assert found["PANELS"][0]["title"] == name
 
 
+def test_a_script_draws_formulas_as_texts_and_maps_without_numbers(tmp_path):
+    pytest.importorskip("matplotlib")
+    name, unknown = "$x^$ of 100 % _", float("nan")
+    line = LinePanel(name, name, name, (0.0, 1.0), (0.0, 1.0), (Series(name, "#000000", (0.5,), (0.5,)),))
+    empty = MapPanel(name, (name,), (name,), ((unknown,),), name, "", unknown, unknown, percent, "viridis")
+    file = tmp_path / "plot.py"
+    save_figure((line, empty), file, SMALL.model_copy(update={"format": "py"}))
+    subprocess.run([sys.executable, file], check=True)
+    assert file.with_suffix(".png").is_file()
+
+
 def test_the_script_draws_the_same_plot(figure, maps, tmp_path):
     pytest.importorskip("matplotlib")
     folder = tmp_path / "a folder"

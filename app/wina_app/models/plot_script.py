@@ -133,6 +133,7 @@ Needs matplotlib; change what you like.
 import csv
 import math
 import sys
+from math import inf, nan  # as numbers that are not known are written below
 from pathlib import Path
 
 import matplotlib
@@ -149,6 +150,7 @@ def main():
     with here.with_name(DATA).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     plt.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"}
+    plt.rcParams["text.parse_math"] = False  # a "$" in a name is a "$"
     figure, all_axes = plt.subplots(1, len(PANELS), figsize=SIZE, squeeze=False, layout="constrained")
     for number, (panel, axes) in enumerate(zip(PANELS, all_axes[0])):
         own = [row for row in rows if int(row["panel"]) == number]

@@ -1,5 +1,6 @@
 """What the frontier plot can show of the rows in the table, and its lines."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -153,9 +154,11 @@ def kinds(lines: "Sequence[FrontierLine]") -> list[int]:
 
 
 def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
-    """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once."""
+    """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once, and what is no
+    finite number has no place."""
     found: dict[float, str] = {}
     for line, name in zip(dense, names(dense), strict=True):
         for point in line.points:
-            found.setdefault(point.value, name)
+            if math.isfinite(point.value):
+                found.setdefault(point.value, name)
     return [(name if len(found) > 1 else "dense", value) for value, name in found.items()]

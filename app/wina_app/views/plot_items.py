@@ -126,6 +126,7 @@ class TraceItems:
         for item in (self._curve, self._errors):
             item.setOpacity(opacity)
         x, y = np.asarray(trace.x, dtype=float), np.asarray(trace.y, dtype=float)
+        y = np.where(np.isfinite(y), y, np.nan)  # nothing can be scaled to hold what is infinite
         self._show_bars(trace, x, y, scale, selected)
         if trace.width:
             self._curve.setData([], [])
