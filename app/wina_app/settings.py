@@ -47,7 +47,7 @@ class Settings:
             content = json.loads(self._path.read_bytes())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             _log.warning("The window's settings in %s cannot be read (%s) and start afresh.", self._path, error)
             return {}
         known = isinstance(content, dict) and content.get("version") == VERSION

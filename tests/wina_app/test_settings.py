@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from PySide6.QtCore import QByteArray
 from wina_app.settings import RECENT_LIMIT, Settings
 
@@ -41,9 +42,10 @@ def test_one_bad_entry_costs_only_itself(tmp_path):
     assert settings.preferences.engines == 0
 
 
-def test_a_damaged_file_is_said_and_replaced(tmp_path, caplog):
+@pytest.mark.parametrize("content", ['{"version": 1, "recent": [', "[" * 100_000], ids=["cut off", "nested"])
+def test_a_damaged_file_is_said_and_replaced(content, tmp_path, caplog):
     file = tmp_path / "window.json"
-    file.write_text('{"version": 1, "recent": [')
+    file.write_text(content)
     settings = Settings(file)
     assert settings.recent == []
     assert "cannot be read" in caplog.text

@@ -18,13 +18,14 @@ def kind_of(path: Path) -> Kind:
     try:
         if path.is_dir():
             return _folder(path)
+        if path.exists() and not path.is_file():  # a pipe would keep its reader waiting for ever
+            raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
         with path.open("rb") as file:
             if file.read(len(_SQLITE)) == _SQLITE:
                 return "database"
-    except OSError as error:
-        raise WinaError(
-            tr('"{path}" cannot be opened ({reason}).', path=path, reason=error.strerror or error)
-        ) from error
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise WinaError(tr('"{path}" cannot be opened ({reason}).', path=path, reason=reason)) from error
     if path.suffix.lower() == ".toml":
         return "study"
     if path.name == "config.json" or path.suffix.lower() == ".safetensors":
