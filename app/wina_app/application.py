@@ -24,6 +24,7 @@ from wina_app.store_thread import StoreThread
 from wina_app.theme import apply_theme, current_mode
 from wina_app.translation import tr
 from wina_app.views import file_dialogs
+from wina_app.views.focus_frame import FocusFrames
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.wiring import PAGES
 from wina_app.workbench import Workbench
@@ -92,6 +93,7 @@ class Application(QObject):
         self._add_jobs()
         self._add_file_menu()
         self.notices = JobNotices(self.workbench, self.window)
+        self.focus_frames = FocusFrames(self)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
         self.workbench.store.failed.connect(self.window.show_failure)

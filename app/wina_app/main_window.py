@@ -1,8 +1,6 @@
 """The window's frame: rail, pages, docks, menus, status line. What the pages do is theirs."""
 
-from pathlib import Path
-
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import (
     QApplication,
@@ -11,6 +9,7 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QMessageBox,
     QStackedWidget,
+    QTabBar,
     QVBoxLayout,
     QWidget,
 )
@@ -21,7 +20,8 @@ from wina_app.preferences import Preferences
 from wina_app.theme import GRID, apply_theme
 from wina_app.translation import tr
 from wina_app.views.command_palette import CommandPalette, Entry
-from wina_app.views.focus_order import controls, next_control
+from wina_app.views.file_dialogs import dropped_path
+from wina_app.views.focus_order import controls, next_control, reveal
 from wina_app.views.help_dock import HelpView
 from wina_app.views.help_mark import HelpMark
 from wina_app.views.inspector_dock import InspectorView
@@ -34,6 +34,7 @@ from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.views.shortcuts_dialog import ShortcutsDialog
 from wina_app.views.status_line import StatusLine
 from wina_app.views.toast import Toasts
+from wina_app.window_place import clamped
 from wina_app.wiring import PAGES, titles
 from wina_app.workbench import Workbench
 
@@ -268,6 +269,12 @@ class MainWindow(QMainWindow):
         if found:
             (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
+    def childEvent(self, event: QChildEvent) -> None:
+        """Docks that share a place have shortcuts of their own, so that Tab need not go through Qt's tabs for them."""
+        if event.polished() and isinstance(event.child(), QTabBar):
+            event.child().setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            event.child().setAccessibleName(tr("Docks"))
+
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes through the page, then the docks, then the rail."""
         sections = [self.message, self._stack, *self.docks.values(), self.rail, *self.toasts.shown]
@@ -275,7 +282,9 @@ class MainWindow(QMainWindow):
         found = next_control(here, self.focusWidget(), forward=forward)
         if found is None:
             return False
+        self.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)  # without it sliders and tabs do not show focus
         found.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+        reveal(found)
         return True
 
     def show_failure(self, text: str) -> None:
@@ -302,12 +311,12 @@ class MainWindow(QMainWindow):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """One file or folder is welcome; what it is, is seen when it drops."""
-        if _dropped(event) is not None:
+        if dropped_path(event) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Open it."""
-        path = _dropped(event)
+        path = dropped_path(event)
         if path is not None:
             event.acceptProposedAction()
             self.dropped.emit(path)
@@ -386,19 +395,6 @@ class MainWindow(QMainWindow):
         self.closed.emit()
 
 
-def clamped(window: QRect, screen: QRect) -> QRect:
-    """The window's rectangle moved and shrunk until it lies on the screen."""
-    size = window.size().boundedTo(screen.size())
-    left = min(max(window.left(), screen.left()), screen.right() + 1 - size.width())
-    top = min(max(window.top(), screen.top()), screen.bottom() + 1 - size.height())
-    return QRect(left, top, size.width(), size.height())
-
-
 def look_of(preferences: Preferences) -> tuple[str, float, str]:
     """What `apply_theme` takes."""
     return preferences.theme, preferences.text_size / 100, preferences.colour_map
-
-
-def _dropped(event: QDropEvent) -> Path | None:
-    urls = event.mimeData().urls()
-    return Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None

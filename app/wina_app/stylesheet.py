@@ -128,6 +128,16 @@ def stylesheet(t: "Tokens") -> str:
         border-top: 1px solid {t.line}; }}
     QPlainTextEdit[role="plain"]:focus {{ border: 2px solid {t.accent}; padding: 2px 10px; }}
 
+    QSlider {{ min-height: {mark + 6}px; }}
+    QSlider::groove:horizontal {{ background: {t.line}; height: 4px; border-radius: 2px; }}
+    QSlider::sub-page:horizontal {{ background: {t.accent}; border-radius: 2px; }}
+    QSlider::handle:horizontal {{ background: {t.surface}; border: 2px solid {t.border}; width: {mark - 2}px;
+        margin: -{mark // 2 - 1}px 0; border-radius: {mark // 2}px; }}
+    QSlider::handle:horizontal:hover {{ border-color: {t.accent}; }}
+    QSlider::handle:horizontal:focus {{ background: {t.accent}; border-color: {t.text}; }}
+    QSlider::sub-page:horizontal:disabled {{ background: {t.line}; }}
+    QSlider::handle:horizontal:disabled {{ border-color: {t.line}; background: {t.window}; }}
+
     QProgressBar {{ background: {t.line}; border: none; border-radius: 3px; text-align: center; color: {t.text};
         min-height: 6px; max-height: 6px; }}
     QProgressBar::chunk {{ background: {t.running}; border-radius: 3px; }}

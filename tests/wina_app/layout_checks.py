@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -24,10 +25,12 @@ from PySide6.QtWidgets import (
     QToolButton,
     QWidget,
 )
+from wina_app.theme import font
 from wina_app.views.controls import ElidedLabel
 
 _SLACK = 1
 """Pixels that rounding may cost."""
+_HEADING_PADDING = 8
 _ICON_ONLY = Qt.ToolButtonStyle.ToolButtonIconOnly
 _OVERLAYS = ("Toast", "QSizeGrip", "QRubberBand", "QTipLabel")
 """Lie over other things by intention."""
@@ -111,8 +114,10 @@ def _label(label: QLabel) -> str:
     if not label.text():
         return ""
     if not label.wordWrap():
-        hint = label.sizeHint()
-        return _too_small(hint.width(), label.width(), "wide") or _too_small(hint.height(), label.height(), "high")
+        metrics, room = label.fontMetrics(), label.contentsRect()
+        wide = max(map(metrics.horizontalAdvance, label.text().splitlines()))
+        high = metrics.height() * len(label.text().splitlines())
+        return _too_small(wide, room.width(), "wide") or _too_small(high, room.height(), "high")
     high = _too_small(label.heightForWidth(label.width()), label.height(), "high")
     if label.textFormat() == Qt.TextFormat.RichText:
         return high
@@ -164,13 +169,16 @@ def _header(header: QHeaderView) -> Iterator[str]:
         if header.isSectionHidden(section) or header.sectionViewportPosition(section) > header.width():
             continue
         text = model.headerData(section, header.orientation())
-        needed = header.sectionSizeFromContents(section)
         tip = model.headerData(section, header.orientation(), Qt.ItemDataRole.ToolTipRole)
         if not text or (tip and str(text) in str(tip)):
             continue
-        size = header.sectionSize(section)
+        size, needed = header.sectionSize(section), header.sectionSizeFromContents(section)
         if across:
-            said = _too_small(needed.width(), size, f"wide for {text!r}")
+            # Qt's own measure takes every heading for bold and sorted.
+            padding = 2 if header.parent().property("role") == "matrix" else _HEADING_PADDING
+            lines = map(QFontMetrics(font("small")).horizontalAdvance, str(text).splitlines())
+            width = max(lines) + 2 * padding
+            said = _too_small(width, size, f"wide for {text!r}")
         else:
             said = _too_small(needed.height(), size, f"high for {text!r}") or (
                 _too_small(needed.width(), header.width(), f"wide for {text!r}")

@@ -162,7 +162,7 @@ def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbo
     qtbot.waitUntil(lambda: settings.recent_databases == [str(other)])
     assert other.is_file()
     assert window.current_page.key == "results"
-    assert str(other) in window.status._database.text()
+    assert str(other) in window.status._database.whole()
     application.opening.new_database(other)
     assert "exists already" in window.message.label.text()
 
@@ -171,10 +171,10 @@ def test_a_file_that_is_no_database_leaves_the_present_one(application, tmp_path
     (tmp_path / "no.sqlite").write_bytes(b"SQLite format 3\0 and then nonsense" * 50)
     with qtbot.waitSignal(application.workbench.store.opened, raising=False, timeout=2000):
         pass
-    shown = application.window.status._database.text()
+    shown = application.window.status._database.whole()
     application.opening.open(tmp_path / "no.sqlite")
     qtbot.waitUntil(application.window.message.isVisible)
-    assert application.window.status._database.text() == shown
+    assert application.window.status._database.whole() == shown
 
 
 def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):

@@ -18,7 +18,7 @@ LOAD_MS = 20_000
 @pytest.fixture
 def window(application, qtbot):
     """The whole window at its Latency page."""
-    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.text(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.whole(), timeout=LOAD_MS)
     application.window.show_page("latency")
     return application
 

@@ -5,25 +5,15 @@ import logging
 import pytest
 from PySide6.QtCore import QRect, Qt, QTimer
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QAbstractSpinBox,
-    QComboBox,
-    QLineEdit,
     QMessageBox,
-    QPlainTextEdit,
     QScrollArea,
-    QWidget,
 )
 from wina_app.__main__ import parser
-from wina_app.main_window import clamped
-from wina_app.theme import apply_theme
+from wina_app.window_place import clamped
 from wina_app.wiring import PAGES
 
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import InspectJob
-
-CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QPlainTextEdit)
 
 
 @pytest.fixture
@@ -44,24 +34,6 @@ def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
     assert window.current_page.key == "model"
     window.pages["evaluate"].crumb_clicked.emit("sparsity")
     assert window.current_page.key == "sparsity"
-
-
-def test_every_control_has_a_name_for_screen_readers(application, window):
-    application.workbench.workspace.set_model(SOURCE, summary())
-    nameless = []
-    for page in window.pages.values():
-        for control in page.findChildren(QWidget):
-            named = control.accessibleName() or (isinstance(control, QAbstractButton) and control.text())
-            if isinstance(control, CONTROLS) and not _is_part_of_another(control) and not named:
-                nameless.append((page.key, type(control).__name__))
-    assert not nameless
-
-
-def _is_part_of_another(control: QWidget) -> bool:
-    """A control that Qt made inside of another one, which has the name."""
-    parent = control.parent()
-    inside = isinstance(parent, QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit)
-    return inside or parent.metaObject().className() == "QComboBoxPrivateContainer"
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
@@ -121,18 +93,6 @@ def test_a_control_that_is_disabled_hands_the_keyboard_to_the_next_one(applicati
     page.primary.setFocus()
     page.set_primary("Evaluate", enabled=False, reason="nothing to do")
     assert window.focusWidget() is page.tasks.list
-
-
-def test_focus_can_be_seen(window, qapp, qtbot):
-    apply_theme(qapp, "light")
-    window.show_page("model")
-    window.activateWindow()
-    location = window.pages["model"].location
-    location.clearFocus()
-    before = location.grab().toImage()
-    location.setFocus(Qt.FocusReason.TabFocusReason)
-    qtbot.waitUntil(location.hasFocus)
-    assert location.grab().toImage() != before
 
 
 def test_closing_without_jobs_does_not_ask(application, window, qtbot):
@@ -219,7 +179,7 @@ def test_the_log_shows_word_source_and_text_and_can_be_searched(application, qtb
 
 
 def test_the_status_line_tells_engine_device_and_database(window, qtbot):
-    qtbot.waitUntil(lambda: "results.sqlite" in window.status._database.text())
+    qtbot.waitUntil(lambda: "results.sqlite" in window.status._database.whole())
     qtbot.waitUntil(lambda: "a test" in window.status._device.text())
     assert window.status._engine.text() == "Engine ready"
     assert window.status._memory.text().endswith("free")

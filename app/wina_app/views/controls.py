@@ -20,6 +20,8 @@ from PySide6.QtWidgets import (
 
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font, method_colour, notifier
+from wina_app.translation import tr
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.wrapping import Wrapping
 
 
@@ -41,15 +43,24 @@ def rule() -> QFrame:
     return frame
 
 
-def labelled(text: str, control: QWidget, *, hint: str = "") -> QVBoxLayout:
-    """The control under its label, which is also its accessible name; `hint` is small print below."""
+def with_term(widget: QWidget, term: str) -> QHBoxLayout:
+    """A widget, and at the end of its row what a term of the guide's glossary means."""
+    return beside(widget, HelpMark(term), stretch=widget)
+
+
+def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> QVBoxLayout:
+    """The control under its label, which is also its accessible name; `hint` is small print below, `term` one of the
+    guide's glossary, explained beside the label."""
     column = QVBoxLayout()
     column.setSpacing(HALF)
     label = text_label(text, wrap=True)
     label.setBuddy(control)
     if not control.accessibleName():
         control.setAccessibleName(text)
-    column.addWidget(label)
+    if term:
+        column.addLayout(with_term(label, term))
+    else:
+        column.addWidget(label)
     column.addWidget(control)
     if hint:
         small = text_label(hint, "muted", wrap=True)
@@ -66,9 +77,9 @@ def pad_text(box: QAbstractSpinBox) -> None:
 class ElidedLabel(QLabel):
     """One line that gives way: it ends in an ellipsis where there is no room, and has it all in its tooltip."""
 
-    def __init__(self, role: str = "") -> None:
+    def __init__(self, role: str = "", elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
         super().__init__()
-        self._whole = ""
+        self._whole, self._elide = "", elide
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -89,7 +100,7 @@ class ElidedLabel(QLabel):
         self._fit()
 
     def _fit(self) -> None:
-        super().setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width()))
+        super().setText(self.fontMetrics().elidedText(self._whole, self._elide, self.contentsRect().width()))
 
 
 def close_together(*widgets: QWidget) -> QVBoxLayout:
@@ -182,12 +193,12 @@ def captioned(text: str, control: QWidget) -> QWidget:
     return side_by_side(label, control)
 
 
-def side_by_side(*widgets: QWidget) -> QWidget:
+def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
     """Widgets in one row that stay together."""
     whole = QWidget()
     row = QHBoxLayout(whole)
     row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(GRID)
+    row.setSpacing(spacing)
     for widget in widgets:
         row.addWidget(widget)
     return whole
@@ -196,13 +207,13 @@ def side_by_side(*widgets: QWidget) -> QWidget:
 class Fold(QWidget):
     """Controls that few need, under a heading that opens and closes them; `column` is the layout to fill."""
 
-    def __init__(self, title: str = "More") -> None:
+    def __init__(self, title: str = tr("More")) -> None:
         super().__init__()
         self._title = title
         self.heading = QToolButton()
         self.heading.setCheckable(True)
         self.heading.setProperty("role", "fold")
-        self.heading.setAccessibleName(f"Show or hide: {title}")
+        self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
         self._content = QWidget()
         self.column = QVBoxLayout(self._content)
         self.column.setContentsMargins(0, 0, 0, 0)

@@ -25,6 +25,7 @@ from wina_app.models.gate_choices import (
 from wina_app.models.rotation_choices import is_exact
 from wina_app.quantities import percent
 from wina_app.theme import GRID, notifier
+from wina_app.translation import tr
 from wina_app.views.controls import (
     Fold,
     SidePanel,
@@ -35,6 +36,7 @@ from wina_app.views.controls import (
     method_swatch,
     pad_text,
     text_label,
+    with_term,
 )
 from wina_core.methods import method_specs
 from wina_core.records import ModelSummary
@@ -43,11 +45,13 @@ from wina_core.specs import DENSE, AllocatorSpec, Arm, MethodSpec, RotationSpec
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
 """Width in pixels of a rotation's label; one computed on a text of the user's may name a long path."""
-_NO_RHO = "Only R-Sparse splits its budget between a mask and a low-rank part; tick it first"
-_NO_MASKS = "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
-_NO_CORRECTION = "Dense drops nothing that could be corrected"
-_NO_CALIBRATION = "Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do"
-_NO_SPARSITY = "List sparsities above; a plan says itself how it is spread"
+_NO_RHO = tr("Only R-Sparse splits its budget between a mask and a low-rank part; tick it first")
+_NO_MASKS = tr(
+    "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
+)
+_NO_CORRECTION = tr("Dense drops nothing that could be corrected")
+_NO_CALIBRATION = tr("Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do")
+_NO_SPARSITY = tr("List sparsities above; a plan says itself how it is spread")
 _Value = TypeVar("_Value")
 
 
@@ -61,7 +65,7 @@ class ArmPanel(SidePanel):
         column = self.column
         self._build_methods(column, named_arms)
         self._build_sparsities(column)
-        column.addWidget(text_label("Rotations", "section"))
+        column.addWidget(text_label(tr("Rotations"), "section"))
         self._rotation_column = QVBoxLayout()
         self._rotation_column.setSpacing(0)
         self.rotations: dict[QCheckBox, RotationSpec] = {}
@@ -79,57 +83,64 @@ class ArmPanel(SidePanel):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build_methods(self, column: QVBoxLayout, named_arms: Mapping[str, Arm]) -> None:
-        column.addWidget(text_label("Methods", "section"))
+        column.addWidget(text_label(tr("Methods"), "section"))
         self.methods = {
-            self._box(spec.label, f"Method {spec.label}", explanation(spec), spec in _TICKED): spec
+            self._box(spec.label, tr("Method {method}", method=spec.label), explanation(spec), spec in _TICKED): spec
             for spec in method_specs()
         }
         column.addLayout(close_together(*self.methods))
         column.addSpacing(GRID)
-        self.named = {self._box(name, f"Named arm {name}", _named_tip(arm)): arm for name, arm in named_arms.items()}
+        self.named = {
+            self._box(name, tr("Named arm {name}", name=name), _named_tip(arm)): arm for name, arm in named_arms.items()
+        }
         if self.named:
-            column.addWidget(text_label("With a rotation of their own", "section"))
+            column.addWidget(text_label(tr("With a rotation of their own"), "section"))
             column.addLayout(in_two_columns(self.named))
             column.addSpacing(GRID)
 
     def _build_sparsities(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Sparsities", "section"))
+        column.addWidget(text_label(tr("Sparsities"), "section"))
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        column.addLayout(labelled("In % of the inputs dropped", self.sparsities))
-        column.addWidget(text_label("Spread over layers and projections"))
+        column.addLayout(labelled(tr("In % of the inputs dropped"), self.sparsities))
+        column.addLayout(with_term(text_label(tr("Spread over layers and projections")), "Allocator"))
         self.allocators = {
-            self._box(spec.label, f"Allocator {spec.label}", text, spec == AllocatorSpec()): (spec, text)
+            self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
+                spec,
+                text,
+            )
             for spec, text in ALLOCATORS
         }
         column.addLayout(in_two_columns(self.allocators))
-        self.plan = self._box("Current plan", "Include the plan of the Sparsity page", "As edited on the Sparsity page")
+        self.plan = self._box(
+            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("As edited on the Sparsity page")
+        )
         column.addWidget(self.plan)
         column.addSpacing(GRID)
 
     def _build_gating(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Gating", "section"))
+        column.addWidget(text_label(tr("Gating"), "section"))
         self.selection = self._combo({key: name for key, (name, _) in SELECTIONS.items()})
         self.masks = self._combo({key: name for key, (name, _) in MASKS.items()})
         for box, texts in ((self.selection, SELECTIONS), (self.masks, MASKS)):
             for row, (_, text) in enumerate(texts.values()):
                 box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
-        column.addLayout(labelled("Selection", self.selection))
-        column.addLayout(labelled("Masks", self.masks))
+        column.addLayout(labelled(tr("Selection"), self.selection))
+        column.addLayout(labelled(tr("Masks"), self.masks))
         self.rho = QDoubleSpinBox()
         self.rho.setDecimals(3)
         self.rho.setRange(0.0, 1.0)
         self.rho.setSingleStep(0.01)
-        self.rho.setSpecialValueText("R-Sparse's own")
+        self.rho.setSpecialValueText(tr("R-Sparse's own"))
         self.rho.valueChanged.connect(self.changed)
         pad_text(self.rho)
-        self.correction = self._box("Correct the dropped part's mean", "Mean correction", CORRECTION)
+        self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit("demo:calibration")
         self.calibration.textChanged.connect(self.changed)
-        more = Fold("More on gating")
+        more = Fold(tr("More on gating"))
         more.column.addWidget(self.correction)
-        more.column.addLayout(labelled("R-Sparse: share of the mask, rho", self.rho))
-        more.column.addLayout(labelled("Calibration text", self.calibration))
+        more.column.addLayout(labelled(tr("R-Sparse: share of the mask, rho"), self.rho))
+        more.column.addLayout(labelled(tr("Calibration text"), self.calibration))
         column.addWidget(more)
 
     def _box(self, text: str, name: str, tip: str, on: bool = False) -> QCheckBox:
@@ -203,8 +214,13 @@ class ArmPanel(SidePanel):
             exact = is_exact(spec, summary)
             on = exact and known.get(spec, spec.is_identity or spec == current)
             short = self.fontMetrics().elidedText(label, Qt.TextElideMode.ElideMiddle, _LONGEST)
-            box = self._box(short, f"Rotation {label}", "", on)
-            explain_disabled(box, enabled=exact, reason=reason, explanation=f"{label}: every ticked method runs on it")
+            box = self._box(short, tr("Rotation {label}", label=label), "", on)
+            explain_disabled(
+                box,
+                enabled=exact,
+                reason=reason,
+                explanation=tr("{label}: every ticked method runs on it", label=label),
+            )
             self.rotations[box] = spec
             self._rotation_column.addWidget(box)
         for box, arm in self.named.items():
@@ -215,7 +231,11 @@ class ArmPanel(SidePanel):
     def show_plan(self, budget: float | None, origin: str) -> None:
         """Describe the current plan; None when there is none."""
         self.plan.setEnabled(budget is not None)
-        self.plan.setText("Current plan" if budget is None else f"Current plan ({origin}, {percent(budget)})")
+        self.plan.setText(
+            tr("Current plan")
+            if budget is None
+            else tr("Current plan ({origin}, {budget})", origin=origin, budget=percent(budget))
+        )
 
     def mark_sparsities(self, *, invalid: bool) -> None:
         """Show that the list of sparsities cannot be read."""
@@ -252,7 +272,7 @@ class ArmPanel(SidePanel):
 
 
 def _named_tip(arm: Arm) -> str:
-    return f"{arm.label}: a method on the rotation that belongs to it"
+    return tr("{label}: a method on the rotation that belongs to it", label=arm.label)
 
 
 def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 
 from wina_app.models.evaluation_grid import DEMO_TASKS
 from wina_app.theme import GRID
-from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label
+from wina_app.translation import tr
+from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label, with_term
 from wina_app.views.data_folder import DataFolder
 from wina_app.views.launch_options import LaunchOptions
 from wina_app.views.task_search import TaskSearch
@@ -40,9 +41,9 @@ class TaskPanel(SidePanel):
         self.column.addStretch(1)
 
     def _build_tasks(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Tasks", "section"))
+        column.addWidget(text_label(tr("Tasks"), "section"))
         self.list = QListWidget()
-        self.list.setAccessibleName("Tasks")
+        self.list.setAccessibleName(tr("Tasks"))
         self.list.setFixedHeight(_LIST_HEIGHT)
         self.list.setSpacing(2)
         for name in DEMO_TASKS:
@@ -51,16 +52,16 @@ class TaskPanel(SidePanel):
         column.addWidget(self.list)
         self.search = TaskSearch()
         self.search.chosen.connect(self.add_tasks)
-        add = QPushButton("Add")
-        add.setAccessibleName("Add task")
+        add = QPushButton(tr("Add"))
+        add.setAccessibleName(tr("Add task"))
         add.clicked.connect(self.search.take)
         column.addLayout(beside(self.search, add, stretch=self.search))
         self.remark = text_label("", "muted", wrap=True)
         self.remark.hide()
         column.addWidget(self.remark)
-        folder = QPushButton("Add task folder…")
-        folder.setAccessibleName("Add task folder")
-        folder.setToolTip("A folder of lm-eval task files (YAML), searched beside the stock ones")
+        folder = QPushButton(tr("Add task folder…"))
+        folder.setAccessibleName(tr("Add task folder"))
+        folder.setToolTip(tr("A folder of lm-eval task files (YAML), searched beside the stock ones"))
         folder.clicked.connect(self._choose_folder)
         column.addLayout(beside(folder))
         self.folders: list[str] = []
@@ -76,38 +77,45 @@ class TaskPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
-        self.advanced = Fold("Advanced")
+        self.advanced = Fold(tr("Advanced"))
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
         self.advanced.column.addWidget(self.options)
         column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Deviation from dense", "section"))
-        self.deviation = QCheckBox("KL, perplexity, top-1 agreement")
-        self.deviation.setAccessibleName("Measure the deviation from dense")
+        column.addLayout(with_term(text_label(tr("Deviation from dense"), "section"), "KL divergence"))
+        self.deviation = QCheckBox(tr("KL, perplexity, top-1 agreement"))
+        self.deviation.setAccessibleName(tr("Measure the deviation from dense"))
         self.deviation.setChecked(True)
         self.deviation.toggled.connect(lambda on: self.deviation_text.setEnabled(on))
         self.deviation.toggled.connect(self.changed)
         self.deviation_text = QLineEdit("demo:heldout")
-        self.deviation_text.setToolTip("demo:heldout, demo:calibration, or a UTF-8 file")
+        self.deviation_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
         self.deviation_text.textChanged.connect(self.changed)
         column.addWidget(self.deviation)
-        column.addLayout(labelled(f"Text ({TextSpec().tokens:,} tokens)", self.deviation_text))
+        column.addLayout(labelled(tr("Text ({tokens} tokens)", tokens=f"{TextSpec().tokens:,}"), self.deviation_text))
         column.addSpacing(GRID)
-        column.addWidget(text_label("Settings", "section"))
-        self.limit = self._spin(0, 10_000_000, 0, "all", " documents")
-        self.fewshot = self._spin(-1, 100, -1, "as the task says", " examples")
-        self.batch = self._spin(0, 4_096, 16, "automatic", " sequences")
-        self.batch.setToolTip("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
+        column.addWidget(text_label(tr("Settings"), "section"))
+        self.limit = self._spin(0, 10_000_000, 0, tr("all"), tr(" documents"))
+        self.fewshot = self._spin(-1, 100, -1, tr("as the task says"), tr(" examples"))
+        self.batch = self._spin(0, 4_096, 16, tr("automatic"), tr(" sequences"))
+        self.batch.setToolTip(
+            tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
+        )
         self.prefix = QComboBox()
         for name, fraction in PREFILL_POLICIES.items():
-            self.prefix.addItem(f"{name} ({100 * fraction:.0f} % dense)" if fraction else name, fraction)
+            self.prefix.addItem(
+                tr("{name} ({percentage} % dense)", name=name, percentage=f"{100 * fraction:.0f}")
+                if fraction
+                else name,
+                fraction,
+            )
         self.prefix.currentIndexChanged.connect(self.changed)
-        column.addLayout(labelled("Documents per task", self.limit))
-        column.addLayout(labelled("Few-shot", self.fewshot))
-        column.addLayout(labelled("Batch size", self.batch))
-        column.addLayout(labelled("First tokens of a sequence", self.prefix))
+        column.addLayout(labelled(tr("Documents per task"), self.limit))
+        column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
+        column.addLayout(labelled(tr("Batch size"), self.batch))
+        column.addLayout(labelled(tr("First tokens of a sequence"), self.prefix, term="Dense prefix"))
 
     def _spin(self, low: int, high: int, value: int, special: str, suffix: str) -> QSpinBox:
         box = QSpinBox()
@@ -160,7 +168,7 @@ class TaskPanel(SidePanel):
         self.remark.setVisible(bool(text))
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Add task folder")
+        folder = QFileDialog.getExistingDirectory(self, tr("Add task folder"))
         if folder and folder not in self.folders:
             self.folders.append(folder)
             self._folders.setText("\n".join(self.folders))

@@ -1,8 +1,9 @@
-"""The file dialogs of the File menu; what is chosen goes to `then`."""
+"""What the File menu asks for, or is dropped onto the window; what is chosen goes to `then`."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from wina_app.translation import tr
@@ -40,3 +41,9 @@ def new_database(parent: QWidget, then: Then) -> None:
 def _open(chosen: str, then: Then) -> None:
     if chosen:
         then(Path(chosen))
+
+
+def dropped_path(event: QDropEvent) -> Path | None:
+    """The one file or folder that is dropped; None for anything else."""
+    urls = event.mimeData().urls()
+    return Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None

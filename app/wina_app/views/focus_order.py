@@ -6,7 +6,9 @@ Qt's own order is that of creation, which puts rebuilt controls last and docks b
 from collections.abc import Iterable, Iterator
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLayout, QSplitter, QWidget
+from PySide6.QtWidgets import QLayout, QScrollArea, QSplitter, QWidget
+
+from wina_app.theme import GRID
 
 
 def controls(widgets: Iterable[QWidget]) -> list[QWidget]:
@@ -25,6 +27,15 @@ def next_control(widgets: Iterable[QWidget], now: QWidget | None, *, forward: bo
     at = every.index(now)
     found = every[(at + (1 if forward else -1)) % len(every)]
     return found if found is not now or _takes_tab(now) else None
+
+
+def reveal(widget: QWidget) -> None:
+    """Scroll whatever holds it until it is seen; Qt does so only within the area that Tab leaves."""
+    parent = widget.parentWidget()
+    while parent is not None:
+        if isinstance(parent, QScrollArea):
+            parent.ensureWidgetVisible(widget, GRID, GRID)
+        parent = parent.parentWidget()
 
 
 def _walk(widget: QWidget) -> Iterator[QWidget]:

@@ -15,27 +15,30 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.models.latency_choice import BACKENDS, DTYPES, METHODS, SELECTIONS, DecodeChoice, ProductChoice
-from wina_app.quantities import counted
 from wina_app.theme import GRID, HALF, notifier
+from wina_app.translation import tr
 from wina_app.views.controls import SidePanel, in_two_columns, labelled, method_swatch, pad_text, text_label
 from wina_core.latency_specs import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
-_AGAIN = "Measure stored points again"
-_AGAIN_TIP = (
+_AGAIN = tr("Measure stored points again")
+_AGAIN_TIP = tr(
     "Otherwise points that are stored for this machine, with the same versions of all that computes, are left out"
 )
 _TICKED = {"dtypes": ("bfloat16",), "methods": ("dense", "wina"), "selections": ("threshold",), "backends": ("auto",)}
 KINDS = {
-    "products": ("Single products", "Sparse products of given shapes, each on its own, on weights that no cache holds"),
-    "decoding": ("Decoding by the open model", "Greedy decoding by the gated model against the dense one"),
+    "products": (
+        tr("Single products"),
+        tr("Sparse products of given shapes, each on its own, on weights that no cache holds"),
+    ),
+    "decoding": (tr("Decoding by the open model"), tr("Greedy decoding by the gated model against the dense one")),
 }
 
 
 class Field(QWidget):
     """A control under its label and, when something is wrong with it, one sentence below."""
 
-    def __init__(self, text: str, control: QWidget, hint: str = "") -> None:
+    def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
         self._control = control
         self.trouble = text_label("", "failed", wrap=True)
@@ -43,7 +46,7 @@ class Field(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(HALF)
-        column.addLayout(labelled(text, control, hint=hint))
+        column.addLayout(labelled(text, control, hint=hint, term=term))
         column.addWidget(self.trouble)
         self._hint = hint
 
@@ -93,29 +96,29 @@ class ProductForm(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(GRID)
         self.presets = self._build_presets()
-        self._column.addWidget(text_label("Shapes", "section"))
+        self._column.addWidget(text_label(tr("Shapes"), "section"))
         self._column.addWidget(self.presets)
         default = LatencySpec(shapes=(Shape(outputs=1, inputs=1),))
         self.shapes = QLineEdit()
         self.shapes.setPlaceholderText("4096x11008, 5120x17920")
-        self._add("shapes", "Own shapes, outputs x inputs", self.shapes)
+        self._add("shapes", tr("Own shapes, outputs x inputs"), self.shapes)
         self.batches = QLineEdit(", ".join(map(str, default.batches)))
-        self._add("batches", "Batches, rows of x", self.batches)
+        self._add("batches", tr("Batches, rows of x"), self.batches)
         self._column.addSpacing(GRID)
-        self._column.addWidget(text_label("Products", "section"))
-        self.methods = self._add_ticks("methods", "Method", "Methods", METHODS)
+        self._column.addWidget(text_label(tr("Products"), "section"))
+        self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
         self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
-        self._add("sparsities", "Sparsities in % of the inputs dropped", self.sparsities)
-        self.selections = self._add_ticks("selections", "Selection", "Selections", SELECTIONS)
-        self.dtypes = self._add_ticks("dtypes", "Dtype", "Dtypes", DTYPES)
-        self.backends = self._add_ticks("backends", "Backend", "Backends", BACKENDS)
+        self._add("sparsities", tr("Sparsities in % of the inputs dropped"), self.sparsities)
+        self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
+        self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
+        self.backends = self._add_ticks("backends", tr("Backend"), tr("Backends"), BACKENDS)
         self._column.addSpacing(GRID)
-        self._column.addWidget(text_label("Measurement", "section"))
+        self._column.addWidget(text_label(tr("Measurement"), "section"))
         self.device = QLineEdit(default.device)
-        self._add("device", "Device: auto, cpu, cuda or cuda:1", self.device)
-        self.repetitions = spin(1, 10_000, default.repetitions, " turns")
+        self._add("device", tr("Device: auto, cpu, cuda or cuda:1"), self.device)
+        self.repetitions = spin(1, 10_000, default.repetitions, tr(" turns"))
         self.repetitions.valueChanged.connect(self.changed)
-        self._add("repetitions", "Repetitions", self.repetitions)
+        self._add("repetitions", tr("Repetitions"), self.repetitions, "Warm-up")
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self._column.addWidget(self.again)
@@ -126,9 +129,10 @@ class ProductForm(QWidget):
 
     def _build_presets(self) -> QListWidget:
         presets = QListWidget()
-        presets.setAccessibleName("Presets of shapes")
+        presets.setAccessibleName(tr("Presets of shapes"))
         for name, shapes in PRESETS.items():
-            item = QListWidgetItem(f"{name} ({counted(len(shapes), 'shape')})")
+            amount = tr("{n} shapes", "{n} shape", len(shapes))
+            item = QListWidgetItem(f"{name} ({amount})")
             item.setData(Qt.ItemDataRole.UserRole, name)
             item.setToolTip("\n".join(f"{shape.label}: {shape.op}" for shape in shapes))
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
@@ -139,8 +143,8 @@ class ProductForm(QWidget):
         presets.itemChanged.connect(lambda _: self.changed.emit())
         return presets
 
-    def _add(self, field: str, text: str, control: QWidget) -> None:
-        self.fields[field] = Field(text, control)
+    def _add(self, field: str, text: str, control: QWidget, term: str = "") -> None:
+        self.fields[field] = Field(text, control, term=term)
         self._column.addWidget(self.fields[field])
 
     def _add_ticks(self, field: str, name: str, text: str, values: Mapping[str, str]) -> _Ticks:
@@ -183,21 +187,21 @@ class DecodeForm(QWidget):
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        self.prompt_tokens = spin(64, 2**17, defaults["prompt_tokens"], " tokens")
-        self.new_tokens = spin(2, 2**17, defaults["new_tokens"], " tokens")
-        self.repetitions = spin(1, 10_000, defaults["repetitions"], " turns")
+        self.prompt_tokens = spin(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
+        self.new_tokens = spin(2, 2**17, defaults["new_tokens"], tr(" tokens"))
+        self.repetitions = spin(1, 10_000, defaults["repetitions"], tr(" turns"))
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self.fields = {
             "model": Field(
-                "Model, rotation and method",
+                tr("Model, rotation and method"),
                 self.model,
-                "As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model.",
+                tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
             ),
-            "sparsities": Field("Sparsities in % of the inputs dropped", self.sparsities),
-            "prompt_tokens": Field("Prompt, not part of the time", self.prompt_tokens),
-            "new_tokens": Field("New tokens, timed", self.new_tokens),
-            "repetitions": Field("Repetitions", self.repetitions),
+            "sparsities": Field(tr("Sparsities in % of the inputs dropped"), self.sparsities),
+            "prompt_tokens": Field(tr("Prompt, not part of the time"), self.prompt_tokens, term="Prefill"),
+            "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
+            "repetitions": Field(tr("Repetitions"), self.repetitions),
         }
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -233,7 +237,7 @@ class LatencyForm(SidePanel):
             self.kind.setItemData(row, explanation, Qt.ItemDataRole.ToolTipRole)
         self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
         self.products, self.decoding = ProductForm(), DecodeForm()
-        self.column.addLayout(labelled("What is timed", self.kind))
+        self.column.addLayout(labelled(tr("What is timed"), self.kind))
         self.column.addSpacing(GRID)
         for form in (self.products, self.decoding):
             form.changed.connect(self.changed)

@@ -18,29 +18,38 @@ from wina_app.models.latency_chart import ORDINATES, Chart
 from wina_app.models.latency_choice import Count, DecodeChoice, ProductChoice
 from wina_app.models.latency_offer import Offer
 from wina_app.models.row_table import RowTable
-from wina_app.quantities import counted
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
-from wina_app.views.controls import explain_disabled, text_label
+from wina_app.views.controls import explain_disabled, side_by_side, text_label
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.latency_form import LatencyForm
 from wina_app.views.latency_plots import LatencyPlots
 from wina_app.views.page import EmptyState, Page
 from wina_app.views.plot_export import offer_export
 from wina_app.views.row_table_view import RowTableView, ask_table_file
+from wina_app.views.scrolling import Scrolling
+from wina_app.views.wrapping import Wrapping
 
-_CAPTIONS = {"products": ("Shape", "Batch"), "decoding": ("Model", "New tokens")}
-_NO_ROOFLINE = "Decoding has more to read than the gated weights, so that only products are held against the roofline"
+_CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
+_NO_ROOFLINE = tr(
+    "Decoding has more to read than the gated weights, so that only products are held against the roofline"
+)
 _EMPTY = {
     "products": (
-        "No product timed yet",
-        "Each point is one product y = W x on weights that no cache holds, taken turn by turn with PyTorch's dense "
-        "one: its speed-up against the roofline of fewer bytes, its latency with p10 to p90, and every number in a "
-        "table.",
+        tr("No product timed yet"),
+        tr(
+            "Each point is one product y = W x on weights that no cache holds, taken turn by turn with PyTorch's dense "
+            "one: its speed-up against the roofline of fewer bytes, its latency with p10 to p90, and every number in a "
+            "table."
+        ),
     ),
     "decoding": (
-        "No decoding timed yet",
-        "Each point is greedy decoding by the open model under one sparsity, beside the dense model: its speed-up, "
-        "its tokens per second with p10 to p90, and every number in a table.",
+        tr("No decoding timed yet"),
+        tr(
+            "Each point is greedy decoding by the open model under one sparsity, beside the dense model: its speed-up, "
+            "its tokens per second with p10 to p90, and every number in a table."
+        ),
     ),
 }
 
@@ -59,26 +68,26 @@ class LatencyPage(Page):
     export_requested = Signal(Path)
 
     def __init__(self) -> None:
-        super().__init__("latency", "Latency")
+        super().__init__("latency", tr("Latency"))
         self.form = LatencyForm()
         self.form.changed.connect(self.changed)
         self.form.kind_chosen.connect(self.kind_chosen)
         self.count = text_label("", "muted")
         self.trouble = text_label("", "failed")
-        self.export = QPushButton("Export table\N{HORIZONTAL ELLIPSIS}")
-        self.export.setAccessibleName("Export table")
+        self.export = QPushButton(tr("Export table…"))
+        self.export.setAccessibleName(tr("Export table"))
         self.export.clicked.connect(self._export)
         for widget in (self.trouble, self.count, self.export):
             self.header_actions.addWidget(widget)
         self.plots = LatencyPlots()
-        offer_export(self, self.plots.left, "speed-up")
-        offer_export(self, self.plots.right, "latency")
-        self.table = RowTableView("Timed points")
-        self.table.addAction("Export table\N{HORIZONTAL ELLIPSIS}", self._export)
+        offer_export(self, self.plots.left, tr("speed-up"))
+        offer_export(self, self.plots.right, tr("latency"))
+        self.table = RowTableView(tr("Timed points"))
+        self.table.addAction(tr("Export table…"), self._export)
         self._panes = QStackedWidget()
         self._results = self._build_results()
         self._panes.addWidget(self._results)
-        self._nothing = {kind: EmptyState(*texts, "Measure the chosen points") for kind, texts in _EMPTY.items()}
+        self._nothing = {kind: EmptyState(*texts, tr("Measure the chosen points")) for kind, texts in _EMPTY.items()}
         for state in self._nothing.values():
             state.triggered.connect(self.primary.click)
             self._panes.addWidget(state)
@@ -90,17 +99,21 @@ class LatencyPage(Page):
         row.addWidget(self.form)
         row.addWidget(self._panes, 1)
         self.set_content(content)
-        self.set_primary("Measure")
+        self.set_primary(tr("Measure"))
         self.primary_triggered.connect(self.measure_requested)
 
     def _build_results(self) -> QWidget:
         self.ordinate = QComboBox()
-        self.ordinate.setAccessibleName("Left plot")
+        self.ordinate.setAccessibleName(tr("Left plot"))
         for at, (key, (text, explanation)) in enumerate(ORDINATES.items()):
             self.ordinate.addItem(text, key)
             self.ordinate.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
         self.ordinate.activated.connect(lambda: self.ordinate_chosen.emit(self.ordinate.currentData()))
-        self.subject, self.load, self.machine = ChoiceBox("Subject"), ChoiceBox("Load"), ChoiceBox("Machine")
+        self.subject, self.load, self.machine = (
+            ChoiceBox(tr("Subject")),
+            ChoiceBox(tr("Load")),
+            ChoiceBox(tr("Machine")),
+        )
         for box, signal in (
             (self.subject, self.subject_chosen),
             (self.load, self.load_chosen),
@@ -108,13 +121,11 @@ class LatencyPage(Page):
         ):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
         self._captions = [text_label("", "muted") for _ in range(4)]
-        choices = QHBoxLayout()
-        choices.setSpacing(GRID)
+        choices = Wrapping()
         for caption, box in zip(self._captions, (self.ordinate, self.subject, self.load, self.machine), strict=True):
             caption.setBuddy(box)
-            choices.addWidget(caption)
-            choices.addWidget(box)
-        choices.addStretch(1)
+            choices.addWidget(side_by_side(caption, box))
+        choices.addWidget(HelpMark("Roofline"))
         upper, lower = QWidget(), QWidget()
         above = QVBoxLayout(upper)
         above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -125,7 +136,9 @@ class LatencyPage(Page):
         below.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         below.addWidget(self.table)
         whole = QSplitter(Qt.Orientation.Vertical)
-        whole.addWidget(upper)
+        plots = Scrolling(upper)
+        plots.setMinimumHeight(28 * GRID)
+        whole.addWidget(plots)
         whole.addWidget(lower)
         whole.setStretchFactor(0, 1)
         whole.setStretchFactor(1, 1)
@@ -156,7 +169,7 @@ class LatencyPage(Page):
         self.table.show_table(table)
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         subject, load = _CAPTIONS[kind]
-        for caption, text in zip(self._captions, ("Show", subject, load, "Machine"), strict=True):
+        for caption, text in zip(self._captions, (tr("Show"), subject, load, tr("Machine")), strict=True):
             caption.setText(text)
         self.subject.setAccessibleName(subject)
         self.load.setAccessibleName(load)
@@ -182,21 +195,25 @@ class LatencyPage(Page):
         self.trouble.setText(problems.get("points", ""))
         if problems:
             self.count.setText("")
-            self.set_primary("Measure", enabled=False, reason=next(iter(problems.values())))
+            self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
         """The number shown is that of an earlier choice."""
-        self.count.setText("Counting\N{HORIZONTAL ELLIPSIS}")
+        self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
         """Say how much would be measured."""
         self.set_primary(
-            f"Measure {counted(count.points, 'point')}",
+            tr("Measure {n} points", "Measure {n} point", count.points),
             enabled=not count.active,
-            reason="This very sweep is queued or running already",
+            reason=tr("This very sweep is queued or running already"),
         )
-        again = "measured again" if count.again else "left out where nothing has changed"
-        self.count.setText(f"{count.known:,} in the table already, {again}" if count.known else "")
+        known = f"{count.known:,}"
+        if count.again:
+            told = tr("{count} in the table already, measured again", count=known)
+        else:
+            told = tr("{count} in the table already, left out where nothing has changed", count=known)
+        self.count.setText(told if count.known else "")
 
     def show_offer(self, offer: Offer) -> None:
         """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
@@ -204,7 +221,7 @@ class LatencyPage(Page):
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
         self._panes.setCurrentWidget(self._results if offer.machines else self._nothing[self._kind])
-        explain_disabled(self.export, enabled=bool(offer.machines), reason="There are no points to export")
+        explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
         """Draw both plots; a fresh one shows something else than before, not more of the same."""

@@ -5,7 +5,6 @@ from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QComboBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QHeaderView,
     QLabel,
     QSpinBox,
@@ -20,12 +19,15 @@ from wina_app.models.gate_choices import explanation
 from wina_app.models.token_cost import cost_table
 from wina_app.quantities import fraction
 from wina_app.theme import GRID, font, notifier, tokens
-from wina_app.views.controls import pad_text, text_label
+from wina_app.translation import tr
+from wina_app.views.controls import beside, captioned, pad_text, text_label
+from wina_app.views.help_mark import HelpMark
+from wina_app.views.wrapping import Wrapping
 from wina_core.methods import method_specs
 from wina_core.records import CostRecord
 from wina_core.specs import DENSE
 
-_EXPLANATION = (
+_EXPLANATION = tr(
     "One token, batch 1. Counted, as the paper does: gated projections, low-rank parts and the head. In full: with the "
     "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
 )
@@ -40,7 +42,7 @@ class CostPanel(QWidget):
         super().__init__()
         self._record: CostRecord | None = None
         self.method = QComboBox()
-        self.method.setAccessibleName("Gate rule of the cost")
+        self.method.setAccessibleName(tr("Gate rule of the cost"))
         for spec in method_specs():
             if spec != DENSE:
                 self.method.addItem(spec.label, spec)
@@ -55,27 +57,25 @@ class CostPanel(QWidget):
         self.context.setRange(1, 16_777_216)
         self.context.setValue(2_048)
         self.context.setGroupSeparatorShown(True)
-        self.context.setSuffix(" tokens")
+        self.context.setSuffix(tr(" tokens"))
         self.table = _Table()
         self.problem = text_label("", "failed", wrap=True)
         self.warning = text_label("", "muted", wrap=True)
-        controls = QHBoxLayout()
-        controls.setSpacing(GRID)
-        for caption, control in (("Method", self.method), ("Sparsity", self.sparsity), ("Context", self.context)):
-            label = text_label(caption, "muted")
-            label.setBuddy(control)
+        controls = Wrapping(spacing=2 * GRID)
+        for caption, control in (
+            (tr("Method"), self.method),
+            (tr("Sparsity"), self.sparsity),
+            (tr("Context"), self.context),
+        ):
             if not control.accessibleName():
-                control.setAccessibleName(f"{caption} of the cost")
-            controls.addWidget(label)
-            controls.addWidget(control)
-            controls.addSpacing(GRID)
-        controls.addStretch(1)
+                control.setAccessibleName(tr("{quantity} of the cost", quantity=caption))
+            controls.addWidget(captioned(caption, control))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
-        heading: QLabel = text_label("Cost of a generated token", "section")
+        heading: QLabel = text_label(tr("Cost of a generated token"), "section")
         heading.setToolTip(_EXPLANATION)
-        column.addWidget(heading)
+        column.addLayout(beside(heading, HelpMark("GFLOPs saved")))
         column.addLayout(controls)
         for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
             column.addWidget(widget)
@@ -111,7 +111,7 @@ class _Table(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Cost of a generated token by rotation")
+        self.setAccessibleName(tr("Cost of a generated token by rotation"))
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)

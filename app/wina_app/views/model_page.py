@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import get_args
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -36,11 +36,11 @@ from wina_core.specs import DType, ModelSource
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _QUANTIZATIONS = {
-    "none": ("None", "The weights stay in the data type above"),
-    "int8": ("8 bits (torchao)", "Weight-only: one scale for each output, after the rotation"),
-    "int4": ("4 bits (HQQ)", "Weight-only: one scale and zero point for every 64 weights, after the rotation"),
+    "none": (tr("None"), tr("The weights stay in the data type above")),
+    "int8": (tr("8 bits (torchao)"), tr("Weight-only: one scale for each output, after the rotation")),
+    "int4": (tr("4 bits (HQQ)"), tr("Weight-only: one scale and zero point for every 64 weights, after the rotation")),
 }
-_HINT = "A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B."
+_HINT = tr("A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B.")
 
 
 class ModelPage(Page):
@@ -53,11 +53,11 @@ class ModelPage(Page):
     cost_requested = Signal(object, float, int)
 
     def __init__(self) -> None:
-        super().__init__("model", "Model")
+        super().__init__("model", tr("Model"))
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        self.demo = QPushButton("Open the demo model")
-        self.demo.setAccessibleName("Open the demo model")
+        self.demo = QPushButton(tr("Open the demo model"))
+        self.demo.setAccessibleName(tr("Open the demo model"))
         self.demo.clicked.connect(lambda: self._open("demo"))
         self.folder = QPushButton(tr("Open folder…"))
         self.folder.setAccessibleName(tr("Open folder…"))
@@ -80,11 +80,11 @@ class ModelPage(Page):
 
     def _build_side(self) -> QWidget:
         self.location = QLineEdit()
-        self.location.setPlaceholderText("Folder or model id")
+        self.location.setPlaceholderText(tr("Folder or model id"))
         self.location.returnPressed.connect(self._open_typed)
         self.dtype = QComboBox()
         for name in get_args(DType):
-            self.dtype.addItem("as stored" if name == "auto" else name, name)
+            self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
         self.quantization = QComboBox()
         for key, (name, text) in _QUANTIZATIONS.items():
             self.quantization.addItem(name, key)
@@ -94,31 +94,31 @@ class ModelPage(Page):
         self._shown: ModelSource | None = None
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
-        self.load = QPushButton("Load")
-        self.load.setAccessibleName("Load the model named above")
+        self.load = QPushButton(tr("Load"))
+        self.load.setAccessibleName(tr("Load the model named above"))
         self.load.clicked.connect(self._open_typed)
         self.recent = QListWidget()
-        self.recent.setAccessibleName("Recent models")
+        self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
         self.recent.setMinimumHeight(GRID * 9)
         self.recent.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # it scrolls by itself
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
-        self.recent.setToolTip("Double-click or press Enter to open; Delete takes an entry off the list")
+        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete takes an entry off the list"))
         area = SidePanel(GRID * 42)
         column = area.column
-        column.addLayout(labelled("Folder or Hugging Face model id", self.location, hint=_HINT))
+        column.addLayout(labelled(tr("Folder or Hugging Face model id"), self.location, hint=_HINT))
         column.addSpacing(GRID)
-        column.addLayout(labelled("Data type in memory", self.dtype))
-        column.addLayout(labelled("Quantization of the gated weights", self.quantization))
+        column.addLayout(labelled(tr("Data type in memory"), self.dtype))
+        column.addLayout(labelled(tr("Quantization of the gated weights"), self.quantization, term="Gated weights"))
         column.addWidget(self._not_loaded)
         column.addLayout(beside(self.load))
         column.addSpacing(GRID)
-        column.addWidget(text_label("Recent models", "section"))
-        self._no_recent = text_label("Models that you open are listed here.", "muted", wrap=True)
+        column.addWidget(text_label(tr("Recent models"), "section"))
+        self._no_recent = text_label(tr("Models that you open are listed here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 1)
-        column.addWidget(text_label("A folder can also be dropped onto the window.", "muted", wrap=True))
+        column.addWidget(text_label(tr("A folder can also be dropped onto the window."), "muted", wrap=True))
         column.addStretch(0)
         return area
 
@@ -128,8 +128,8 @@ class ModelPage(Page):
         self._where = text_label("", "muted", wrap=True)
         self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.figures = Figures(columns=5)
-        self.projections = BarList("Weights per projection, over all layers")
-        self.memory = BarList("Memory by data type")
+        self.projections = BarList(tr("Weights per projection, over all layers"))
+        self.memory = BarList(tr("Memory by data type"))
         self.cost = CostPanel()
         self.cost.changed.connect(self.cost_requested)
         shown = QWidget()
@@ -145,10 +145,10 @@ class ModelPage(Page):
         column.addSpacing(GRID * 2)
         column.addWidget(self.cost)
         column.addSpacing(GRID * 2)
-        column.addWidget(text_label("Weights per projection, all layers", "section"))
+        column.addWidget(text_label(tr("Weights per projection, all layers"), "section"))
         column.addWidget(self.projections)
         column.addSpacing(GRID * 2)
-        column.addWidget(text_label("Memory of the weights by data type", "section"))
+        column.addWidget(text_label(tr("Memory of the weights by data type"), "section"))
         column.addWidget(self.memory)
         column.addStretch(1)
         area = QScrollArea()
@@ -160,10 +160,10 @@ class ModelPage(Page):
         self._progress_text = text_label("", "muted")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Loading progress")
+        self.bar.setAccessibleName(tr("Loading progress"))
         self.bar.setMaximumWidth(GRID * 60)
-        self.cancel = QPushButton("Cancel loading")
-        self.cancel.setAccessibleName("Cancel loading")
+        self.cancel = QPushButton(tr("Cancel loading"))
+        self.cancel.setAccessibleName(tr("Cancel loading"))
         self.cancel.clicked.connect(self.cancel_requested)
         loading = QWidget()
         column = QVBoxLayout(loading)
@@ -187,7 +187,7 @@ class ModelPage(Page):
 
     def choose_folder(self) -> None:
         """Ask for a folder and open it."""
-        folder = QFileDialog.getExistingDirectory(self, "Open model folder", self.location.text())
+        folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
         if folder:
             self._open(folder)
 
@@ -201,7 +201,9 @@ class ModelPage(Page):
         """What is shown, and what every page works on, stays the loaded model until another one is loaded."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
         loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
-        self._not_loaded.setText("" if loaded else "Not loaded yet: all pages still use the model as it was loaded.")
+        self._not_loaded.setText(
+            "" if loaded else tr("Not loaded yet: all pages still use the model as it was loaded.")
+        )
         self._not_loaded.setVisible(not loaded)
 
     def keyPressEvent(self, event) -> None:
@@ -235,7 +237,7 @@ class ModelPage(Page):
             self._pane_stack.setCurrentWidget(self._panes["summary" if self._shown else "empty"])
             return
         self._progress_title.setText(entry.title)
-        waiting = f"Waiting for: {behind or 'the engine'}" if entry.state == "queued" else ""
+        waiting = tr("Waiting for: {job}", job=behind or tr("the engine")) if entry.state == "queued" else ""
         self._progress_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
         if entry.fraction is None or entry.fraction in (0.0, 1.0):  # reading weights is one step for the library
             self.bar.setRange(0, 0)
@@ -251,12 +253,12 @@ class ModelPage(Page):
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
         self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
-        fingerprint = f"  ·  fingerprint {source.fingerprint}" if source.fingerprint else ""
-        self._where.setText(f"{summary.architecture}  ·  {source.location}{fingerprint}")
+        fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
+        self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.figures.show_figures(summary_figures(summary, source.quantization))
         self.projections.show_bars(list(projection_bars(summary)))
         self.memory.show_bars(list(memory_bars(summary, source.quantization)))
-        self.cost.ask()
+        QTimer.singleShot(0, self.cost.ask)  # with the other pages' work it would keep the window from its events
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
@@ -269,23 +271,27 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
     cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
     gated = summary.gated_parameters
     return [
-        ("Parameters", count(summary.parameters), f"{summary.parameters:,}; a tied embedding counts once"),
-        ("Gated weights", f"{count(gated)} ({percent(gated / summary.parameters)})",
-         f"{gated:,} weights in the projections that sparsity can act on"),
-        ("Memory", size(summary.memory_bytes), f"{summary.memory_bytes:,} bytes of weights as loaded"),
-        ("KV cache", f"{size(cache)} / 1,024 tokens", "Keys and values of one sequence, in the weights' data type"),
-        ("Data type", summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
-         "Of the weights in memory; a quantization concerns the gated ones"),
-        ("Decoder layers", f"{summary.layout.layers}", ""),
-        ("Hidden size", f"{summary.hidden_size:,}", "Width of the residual stream"),
-        ("MLP size", f"{summary.intermediate_size:,}", "Width between up and down"),
-        ("Heads", f"{summary.heads} × {summary.head_dim}", "Query heads × head dimension"),
-        ("Key-value heads", f"{summary.kv_heads}", "Fewer than the query heads: grouped-query attention"),
-        ("Vocabulary", f"{summary.vocabulary:,} tokens", ""),
-        ("Context", f"{summary.context:,} tokens", "Longest sequence that the model was made for"),
-        ("Embeddings", "tied" if summary.tied_embeddings else "untied",
-         "Whether the output head shares the embedding's weights"),
-        ("Family", summary.family, "Entry of the architecture table"),
+        (tr("Parameters"), count(summary.parameters),
+         tr("{number}; a tied embedding counts once", number=f"{summary.parameters:,}")),
+        (tr("Gated weights"), f"{count(gated)} ({percent(gated / summary.parameters)})",
+         tr("{number} weights in the projections that sparsity can act on", number=f"{gated:,}")),
+        (tr("Memory"), size(summary.memory_bytes),
+         tr("{number} bytes of weights as loaded", number=f"{summary.memory_bytes:,}")),
+        (tr("KV cache"), tr("{size} / 1,024 tokens", size=size(cache)),
+         tr("Keys and values of one sequence, in the weights' data type")),
+        (tr("Data type"), summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
+         tr("Of the weights in memory; a quantization concerns the gated ones")),
+        (tr("Decoder layers"), f"{summary.layout.layers}", ""),
+        (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
+        (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
+        (tr("Heads"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
+        (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
+        (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
+        (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),
+         tr("Longest sequence that the model was made for")),
+        (tr("Embeddings"), tr("tied") if summary.tied_embeddings else tr("untied"),
+         tr("Whether the output head shares the embedding's weights")),
+        (tr("Family"), summary.family, tr("Entry of the architecture table")),
     ]  # fmt: skip
 
 
@@ -296,14 +302,16 @@ def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
         total = sum(row[column] for row in layout.parameters)
         yield Bar(name, total, count(total), percent(total / summary.parameters))
     rest = summary.parameters - summary.gated_parameters
-    yield Bar("not gated", rest, count(rest), f"{percent(rest / summary.parameters)}: embeddings, head, norms", False)
+    share = tr("{share}: embeddings, head, norms", share=percent(rest / summary.parameters))
+    yield Bar(tr("not gated"), rest, count(rest), share, False)
 
 
 def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
     """Bytes of all weights in each data type, and of the quantized model where it is one."""
     if quantization != "none":
-        yield Bar(f"{summary.dtype}, {quantization}", summary.memory_bytes, size(summary.memory_bytes), "as loaded")
+        name = f"{summary.dtype}, {quantization}"
+        yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), tr("as loaded"))
     for dtype, width in _BYTES.items():
         loaded = quantization == "none" and dtype == summary.dtype
         total = summary.parameters * width
-        yield Bar(dtype, total, size(total), "as loaded" if loaded else "", loaded)
+        yield Bar(dtype, total, size(total), tr("as loaded") if loaded else "", loaded)

@@ -27,6 +27,7 @@ class PlanMenu(QToolButton):
         self.setAccessibleName(tr("Plans: saved ones, files, comparing"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self)
+        self._menu.setAccessibleName(self.accessibleName())
         self._menu.setToolTipsVisible(True)
         self.setMenu(self._menu)
         self._load = _submenu(self._menu, tr("Load"))

@@ -55,6 +55,7 @@ class PlaygroundForm(SidePanel):
         self.examples.setAccessibleName(tr("Examples and history of prompts"))
         self.examples.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.examples.setMenu(QMenu(self.examples))
+        self.examples.menu().setAccessibleName(self.examples.accessibleName())
         self.examples.menu().aboutToShow.connect(self._fill_examples)
         self.prompt = QPlainTextEdit()
         self.prompt.setAccessibleName(tr("Prompt"))
@@ -122,14 +123,19 @@ class PlaygroundForm(SidePanel):
         self.seed.setValue(default.seed)
         fold = Fold(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
-        for name, box, hint in (
-            (tr("Longest answer"), self.new_tokens, ""),
-            (tr("Temperature"), self.temperature, tr("Above 0 tokens are drawn, with the same noise on both sides.")),
-            (tr("Top p"), self.top_p, tr("Draws from the smallest set of tokens with so much mass.")),
-            (tr("Seed"), self.seed, ""),
+        for name, box, hint, term in (
+            (tr("Longest answer"), self.new_tokens, "", ""),
+            (
+                tr("Temperature"),
+                self.temperature,
+                tr("Above 0 tokens are drawn, with the same noise on both sides."),
+                "Temperature",
+            ),
+            (tr("Top p"), self.top_p, tr("Draws from the smallest set of tokens with so much mass."), "Top p"),
+            (tr("Seed"), self.seed, "", ""),
         ):
             pad_text(box)
-            fold.column.addLayout(labelled(name, box, hint=hint))
+            fold.column.addLayout(labelled(name, box, hint=hint, term=term))
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
 

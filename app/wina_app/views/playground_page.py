@@ -10,6 +10,7 @@ from wina_app.translation import tr
 from wina_app.views.answer_pane import AnswerPane
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.controls import ElidedLabel, explain_disabled, text_label
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.page import Page, with_keys
 from wina_app.views.playground_form import PlaygroundForm
 from wina_app.views.token_text import DIVERGENCE
@@ -74,6 +75,7 @@ class PlaygroundPage(Page):
         key.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         key.setSpacing(3 * GRID)
         key.addWidget(bar, 1)
+        key.addWidget(HelpMark("Divergence colours"))
         key.addLayout(lines, 2)
         how = text_label(_HOW, "muted", wrap=True)
         how.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)

@@ -13,6 +13,7 @@ from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import ElidedLabel, beside, text_label
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.row_table_view import RowTableView
 from wina_core.export import write_table
 
@@ -34,7 +35,7 @@ class ResultsComparison(QWidget):
         self.copy = QPushButton(tr("Copy"))
         self.copy.setAccessibleName(tr("Copy the comparison"))
         self.copy.clicked.connect(self._copy)
-        self.export = QPushButton(tr("Export\N{HORIZONTAL ELLIPSIS}"))
+        self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export the comparison"))
         self.export.clicked.connect(self.export_requested)
         self.names = text_label("", wrap=True)
@@ -48,7 +49,16 @@ class ResultsComparison(QWidget):
         inside = QVBoxLayout(self._content)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.setSpacing(GRID)
-        bar = beside(caption, self.reference, self.heading, self.copy, self.export, stretch=self.heading)
+        bar = beside(
+            caption,
+            self.reference,
+            self.heading,
+            HelpMark("p"),
+            HelpMark("Interval"),
+            self.copy,
+            self.export,
+            stretch=self.heading,
+        )
         inside.addLayout(bar)
         inside.addWidget(self.names)
         tables = QSplitter(Qt.Orientation.Horizontal)

@@ -20,12 +20,13 @@ from wina_app.views.controls import ElidedLabel, beside, explain_disabled, text_
 from wina_app.views.data_plot import DataPlot
 from wina_app.views.depth_plot import DepthPlot
 from wina_app.views.frontier_plot import FrontierPlot
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.latency_plots import LatencyPlots
 from wina_app.views.switch import Switch
 
 _BETTER = {
-    True: tr("\N{UPWARDS ARROW} better"),
-    False: tr("\N{DOWNWARDS ARROW} better"),
+    True: tr("↑ better"),
+    False: tr("↓ better"),
     None: "",
 }
 
@@ -33,7 +34,7 @@ _BETTER = {
 class _Panel(QWidget):
     """Choices in a row, what is shown, and a line that reads values."""
 
-    def __init__(self, choices: Sequence[tuple[str, QWidget]], shown: QWidget) -> None:
+    def __init__(self, choices: Sequence[tuple[str, QWidget]], shown: QWidget, term: str = "") -> None:
         super().__init__()
         self.note = text_label("", "muted")
         self.readout = ElidedLabel("muted")
@@ -43,6 +44,8 @@ class _Panel(QWidget):
             label = text_label(caption, "muted")
             label.setBuddy(box)
             row += [label, box]
+        if term:
+            row.append(HelpMark(term))
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
@@ -63,7 +66,7 @@ class FrontierPanel(_Panel):
             self.abscissa.addItem(text, key)
         self.plot = FrontierPlot()
         choices = ((tr("Metric"), self.measure), (tr("against"), self.abscissa), (tr("of"), self.model))
-        super().__init__(choices, self.plot)
+        super().__init__(choices, self.plot, term="Normalized accuracy")
 
     def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
         """Draw the lines, and say which direction is better and what is left out."""

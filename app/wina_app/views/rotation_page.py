@@ -17,10 +17,12 @@ from PySide6.QtWidgets import (
 from wina_app.models.job_list import JobEntry
 from wina_app.quantities import count, percent, scientific
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.colour_maps import ColourScale, three_digits
-from wina_app.views.controls import Figures, text_label
+from wina_app.views.controls import Figures, beside, text_label
 from wina_app.views.heatmap import Heatmap
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.jobs_dock import progress_text
 from wina_app.views.page import Page
 from wina_app.views.plot_export import offer_export
@@ -38,10 +40,10 @@ class RotationPage(Page):
     export_requested = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__("rotation", "Rotation")
+        super().__init__("rotation", tr("Rotation"))
         self._running = False
-        self.export = QPushButton("Export rotated model…")
-        self.export.setAccessibleName("Export rotated model")
+        self.export = QPushButton(tr("Export rotated model…"))
+        self.export.setAccessibleName(tr("Export rotated model"))
         self.export.clicked.connect(self._choose_export)
         self.header_actions.addWidget(self.export)
         content = QWidget()
@@ -53,15 +55,15 @@ class RotationPage(Page):
         row.addWidget(self.panel)
         row.addWidget(self._build_report(), 1)
         self.set_content(content)
-        self.set_primary("Rotate")
+        self.set_primary(tr("Rotate"))
         self.primary_triggered.connect(self._on_primary)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def _build_report(self) -> QWidget:
         self.figures = Figures(columns=4)
-        self.heatmap = Heatmap("Off-diagonal energy, layers by projections")
+        self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
         self.heatmap.tooltip = self._cell_text
-        offer_export(self, self.heatmap, "off-diagonal energy")
+        offer_export(self, self.heatmap, tr("off-diagonal energy"))
         self.colour_bar = ColourBar()
         self._values = np.empty((0, 0))
         measured = QWidget()
@@ -70,11 +72,14 @@ class RotationPage(Page):
         column.setSpacing(GRID)
         column.addWidget(self.figures)
         column.addSpacing(GRID)
-        column.addWidget(text_label("Off-diagonal energy of WᵀW after the rotation", "section"))
+        heading = text_label(tr("Off-diagonal energy of WᵀW after the rotation"), "section")
+        column.addLayout(beside(heading, HelpMark("Orthogonality residual")))
         column.addWidget(
             text_label(
-                "‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
-                "exactly what dropping an input costs.",
+                tr(
+                    "‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
+                    "exactly what dropping an input costs."
+                ),
                 "muted",
                 wrap=True,
             )
@@ -90,7 +95,7 @@ class RotationPage(Page):
         self._state_text = text_label("", wrap=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Rotation progress")
+        self.bar.setAccessibleName(tr("Rotation progress"))
         self.bar.setMaximumWidth(GRID * 60)
         for widget in (self._state_title, self.bar, self._state_text):
             column.addWidget(widget)
@@ -114,7 +119,7 @@ class RotationPage(Page):
             self.rotate_requested.emit()
 
     def _choose_export(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, "Save the rotated model in an empty folder")
+        folder = QFileDialog.getExistingDirectory(self, tr("Save the rotated model in an empty folder"))
         if folder:
             self.export_requested.emit(folder)
 
@@ -126,10 +131,12 @@ class RotationPage(Page):
         self.panel.show_model(summary)
         if summary is None:
             self.show_empty(
-                "No model to rotate",
-                "A rotation changes the basis of the residual stream without changing what the model computes. In the "
-                "right basis the columns of the weights are orthogonal, and dropping inputs costs less.",
-                "Go to the Model page",
+                tr("No model to rotate"),
+                tr(
+                    "A rotation changes the basis of the residual stream without changing what the model computes. In "
+                    "the right basis the columns of the weights are orthogonal, and dropping inputs costs less."
+                ),
+                tr("Go to the Model page"),
             )
         elif self.is_empty:
             self.show_content()
@@ -142,11 +149,11 @@ class RotationPage(Page):
         """What the primary action is; a reason why it is impossible disables it."""
         self._running = running
         if running:
-            self.set_primary("Cancel rotation")
+            self.set_primary(tr("Cancel rotation"))
         else:
-            self.set_primary("Rotate", enabled=not reason, reason=reason)
+            self.set_primary(tr("Rotate"), enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
-        self.export.setToolTip(reason or "Save as a Hugging Face folder, shortcuts included")
+        self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
 
     def show_progress(self, entry: JobEntry | None) -> None:
         """Show the progress of the rotation that runs; None hides it."""
@@ -155,7 +162,7 @@ class RotationPage(Page):
             self._show_pane()
             return
         self._state_title.setText(entry.title)
-        waiting = "Waiting for the engine" if entry.state == "queued" else ""
+        waiting = tr("Waiting for the engine") if entry.state == "queued" else ""
         self._state_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
         self.bar.setRange(0, 0 if entry.fraction is None else 1000)
         self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
@@ -175,12 +182,14 @@ class RotationPage(Page):
             self._panes.setCurrentWidget(self._measured)
             return
         identity = self.panel.is_identity
-        self._state_title.setText("No rotation" if identity else "Not computed yet")
+        self._state_title.setText(tr("No rotation") if identity else tr("Not computed yet"))
         self._state_text.setText(
-            "Runs use the model's own basis."
+            tr("Runs use the model's own basis.")
             if identity
-            else "Rotate computes the bases, rotates the weights and measures how well the model is kept and how "
-            "orthogonal the columns of each matrix become. The Evaluate page can use the choice either way."
+            else tr(
+                "Rotate computes the bases, rotates the weights and measures how well the model is kept and how "
+                "orthogonal the columns of each matrix become. The Evaluate page can use the choice either way."
+            )
         )
         self._panes.setCurrentWidget(self._waiting)
 
@@ -193,13 +202,15 @@ class RotationPage(Page):
         self._values = values
         known = values[~np.isnan(values)]
         high = max(float(known.max()) if known.size else 0.0, 1e-3)
-        scale = ColourScale("Off-diagonal energy of WᵀW", "fraction", 0.0, math.ceil(high * 20) / 20, three_digits)
+        scale = ColourScale(
+            tr("Off-diagonal energy of WᵀW"), tr("fraction"), 0.0, math.ceil(high * 20) / 20, three_digits
+        )
         self.heatmap.set_table([str(layer) for layer in range(layout.layers)], layout.projections)
         self.heatmap.set_values(values, scale)
         self.colour_bar.set_scale(scale)
 
     def _cell_text(self, cell: tuple[int, int]) -> str:
-        return f"Layer {cell[0]}: off-diagonal energy {self._values[cell]:.4g}"
+        return tr("Layer {layer}: off-diagonal energy {energy}", layer=cell[0], energy=f"{self._values[cell]:.4g}")
 
 
 def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[str, str, str]]:
@@ -208,10 +219,10 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
     mean = sum(energies) / len(energies) if energies else math.nan
     share = report.shortcut_parameters / summary.gated_parameters
     return [
-        (f"Logits deviation ({summary.dtype})", scientific(report.logits_deviation),
-         "‖rotated − dense‖ / ‖dense‖ on a probe text"),
-        ("Mean off-diagonal energy", f"{mean:.3f}", "Over all projections of all layers; 0 is orthogonal"),
-        ("Shortcut weights", f"{count(report.shortcut_parameters)} (+{percent(share)})",
-         "Weights of the residual shortcuts, read for every token, against the gated weights"),
-        ("Time", f"{report.seconds:.1f} s", "To compute the bases and rotate the weights"),
+        (tr("Logits deviation ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
+         tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
+        (tr("Mean off-diagonal energy"), f"{mean:.3f}", tr("Over all projections of all layers; 0 is orthogonal")),
+        (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",
+         tr("Weights of the residual shortcuts, read for every token, against the gated weights")),
+        (tr("Time"), f"{report.seconds:.1f} s", tr("To compute the bases and rotate the weights")),
     ]  # fmt: skip

@@ -29,6 +29,7 @@ from wina_app.models.rotation_choices import (
     preset_of,
 )
 from wina_app.theme import GRID
+from wina_app.translation import tr
 from wina_app.views.controls import (
     Fold,
     SidePanel,
@@ -38,21 +39,22 @@ from wina_app.views.controls import (
     labelled,
     pad_text,
     text_label,
+    with_term,
 )
 from wina_core.records import ModelSummary
 from wina_core.specs import USUAL_EFFORT, RotationSpec
 
-_MODE_NAMES = {"none": "None", "global": "Global", "per_layer": "Per layer", "per_site": "Per site"}
+_MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per layer"), "per_site": tr("Per site")}
 _ATTENTION = ("k", "qkv", "activations")
 _MLP = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
 """From the edge of a radio button or check box to its text."""
 _WIDTH = GRID * 46
-_NO_STREAM = "The residual stream is not rotated, or its bases are given"
-_BY_SENSITIVITY = "Weighted by sensitivity, sites give their Fisher information and activations instead"
-_NOTHING = "Nothing is rotated, or the bases are given"
-_EIGEN = "Eigenvectors are found in one step; choose another objective"
-_NO_TEXT = "Nothing chosen depends on a text"
+_NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
+_BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
+_NOTHING = tr("Nothing is rotated, or the bases are given")
+_EIGEN = tr("Eigenvectors are found in one step; choose another objective")
+_NO_TEXT = tr("Nothing chosen depends on a text")
 
 
 class RotationPanel(SidePanel):
@@ -66,7 +68,7 @@ class RotationPanel(SidePanel):
         self.preset = QComboBox()
         self.preset.addItems([*ROTATION_PRESETS, CUSTOM])
         self.preset.activated.connect(self._on_preset)
-        column.addLayout(labelled("Preset", self.preset))
+        column.addLayout(labelled(tr("Preset"), self.preset))
         column.addSpacing(GRID)
         self._build_modes(column)
         self._build_refinement(column)
@@ -76,7 +78,7 @@ class RotationPanel(SidePanel):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build_modes(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Residual stream", "section"))
+        column.addLayout(with_term(text_label(tr("Residual stream"), "section"), "Residual stream"))
         self.refusal = text_label("", "muted", wrap=True)
         self.refusal.hide()
         column.addWidget(self.refusal)
@@ -91,8 +93,8 @@ class RotationPanel(SidePanel):
             column.addLayout(close_together(button, self._costs[mode]))
         self.modes.idClicked.connect(lambda _: self._changed())
         column.addSpacing(GRID)
-        column.addWidget(text_label("Values and output projection", "section"))
-        self.per_head = QCheckBox("Rotate per head")
+        column.addLayout(with_term(text_label(tr("Values and output projection"), "section"), "Per-head rotation"))
+        self.per_head = QCheckBox(tr("Rotate per head"))
         self.per_head.setAccessibleDescription(PER_HEAD)
         self.per_head.clicked.connect(lambda _: self._changed())
         explained = text_label(PER_HEAD, "muted", wrap=True)
@@ -101,7 +103,7 @@ class RotationPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_refinement(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label("Refinement", "section"))
+        column.addWidget(text_label(tr("Refinement"), "section"))
         self.weighting = _combo(WEIGHTINGS)
         self.weighting.activated.connect(lambda _: self._changed())
         self.objective = _combo(OBJECTIVES)
@@ -109,18 +111,18 @@ class RotationPanel(SidePanel):
         self.steps = QSpinBox()
         self.steps.setRange(1, 100_000)
         self.steps.setSingleStep(100)
-        self.steps.setSuffix(" steps")
+        self.steps.setSuffix(tr(" steps"))
         pad_text(self.steps)
         self.steps.editingFinished.connect(self._changed)
-        column.addLayout(labelled("Weight of the sites", self.weighting))
-        column.addLayout(labelled("Objective of the bases", self.objective))
-        column.addLayout(labelled("Descent", self.steps))
+        column.addLayout(labelled(tr("Weight of the sites"), self.weighting, term="Sensitivity"))
+        column.addLayout(labelled(tr("Objective of the bases"), self.objective))
+        column.addLayout(labelled(tr("Descent"), self.steps))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
-        more = Fold("Bases, text and given matrices")
+        more = Fold(tr("Bases, text and given matrices"))
         inside = more.column
-        self.attention = self._build_bases(inside, "Basis of the attention inputs", _ATTENTION)
-        self.mlp = self._build_bases(inside, "Basis of the MLP inputs", _MLP)
+        self.attention = self._build_bases(inside, tr("Basis of the attention inputs"), _ATTENTION)
+        self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)
         self.text = QLineEdit()
         self.text.editingFinished.connect(self._changed)
         self.tokens = QSpinBox()
@@ -128,19 +130,19 @@ class RotationPanel(SidePanel):
         self.tokens.setRange(64, 16_777_216)
         self.tokens.setSingleStep(4_096)
         self.tokens.setGroupSeparatorShown(True)
-        self.tokens.setSuffix(" tokens")
+        self.tokens.setSuffix(tr(" tokens"))
         self.tokens.editingFinished.connect(self._changed)
-        inside.addWidget(text_label("Text for activations and refinement", "section"))
-        inside.addLayout(labelled("Source", self.text, hint="demo:calibration, demo:training, or a UTF-8 file"))
-        inside.addLayout(labelled("Length", self.tokens))
+        inside.addWidget(text_label(tr("Text for activations and refinement"), "section"))
+        inside.addLayout(labelled(tr("Source"), self.text, hint=tr("demo:calibration, demo:training, or a UTF-8 file")))
+        inside.addLayout(labelled(tr("Length"), self.tokens))
         self.matrices = QLineEdit()
-        self.matrices.setPlaceholderText("None: compute the bases")
+        self.matrices.setPlaceholderText(tr("None: compute the bases"))
         self.matrices.editingFinished.connect(self._changed)
-        browse = QPushButton("Browse…")
-        browse.setAccessibleName("Browse for a file of matrices")
+        browse = QPushButton(tr("Browse…"))
+        browse.setAccessibleName(tr("Browse for a file of matrices"))
         browse.clicked.connect(self._choose_matrices)
         inside.addSpacing(GRID)
-        inside.addLayout(labelled("Given orthogonal matrices (safetensors)", self.matrices))
+        inside.addLayout(labelled(tr("Given orthogonal matrices (safetensors)"), self.matrices))
         inside.addLayout(beside(browse))
         column.addWidget(more)
 
@@ -210,7 +212,9 @@ class RotationPanel(SidePanel):
         self._changed()
 
     def _choose_matrices(self) -> None:
-        file, _ = QFileDialog.getOpenFileName(self, "Open orthogonal matrices", filter="Safetensors (*.safetensors)")
+        file, _ = QFileDialog.getOpenFileName(
+            self, tr("Open orthogonal matrices"), filter=tr("Safetensors (*.safetensors)")
+        )
         if file:
             self.matrices.setText(file)
             self._changed()

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFileDialog, QMenu, QTableView,
 
 from wina_app.models.row_table import RowTable
 from wina_app.theme import GRID, font, notifier
+from wina_app.translation import tr
 
 _FORMATS = (
     "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex);;Excel (*.xlsx);;Parquet (*.parquet)"
@@ -34,7 +35,7 @@ class RowTableView(QTableView):
         self.horizontalHeader().setSectionsMovable(True)
         self.horizontalHeader().setStretchLastSection(True)
         self.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
-        copy = QAction("Copy rows", self)
+        copy = QAction(tr("Copy rows"), self)
         copy.setShortcut(QKeySequence.StandardKey.Copy)
         copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         copy.triggered.connect(self._copy)
@@ -78,16 +79,16 @@ class RowTableView(QTableView):
 
     def _size_columns(self) -> None:
         self.setFont(font(tabular=True))
-        metrics = QFontMetrics(self.font())
+        metrics, heading = QFontMetrics(self.font()), QFontMetrics(font("small"))
         self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
         if self.model() is not None:
             for index, column in enumerate(self.model().columns):
-                content = column.width * metrics.horizontalAdvance("0") + 2 * GRID
-                self.setColumnWidth(index, max(content, self.horizontalHeader().sectionSizeHint(index)))
+                text = max(column.width * metrics.horizontalAdvance("0"), heading.horizontalAdvance(column.title))
+                self.setColumnWidth(index, text + 2 * GRID)
 
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:
     """Where to export a table to; None when the user thought better of it."""
-    chosen, kind = QFileDialog.getSaveFileName(parent, "Export table", f"{name}.csv", _FORMATS)
+    chosen, kind = QFileDialog.getSaveFileName(parent, tr("Export table"), f"{name}.csv", _FORMATS)
     path = Path(chosen)
     return None if not chosen else path if path.suffix else path.with_suffix(kind[kind.find("*") + 1 :].rstrip(")"))

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,9 +19,12 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.preferences import Preferences
-from wina_app.theme import GRID, HALF
+from wina_app.theme import GRID, HALF, notifier, scaled
 from wina_app.translation import tr
 from wina_app.views.controls import pad_text, text_label
+from wina_app.views.scrolling import Scrolling
+
+_OF_SCREEN = 0.9
 
 
 class SettingsDialog(QDialog):
@@ -33,11 +36,12 @@ class SettingsDialog(QDialog):
     def __init__(self, parent: QWidget, preferences: Preferences) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Settings"))
-        self.setMinimumWidth(GRID * 70)
         self._preferences = preferences
         self.controls: dict[str, QWidget] = {}
         self._setters: dict[str, Callable[[Any], None]] = {}
-        form = QGridLayout()
+        content = QWidget()
+        form = QGridLayout(content)
+        form.setContentsMargins(0, 0, GRID, 0)
         form.setHorizontalSpacing(GRID * 3)
         form.setVerticalSpacing(HALF)
         form.setColumnStretch(1, 1)
@@ -60,9 +64,19 @@ class SettingsDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID * 3, GRID * 3, GRID * 3, GRID * 2)
         column.setSpacing(GRID * 3)
-        column.addLayout(form)
+        self._form = Scrolling(content)
+        column.addWidget(self._form, 1)
         column.addWidget(buttons)
         self.show_preferences(preferences)
+        notifier().changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        """As large as the texts need, as far as the screen reaches."""
+        width, margins = scaled(GRID * 70), self.layout().contentsMargins()
+        form = self._form.widget().layout().totalHeightForWidth(width - margins.left() - margins.right())
+        rest = self.layout().sizeHint().height() - self._form.sizeHint().height()
+        self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
     def show_preferences(self, preferences: Preferences) -> None:
         """Show, and thereby set, these."""

@@ -10,12 +10,20 @@ from PySide6.QtWidgets import QLabel, QWidget
 from wina_app.models.plan_figures import CONTEXT, FigureKey, PlanFigures
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import percent
-from wina_app.theme import GRID, font, notifier
+from wina_app.theme import GRID, HALF, font, notifier, tokens
 from wina_app.translation import tr
 from wina_app.views.colour_maps import signed_points, three_digits
-from wina_app.views.controls import stacked, text_label
+from wina_app.views.controls import side_by_side, stacked, text_label
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.wrapping import Wrapping
 
+_TERMS: dict[FigureKey, str] = {
+    "budget": "Budget",
+    "counted": "Counted sparsity",
+    "full": "Full sparsity",
+    "kl": "Predicted KL",
+}
+"""What the guide's glossary explains."""
 UNKNOWN = "\N{EN DASH}"
 
 
@@ -104,7 +112,7 @@ class SparsityFigures(QWidget):
             caption = text_label(figure_texts(key).caption, "muted")
             number = text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            row.addWidget(stacked(caption, number))
+            row.addWidget(stacked(_with_term(caption, key), number))
             self._shown.append((key, caption, number))
         self.copy_action = QAction(tr("Copy the read-outs"), self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
@@ -157,8 +165,13 @@ class SparsityFigures(QWidget):
         return next(number.toolTip() for shown, _, number in self._shown if shown == key)
 
     def _restyle(self) -> None:
-        for _, _, number in self._shown:
+        for _, caption, number in self._shown:
+            caption.setMinimumHeight(tokens().small + HALF)  # that of the marks beside some of them
             number.setFont(font("body", bold=True, tabular=True))
+
+
+def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
+    return side_by_side(caption, HelpMark(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
 
 
 def _share(caption: str, explanation: str) -> FigureTexts:

@@ -25,6 +25,7 @@ from wina_app.views.allocation_strip import AllocationStrip
 from wina_app.views.colour_bar import ColourBar
 from wina_app.views.controls import text_label
 from wina_app.views.heatmap_editing import EditableHeatmap
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.page import Page
 from wina_app.views.plan_commands import PlanCommands
 from wina_app.views.plan_menu import PlanMenu
@@ -41,12 +42,12 @@ from wina_core.specs import MethodSpec
 
 _ALWAYS_TOLD: tuple[MapKey, ...] = ("target", "measured", "predicted")
 """Of a cell, also where they are not known."""
-_NO_MODEL = "Open a model first"
-_CALIBRATE = (
+_NO_MODEL = tr("Open a model first")
+_CALIBRATE = tr(
     "Measure thresholds, output error and kept energy of every projection at 20 sparsities, and how orthogonal and "
     "how unequal its columns are, in the background"
 )
-_MEASURE_KL = (
+_MEASURE_KL = tr(
     "Measure the KL divergence from dense that every cell causes alone at 8 sparsities, in the background: about four "
     "forward passes of 8,192 tokens for every cell, after which allocating by curves takes no time at any budget"
 )
@@ -65,11 +66,11 @@ class SparsityPage(Page):
     """Of the allocation that runs."""
 
     def __init__(self, workspace: Workspace, store: StoreThread) -> None:
-        super().__init__("sparsity", "Sparsity")
+        super().__init__("sparsity", tr("Sparsity"))
         self._workspace = workspace
         self._projections: tuple[str, ...] = ()
         self.toolbar = SparsityToolbar()
-        self.heatmap = EditableHeatmap("Sparsity plan, layers by projections")
+        self.heatmap = EditableHeatmap(tr("Sparsity plan, layers by projections"))
         self.heatmap.tooltip = self._cell_text
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
@@ -79,9 +80,9 @@ class SparsityPage(Page):
         self.plan_name = PlanNameBar()
         self.plan_menu = PlanMenu()
         self._readout = text_label("", "muted")
-        self.calibrate = QPushButton("Calibrate")
+        self.calibrate = QPushButton(tr("Calibrate"))
         self.calibrate.setToolTip(_CALIBRATE)
-        self.calibrate.setAccessibleName("Calibrate error curves")
+        self.calibrate.setAccessibleName(tr("Calibrate error curves"))
         self.measure_kl = QPushButton(tr("Measure KL"))
         self.measure_kl.setToolTip(_MEASURE_KL)
         self.measure_kl.setAccessibleName(tr("Measure KL curves"))
@@ -120,6 +121,7 @@ class SparsityPage(Page):
         figures.addWidget(self.figures, 1)
         figures.addWidget(self.measure_kl)
         figures.addWidget(self.calibrate)
+        figures.addWidget(HelpMark("Calibration"))
         content = QWidget()
         column = QVBoxLayout(content)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -135,7 +137,7 @@ class SparsityPage(Page):
     def _add_actions(self) -> None:
         undo, redo = self.undo_stack.createUndoAction(self), self.undo_stack.createRedoAction(self)
         self.plan_buttons: dict[str, QToolButton] = {}
-        for name, action in (("Undo", undo), ("Redo", redo)):
+        for name, action in ((tr("Undo"), undo), (tr("Redo"), redo)):
             action.setIconText(name)  # what the button says; the text, in its tooltip, names the step
             button = QToolButton()
             button.setDefaultAction(action)
@@ -160,8 +162,8 @@ class SparsityPage(Page):
         self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()))
 
     def _connect(self) -> None:
-        offer_export(self, self.heatmap, "sparsity")
-        offer_export(self, self.profile, "profile")
+        offer_export(self, self.heatmap, tr("sparsity"))
+        offer_export(self, self.profile, tr("profile"))
         control, editing, heatmap, editor, profile = (
             self.controller, self.editing, self.heatmap, self.editor, self.profile,
         )  # fmt: skip
@@ -203,7 +205,7 @@ class SparsityPage(Page):
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
         self.show_content()
-        self.set_primary("Evaluate plan")
+        self.set_primary(tr("Evaluate plan"))
 
     def show_map(self, key: MapKey, values: np.ndarray, remark: str) -> None:
         """Show a table in heatmap, colour bar and profile."""
@@ -245,19 +247,21 @@ class SparsityPage(Page):
         """Follow the breadcrumb; without a model say what this page is for."""
         self.set_breadcrumb(self._workspace.breadcrumb())
         if self._workspace.plan is None and not self.is_empty:
-            self.set_primary("Evaluate plan", enabled=False, reason=_NO_MODEL)
+            self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
             self.show_empty(
-                "No model is open",
-                "This page sets how much of each projection's input is dropped, layer by layer, on a heatmap that you "
-                "edit directly. Open a model to start with a uniform plan.",
-                "Open a model",
+                tr("No model is open"),
+                tr(
+                    "This page sets how much of each projection's input is dropped, layer by layer, on a heatmap that "
+                    "you edit directly. Open a model to start with a uniform plan."
+                ),
+                tr("Open a model"),
             )
 
     def show_calibrating(self, running: bool) -> None:
         """While a calibration is under way another cannot be asked for."""
         self.calibrate.setEnabled(not running)
-        self.calibrate.setText("Calibrating\N{HORIZONTAL ELLIPSIS}" if running else "Calibrate")
-        self.calibrate.setToolTip("A calibration is under way; see Jobs" if running else _CALIBRATE)
+        self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
+        self.calibrate.setToolTip(tr("A calibration is under way; see Jobs") if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
         """While an allocator is at work it can only be cancelled."""
@@ -284,22 +288,26 @@ class SparsityPage(Page):
         self.heatmap.viewport().setCursor(Qt.CursorShape.CrossCursor if on else Qt.CursorShape.ArrowCursor)
         self.heatmap.set_selection(self.heatmap.selection.none())
         if on:
-            self.editor.show_targets("brush paints", (self.editor.target, self.editor.target))
+            self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
         else:
             self.show_targets(None)
 
     def _named(self, cells: frozenset[Cell]) -> str:
         if not cells:
-            return "nothing selected"
+            return tr("nothing selected")
         if len(cells) > 1:
             layers = len({layer for layer, _ in cells})
-            return f"{len(cells)} cells in {layers} layer{'s' if layers > 1 else ''}"
+            return tr(
+                "{cells} in {layers}",
+                cells=tr("{n} cells", "{n} cell", len(cells)),
+                layers=tr("{n} layers", "{n} layer", layers),
+            )
         ((layer, column),) = cells
-        return f"layer {layer} \N{MIDDLE DOT} {self._projections[column]}"
+        return tr("layer {layer} · {projection}", layer=layer, projection=self._projections[column])
 
     def _cell_text(self, cell: Cell) -> str:
         layer, column = cell
-        lines = [f"layer {layer} \N{MIDDLE DOT} {self._projections[column]}"]
+        lines = [tr("layer {layer} · {projection}", layer=layer, projection=self._projections[column])]
         for key in MAP_KEYS:
             value = self.controller.value(key, cell)
             scale = scale_for(key, np.array([value]), self._workspace.method.selection)

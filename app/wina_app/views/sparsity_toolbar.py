@@ -33,8 +33,13 @@ from wina_app.views.wrapping import Wrapping
 from wina_core.methods import method_specs
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
 
-_SELECTIONS = {"topk": "Top k", "threshold": "Threshold", "statistical": "Statistical", "top_p": "Top p"}
-_NO_MASKS = "The masks of this method are the same for all matrices with the same input"
+_SELECTIONS = {
+    "topk": tr("Top k"),
+    "threshold": tr("Threshold"),
+    "statistical": tr("Statistical"),
+    "top_p": tr("Top p"),
+}
+_NO_MASKS = tr("The masks of this method are the same for all matrices with the same input")
 
 
 class SparsityToolbar(QWidget):
@@ -53,24 +58,25 @@ class SparsityToolbar(QWidget):
         super().__init__()
         self._running = False
         self.method = QComboBox()
-        self.method.setAccessibleName("Gate rule")
+        self.method.setAccessibleName(tr("Gate rule"))
         for spec in method_specs():
             if spec != DENSE:
                 self.method.addItem(spec.label, spec)
                 self.method.setItemData(self.method.count() - 1, explanation(spec), Qt.ItemDataRole.ToolTipRole)
         self.selection = QComboBox()
-        self.selection.setAccessibleName("How inputs are selected")
+        self.selection.setAccessibleName(tr("How inputs are selected"))
         for row, (key, (_, text)) in enumerate(SELECTIONS.items()):
             self.selection.addItem(_SELECTIONS[key], key)
             self.selection.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
         self.options = QToolButton()
-        self.options.setText("Options")
-        self.options.setAccessibleName("Further options of the gate rule")
+        self.options.setText(tr("Options"))
+        self.options.setAccessibleName(tr("Further options of the gate rule"))
         self.options.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.options)
+        menu.setAccessibleName(self.options.accessibleName())
         menu.setToolTipsVisible(True)
-        self.shared = _switch(menu, "Masks shared by q, k, v and gate, up", MASKS["shared"][1])
-        self.correction = _switch(menu, "Correct the dropped part's mean", CORRECTION)
+        self.shared = _switch(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
+        self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
         self.options.setMenu(menu)
         self._build_allocation()
         row = Wrapping(self)
@@ -92,7 +98,7 @@ class SparsityToolbar(QWidget):
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
         self.allocator = QComboBox()
-        self.allocator.setAccessibleName("How the budget is spread over the model")
+        self.allocator.setAccessibleName(tr("How the budget is spread over the model"))
         for row, (spec, text) in enumerate(ALLOCATORS):
             self.allocator.addItem(spec.label.capitalize(), spec)
             self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
@@ -105,8 +111,8 @@ class SparsityToolbar(QWidget):
         self.budget.setValue(50.0)
         self.budget.setSuffix(" %")
         pad_text(self.budget)
-        self.budget.setAccessibleName("Budget: mean target sparsity in percent")
-        self.budget.setToolTip("Mean target over all cells, weighted by their numbers of weights")
+        self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
+        self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
         self.allocate = QPushButton()
         self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
         self.allocate.clicked.connect(self._on_allocate)
@@ -120,8 +126,12 @@ class SparsityToolbar(QWidget):
         at_once = spec.name == "uniform"
         text = tr("Set all") if at_once else tr("Allocate")
         self.allocate.setText(text)
-        self.allocate.setAccessibleName(f"{text}: {spec.label} allocation")
-        tip = "Give every projection of every layer this target" if at_once else "Spread the budget, in the background"
+        self.allocate.setAccessibleName(tr("{action}: {allocator} allocation", action=text, allocator=spec.label))
+        tip = (
+            tr("Give every projection of every layer this target")
+            if at_once
+            else tr("Spread the budget, in the background")
+        )
         self.allocate.setToolTip(
             tr("An allocator is at work; wait for it, or cancel it in its line") if running else tip
         )
@@ -161,6 +171,7 @@ class SparsityToolbar(QWidget):
 
     def _preset_menu(self) -> QMenu:
         menu = QMenu(self.presets)
+        menu.setAccessibleName(self.presets.accessibleName())
         menu.setToolTipsVisible(True)
         for preset in presets():
             action = menu.addAction(preset.name)

@@ -1,7 +1,7 @@
 """The line at the bottom: engine, device, memory, database."""
 
 import psutil
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
 
 from wina_app.icons import icon
@@ -9,7 +9,7 @@ from wina_app.plain_text import plain_tip
 from wina_app.quantities import size
 from wina_app.theme import HALF, notifier, state_colour
 from wina_app.translation import tr
-from wina_app.views.controls import text_label
+from wina_app.views.controls import ElidedLabel, text_label
 from wina_core.records import Environment
 
 _LOOK = {"ready": "done", "working": "running", "starting": "queued", "stopped": "failed", "stopping": "cancelled"}
@@ -23,7 +23,9 @@ class StatusLine(QStatusBar):
         self.setSizeGripEnabled(False)
         self._state = "starting"
         self._icon = QLabel()
-        self._engine, self._device, self._memory, self._database = (text_label("") for _ in range(4))
+        self._engine, self._device, self._memory = (text_label("") for _ in range(3))
+        self._database = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
+        self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
         row = QHBoxLayout(engine)
         row.setContentsMargins(HALF * 2, 0, 0, 0)
@@ -33,7 +35,7 @@ class StatusLine(QStatusBar):
         self.addWidget(engine)
         self.addWidget(self._device)
         self.addWidget(self._memory)
-        self.addPermanentWidget(self._database)
+        self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and what the machine has available"))
         self.show_engine("starting")
         notifier().changed.connect(self._restyle)

@@ -7,11 +7,13 @@ from wina_app.models.studies import StudyState, facts
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import listed
 from wina_app.theme import GRID, HALF
-from wina_app.views.controls import ElidedLabel, rule, text_label
+from wina_app.translation import tr
+from wina_app.views.controls import ElidedLabel, beside, rule, text_label
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.run_grid import RunGrid
 from wina_core.gallery import GalleryEntry
 
-_NO_RUNS = "This study is a sweep of products alone; its points show on the Latency page."
+_NO_RUNS = tr("This study is a sweep of products alone; its points show on the Latency page.")
 
 
 class StudyDetail(QWidget):
@@ -27,7 +29,7 @@ class StudyDetail(QWidget):
         self._facts.setHorizontalSpacing(2 * GRID)
         self._facts.setVerticalSpacing(HALF)
         self._facts.setColumnStretch(1, 1)
-        self._runs = text_label("Runs: arms × sparsities", "section")
+        self._runs = text_label(tr("Runs: arms × sparsities"), "section")
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
@@ -41,7 +43,8 @@ class StudyDetail(QWidget):
             column.addWidget(widget)
         column.addLayout(self._facts)
         column.addWidget(rule())
-        column.addWidget(self._runs)
+        self._term = HelpMark("Arm")
+        column.addLayout(beside(self._runs, self._term))
         column.addWidget(self.trouble)
         column.addWidget(self.remark)
         column.addWidget(self.grid, 1)
@@ -71,7 +74,8 @@ class StudyDetail(QWidget):
         grid = state.grid if state else None
         self.grid.show_grid(grid)
         self.grid.setVisible(grid is not None)
-        self._runs.setVisible(grid is not None)
+        for widget in (self._runs, self._term):
+            widget.setVisible(grid is not None)
         texts = {self.trouble: state.trouble if state else "", self.remark: _remark(state) if state else ""}
         for label, text in texts.items():
             label.setText(text)
@@ -81,7 +85,7 @@ class StudyDetail(QWidget):
 
 def _remark(state: StudyState) -> str:
     if state.needs and not state.trouble:
-        return f"To run it here, say at the right which model stands for {listed(state.needs)}."
+        return tr("To run it here, say at the right which model stands for {roles}.", roles=listed(state.needs))
     return "" if state.grid or state.trouble else _NO_RUNS
 
 

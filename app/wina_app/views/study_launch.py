@@ -9,14 +9,16 @@ from wina_app.models.launch_choice import LaunchChoice
 from wina_app.models.studies import StudyProgress, StudyState
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID, HALF, font
+from wina_app.translation import tr
 from wina_app.views.controls import SidePanel, beside, explain_disabled, labelled, text_label
 from wina_app.views.data_folder import HUB, DataFolder
+from wina_app.views.help_mark import HelpMark
 from wina_app.views.launch_options import LaunchOptions
 from wina_core.study_specs import Role, StudySpec
 
 _WIDTH = GRID * 36
-_CHANGING = "Its jobs stop after their batch"
-_MEASURING = "The study's jobs take their data from here; wait for them, or cancel them"
+_CHANGING = tr("Its jobs stop after their batch")
+_MEASURING = tr("The study's jobs take their data from here; wait for them, or cancel them")
 
 
 class StudyLaunch(SidePanel):
@@ -33,9 +35,9 @@ class StudyLaunch(SidePanel):
     def __init__(self) -> None:
         super().__init__(_WIDTH)
         self.column.setSpacing(GRID)
-        self._roles_title = text_label("Models", "section")
+        self._roles_title = text_label(tr("Models"), "section")
         self._roles_hint = text_label(
-            "Say once which model stands for each role; it is remembered for every study.", "muted", wrap=True
+            tr("Say once which model stands for each role; it is remembered for every study."), "muted", wrap=True
         )
         self._roles = QVBoxLayout()
         self._roles.setSpacing(GRID)
@@ -46,19 +48,20 @@ class StudyLaunch(SidePanel):
         self._study: StudySpec | None = None
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
-        self.estimate = QPushButton("Estimate time")
-        self.estimate.setAccessibleName("Estimate time")
+        self.estimate = QPushButton(tr("Estimate time"))
+        self.estimate.setAccessibleName(tr("Estimate time"))
         self.estimate.clicked.connect(self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._build_progress()
-        for widget in (self._roles_title, self._roles_hint):
-            self.column.addWidget(widget)
+        self._roles_term = HelpMark("Role")
+        self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
+        self.column.addWidget(self._roles_hint)
         self.column.addLayout(self._roles)
         self.column.addSpacing(GRID)
         self.column.addWidget(self.data)
         self.column.addSpacing(GRID)
-        for widget in (text_label("Next launch", "section"), self.options):
+        for widget in (text_label(tr("Next launch"), "section"), self.options):
             self.column.addWidget(widget)
         self.column.addLayout(beside(self.estimate))
         self.column.addWidget(self.estimated)
@@ -71,20 +74,20 @@ class StudyLaunch(SidePanel):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setAccessibleName("Progress of the study")
+        self.bar.setAccessibleName(tr("Progress of the study"))
         self.amount = text_label("", wrap=True)
         self.amount.setFont(font(tabular=True))
-        self.pause = QPushButton("Pause")
+        self.pause = QPushButton(tr("Pause"))
         self.pause.clicked.connect(lambda: (self.resume_requested if self._paused else self.pause_requested).emit())
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setAccessibleName("Cancel the study")
+        self.cancel = QPushButton(tr("Cancel"))
+        self.cancel.setAccessibleName(tr("Cancel the study"))
         self.cancel.clicked.connect(self.cancel_requested)
         self._paused = False
         self._progress = QWidget()
         column = QVBoxLayout(self._progress)
         column.setContentsMargins(0, GRID, 0, 0)
         column.setSpacing(HALF)
-        column.addWidget(text_label("Progress", "section"))
+        column.addWidget(text_label(tr("Progress"), "section"))
         column.addWidget(self.bar)
         column.addWidget(self.amount)
         column.addLayout(beside(self.pause, self.cancel))
@@ -115,13 +118,13 @@ class StudyLaunch(SidePanel):
 
     def show_data(self, folder: str, own: str) -> None:
         """Show where the data are taken from: `folder`, or where it is empty what the study's file says."""
-        self.data.edit.setPlaceholderText(f"As the file says: {own}" if own else HUB)
+        self.data.edit.setPlaceholderText(tr("As the file says: {folder}", folder=own) if own else HUB)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 
     def show_roles(self, roles: Sequence[Role]) -> None:
         """Show a row for each role: its model's folder or hub id."""
-        for widget in (self._roles_title, self._roles_hint):
+        for widget in (self._roles_title, self._roles_term, self._roles_hint):
             widget.setVisible(bool(roles))
         if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
             self._fill_roles(roles)
@@ -140,13 +143,13 @@ class StudyLaunch(SidePanel):
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText("Folder or hub id")
-        edit.setAccessibleName(f"Model for {role.name}")
+        edit.setPlaceholderText(tr("Folder or hub id"))
+        edit.setAccessibleName(tr("Model for {role}", role=role.name))
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
         self.roles[role.name] = edit
-        folder = QPushButton("Folder\N{HORIZONTAL ELLIPSIS}")
-        folder.setAccessibleName(f"Choose the folder of {role.name}")
+        folder = QPushButton(tr("Folder…"))
+        folder.setAccessibleName(tr("Choose the folder of {role}", role=role.name))
         folder.clicked.connect(lambda: self._choose_folder(role.name))
         row = QWidget()
         column = QVBoxLayout(row)
@@ -155,16 +158,16 @@ class StudyLaunch(SidePanel):
         column.addLayout(labelled(role.name, edit))
         buttons = [folder]
         if role.hub:
-            hub = QPushButton("Hub")
-            hub.setAccessibleName(f"Take the published weights of {role.name}")
-            hub.setToolTip(plain_tip(f"Downloads {role.hub} when the study is run"))
+            hub = QPushButton(tr("Hub"))
+            hub.setAccessibleName(tr("Take the published weights of {role}", role=role.name))
+            hub.setToolTip(plain_tip(tr("Downloads {model} when the study is run", model=role.hub)))
             hub.clicked.connect(lambda: self._map(role.name, role.hub))
             buttons.append(hub)
         column.addLayout(beside(*buttons))
         return row
 
     def _choose_folder(self, name: str) -> None:
-        folder = QFileDialog.getExistingDirectory(self, f"Model folder for {name}")
+        folder = QFileDialog.getExistingDirectory(self, tr("Model folder for {role}", role=name))
         if folder:
             self._map(name, folder)
 
@@ -181,7 +184,7 @@ class StudyLaunch(SidePanel):
     def show_estimate(self, text: str, *, running: bool = False) -> None:
         """Say how long it should take; empty for nothing known."""
         self._estimating = running
-        self.estimate.setText("Estimating\N{HORIZONTAL ELLIPSIS}" if running else "Estimate time")
+        self.estimate.setText(tr("Estimating…") if running else tr("Estimate time"))
         self.estimated.setText(text)
         self.estimated.setVisible(bool(text))
         self._enable_estimate()
@@ -190,13 +193,13 @@ class StudyLaunch(SidePanel):
     _trouble = ""
 
     def _enable_estimate(self) -> None:
-        idle = self._trouble or "No run is left to compute here"
-        reason = "The estimate is queued or running" if self._estimating else idle
+        idle = self._trouble or tr("No run is left to compute here")
+        reason = tr("The estimate is queued or running") if self._estimating else idle
         explain_disabled(
             self.estimate,
             enabled=self._can_estimate and not self._estimating,
             reason=reason,
-            explanation="Times a few documents of every kind of measurement that is missing",
+            explanation=tr("Times a few documents of every kind of measurement that is missing"),
         )
 
     def show_progress(self, progress: StudyProgress | None) -> None:
@@ -209,8 +212,7 @@ class StudyLaunch(SidePanel):
         self.amount.setText(progress.text)
         self.bar.setRange(0, 1000 if progress.fraction is not None else 0)
         self.bar.setValue(round(1000 * (progress.fraction or 0.0)))
-        word = "Resume" if progress.paused else "Pause"
-        self.pause.setText(word)
-        self.pause.setAccessibleName(f"{word} the study")
+        self.pause.setText(tr("Resume") if progress.paused else tr("Pause"))
+        self.pause.setAccessibleName(tr("Resume the study") if progress.paused else tr("Pause the study"))
         for button in (self.pause, self.cancel):
             explain_disabled(button, enabled=not progress.changing, reason=_CHANGING)

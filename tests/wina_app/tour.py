@@ -1,0 +1,88 @@
+"""The whole window with something on every page, for tests that walk through all of it."""
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QApplication, QDialog, QWidget
+from wina_app.application import Application
+from wina_app.main_window import MainWindow
+from wina_app.models.plot_file import last_choice
+from wina_app.views.plot_export_dialog import PlotExportDialog
+
+from tests.wina_app.stored_runs import SOURCE, record_calibration, record_demo_study, summary
+from tests.wina_app.timed_points import timed
+from wina_core.store import Store
+
+_PATIENCE_MS = 20_000
+
+
+def furnish(application: Application, qtbot) -> None:
+    """Load the demo's summary, store runs, a calibration and timed points, and wait until the pages show them."""
+    window, workspace = application.window, application.workbench.workspace
+
+    def fill(store: Store) -> None:
+        record_demo_study(store)
+        record_calibration(store, workspace.method, workspace.rotation)
+        for method, sparsity in (("dense", 0.0), ("wina", 0.5)):
+            store.record_latency(timed(method=method, sparsity=sparsity))
+
+    workspace.set_model(SOURCE, summary())
+    window.pages["model"].show_summary(SOURCE, summary())
+    application.workbench.store.write(fill, window.show_failure)
+    latency, results = window.pages["latency"], window.pages["results"]
+    for page in ("latency", "results"):
+        window.show_page(page)
+        settle()
+    qtbot.waitUntil(lambda: latency.table.model().rowCount() == 2, timeout=_PATIENCE_MS)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() > 0 and not results.is_empty, timeout=_PATIENCE_MS)
+    heatmap = window.pages["sparsity"].heatmap
+    heatmap.set_selection(heatmap.selection.click((2, 3)))
+
+
+def settle() -> None:
+    """Lay out and paint all that waits for it."""
+    for _ in range(4):  # what is laid out anew may ask for another layout
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)
+        QApplication.processEvents()
+
+
+def every_page(window: MainWindow) -> Iterator[str]:
+    """Show one after the other; gives their keys."""
+    for key in window.pages:
+        window.show_page(key)
+        settle()
+        yield key
+
+
+def every_side(window: MainWindow) -> Iterator[str]:
+    """Without a dock at the right, with the inspector and with the guide."""
+    sides = [window.docks[key] for key in ("inspector", "help")]
+    for shown in (None, *sides):
+        for dock in sides:
+            dock.setVisible(dock is shown)
+        if shown is not None:
+            shown.raise_()
+        yield shown.objectName() if shown is not None else "pages alone"
+
+
+def every_dialog(application: Application) -> Iterator[QWidget]:
+    """Show one after the other, beside the Results page, whose plot can be exported and whose columns chosen."""
+    window = application.window
+    results = window.pages["results"]
+    window.show_page("results")
+    settle()
+    for opening in (
+        window.open_settings,
+        window._open_shortcuts,
+        PlotExportDialog(results.plots.frontier.plot.figure(), "frontier", last_choice, results).show,
+    ):
+        opening()
+        settle()
+        (dialog,) = (found for found in window.findChildren(QDialog) if found.isVisible())
+        yield dialog
+        dialog.close()
+        settle()
+    results.list.choose_columns()
+    settle()
+    yield results.list._chooser
+    results.list._chooser.close()
