@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from wina_core.latency_specs import DecodePoint, LatencyPoint
 from wina_core.plan import PlanLayout, SparsityPlan
-from wina_core.specs import ROTATION_MODES, Selection
+from wina_core.specs import ROTATION_MODES, RotationMode, Selection
 
 
 class Record(BaseModel):
@@ -149,6 +149,8 @@ class ModelShape(Record):
     """Names of the gated projections whose linear layer has a bias."""
     dtype: str
     """What weights and KV cache are held as."""
+    shortcuts: RotationMode = "none"
+    """The mode of the rotation whose residual shortcuts an exported model brings along; it cannot be rotated again."""
 
 
 class QuantizationReport(Record):

@@ -62,10 +62,11 @@ class Workspace(QObject):
 
     def set_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Switch to a loaded model. The plan is kept if it fits the new model, else it starts uniform; a rotation that
-        is not exact for the model gives way to that of its heads alone."""
+        is not exact for the model gives way to that of its heads alone, or to none where an export rotated it."""
         self._source, self._summary = source, summary
         if self._rotation.mode not in summary.rotations:
-            self._rotation = RotationSpec(mode="none", per_head=True)
+            exported = summary.shape is not None and summary.shape.shortcuts != "none"
+            self._rotation = RotationSpec(mode="none", per_head=not exported)
         self._report = None
         self.model_changed.emit()
         self.rotation_changed.emit()

@@ -6,7 +6,7 @@ from wina_app.models.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, pre
 from wina_app.workspace import START_ROTATION
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
-from tests.wina_app.stored_runs import SOURCE, layout, summary
+from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.engine.protocol import Failed, RotateJob
 from wina_core.records import LayerRecord, RotationReport
 from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec
@@ -136,3 +136,11 @@ def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(benc
     load(workbench, model=summary().model_copy(update={"rotations": ("none",), "rotation_reason": REASON}))
     assert workbench.workspace.rotation == RotationSpec(mode="none", per_head=True)
     assert view.last("show_choice") == workbench.workspace.rotation
+
+
+def test_a_model_that_an_export_rotated_with_shortcuts_is_not_rotated_again(bench):
+    _, _, workbench, _ = bench
+    model, sizes = summary(), shape().model_copy(update={"shortcuts": "per_site"})
+    update = {"rotations": ("none",), "rotation_reason": REASON, "shape": sizes}
+    load(workbench, model=model.model_copy(update=update))
+    assert workbench.workspace.rotation.is_identity

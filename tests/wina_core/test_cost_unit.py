@@ -5,11 +5,13 @@ import shutil
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.accounting import costs
 from wina_core.engine.costing import count_costs
 from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
 from wina_core.engine.session import Session
 from wina_core.models.loading import load_model
+from wina_core.models.summary import summarize
 from wina_core.plan import UniformSparsity
 from wina_core.records import METRIC_UNITS, UnitRecord
 from wina_core.reporting import Silent
@@ -131,6 +133,23 @@ def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
         run_of(exported, method=WINA, plan=HALF), run_of(whole, method=WINA, plan=HALF, rotation=rotation)
     )
     assert values(plain) == values(rotated)
+    asked = CostJob(model=exported, method=WINA, plan=HALF, context=128)
+    dense, row = count_costs(asked, Silent()).rows
+    assert (dense.rotation, row.rotation) == ("dense", "per_site"), "it cannot be rotated in another way"
+    assert row.full_flops == values(rotated)["full_flops"]
+
+
+def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
+    loaded = load_model(whole, Silent())
+    assert summarize(loaded).shape.shortcuts == "none"
+    rotate(loaded, RotationSpec(mode="per_layer"), Silent())
+    save_rotated(loaded, tmp_path / "exported", None)
+    summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), Silent()))
+    row = costs(summary.shape, WINA, HALF, rotations=("none",)).rows[-1]
+    assert row.rotation == "per_layer"
+    assert row.full_sparsity < row.counted_sparsity - 0.05
+    assert summary.rotations == ("none",)
+    assert "open the original" in summary.rotation_reason
 
 
 def test_files_that_changed_since_are_not_counted(config):

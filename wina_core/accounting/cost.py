@@ -31,7 +31,8 @@ def costs(
     rotations: Sequence[RotationMode] = ROTATION_MODES,
 ) -> CostRecord:
     """What one generated token costs, batch 1, at `context` >= 1 attended positions: the dense model, then the
-    gated one with each rotation; the rotation per head is absorbed by the weights and costs nothing.
+    gated one with each rotation; the rotation per head is absorbed by the weights and costs nothing. A model that was
+    exported with residual shortcuts has those, whatever is asked for.
 
     Raises WinaError for an unknown method, for a plan made for another model, and for a sparsity that the method
     cannot reach.
@@ -40,7 +41,7 @@ def costs(
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
     rows = [_row("dense", shape, 0.0, 0, dense_parts, dense_parts)]
-    for mode in rotations:
+    for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
         parts = dense_parts | gated.terms(method, storage) | {"shortcuts": terms.shortcuts(shape, mode, storage)}
         sparsity = 1 - gated.read_weights / _all_weights(shape)
         rows.append(_row(mode, shape, sparsity, gated.added_numbers, parts, dense_parts))

@@ -10,7 +10,7 @@ from wina_core.records import CostRecord, CostRow, MetricRecord
 from wina_core.reporting import Reporter
 from wina_core.rotation.transform import check_rotation
 from wina_core.sources import local_folder
-from wina_core.specs import COST, ROTATION_MODES, RotationSpec, RunSpec
+from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationMode, RotationSpec, RunSpec
 
 _SAVINGS = ("counted_flops_saving", "full_flops_saving", "counted_bytes_saving", "full_bytes_saving")
 _TOTALS = ("full_flops", "full_bytes")
@@ -18,12 +18,12 @@ _TOTALS = ("full_flops", "full_bytes")
 
 def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
     """Costs for each of the job's rotations, or for all that are exact; WinaError for one that is not, and for what
-    `empty_model` refuses."""
+    `empty_model` refuses. An exported model is counted with its residual shortcuts alone."""
     model = view(empty_model(job.model, reporter))
     for mode in job.rotations or ():
         check_rotation(model, RotationSpec(mode=mode))
     return costs(
-        model_shape(model),
+        model_shape(model).model_copy(update={"shortcuts": _stored_shortcuts(job.model)}),
         job.method,
         job.plan,
         context=job.context,
@@ -35,15 +35,19 @@ def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
 def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Reporter) -> CostRow:
     """What a token costs in a run whose plan is this one, at its `cost_context`; raises like `count_costs`.
 
-    A dense run has the model's own costs, and savings of 0. An exported model is counted with its residual shortcuts.
+    A dense run has the model's own costs, and savings of 0.
     """
     context = spec.evaluation.cost_context
     assert context is not None  # else COST is none of its units
-    folder = local_folder(spec.model)
-    exported = None if folder is None else read_rotation_file(folder)
-    mode = exported.rotation.mode if exported and exported.shortcuts else spec.rotation.mode
-    job = CostJob(model=spec.model, method=spec.method, plan=plan, context=context, rotations=(mode,))
+    job = CostJob(model=spec.model, method=spec.method, plan=plan, context=context, rotations=(spec.rotation.mode,))
     return count_costs(job, reporter).rows[-1]
+
+
+def _stored_shortcuts(source: ModelSource) -> RotationMode:
+    """The mode of the rotation that a folder was exported with, if that left residual shortcuts."""
+    folder = local_folder(source)
+    exported = None if folder is None else read_rotation_file(folder)
+    return exported.rotation.mode if exported and exported.shortcuts else "none"
 
 
 def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:

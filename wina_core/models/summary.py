@@ -5,9 +5,12 @@ from typing import Any
 from wina_core.models.loading import LoadedModel
 from wina_core.models.quantized_linear import quantized_weights
 from wina_core.models.shape import model_shape
+from wina_core.models.shortcuts import shortcut_parameters
 from wina_core.models.view import ModelView
 from wina_core.records import ModelSummary
 from wina_core.specs import ROTATION_MODES
+
+_ROTATED = "This model was exported with the residual shortcuts of a rotation; open the original one to rotate it."
 
 
 def summarize(loaded: LoadedModel) -> ModelSummary:
@@ -16,6 +19,8 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
     view = loaded.view
     parameters = list(loaded.model.parameters())
     buffers = list(loaded.model.buffers())
+    shortcuts = loaded.rotation.mode if loaded.rotation and shortcut_parameters(loaded.model) else "none"
+    modes = ROTATION_MODES if shortcuts == "none" else ("none",)
     return ModelSummary(
         location=loaded.source.location,
         fingerprint=loaded.source.fingerprint,
@@ -34,10 +39,10 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         parameters=sum(parameter.numel() for parameter in parameters) + quantized_weights(loaded.model),
         gated_parameters=sum(map(sum, view.layout.parameters)),
         memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
-        rotations=tuple(mode for mode in ROTATION_MODES if mode not in view.refused_rotations),
-        rotation_reason=rotation_reason(view),
+        rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
+        rotation_reason=rotation_reason(view) if shortcuts == "none" else _ROTATED,
         chat_template=bool(loaded.tokenizer.chat_template),
-        shape=model_shape(view),
+        shape=model_shape(view).model_copy(update={"shortcuts": shortcuts}),
         quantization=loaded.quantization_report,
     )
 
