@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -14,6 +15,7 @@ from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
 from wina_core.calibration.calibrate import loss_curves, sampled_positions
 from wina_core.calibration.centres import modes
 from wina_core.calibration.histogram import ScoreHistogram
+from wina_core.calibration.result import CUT_SPARSITIES
 from wina_core.errors import Cancelled, WinaError
 from wina_core.gating import attach
 from wina_core.models.view import PROJECTIONS
@@ -196,12 +198,27 @@ def test_an_input_of_zeros_has_no_error():
 def test_the_record_has_thresholds_and_errors_of_every_matrix(tmp_path):
     record = calibrated(tmp_path).record("key", 1.5)
     assert (record.key, record.tokens, record.seconds) == ("key", 512, 1.5)
-    assert len(record.layers) == 3 * 7 * 20 * 3
+    assert len(record.layers) == 3 * 7 * (len(CUT_SPARSITIES) + 2 * 20)
     thresholds = [r for r in record.layers if (r.layer, r.projection, r.metric) == (1, "up", "threshold")]
-    assert tuple(r.x for r in thresholds) == ERROR_SPARSITIES
+    assert tuple(r.x for r in thresholds) == CUT_SPARSITIES
+    assert set(ERROR_SPARSITIES) < set(CUT_SPARSITIES)
     values = [r.value for r in thresholds]
     assert values[0] == -1.0
     assert values == sorted(values)
+
+
+@pytest.mark.parametrize("target", [0.025, 0.62, 0.93, 0.985])
+def test_what_is_read_between_stored_thresholds_is_nearly_what_gates_compare_with(tmp_path, target):
+    calibration = calibrated(tmp_path)
+    cells = range(7)
+    stored = {
+        (row.projection, row.x): row.value
+        for row in calibration.record("key", 0.0).layers
+        if (row.layer, row.metric) == (1, "threshold")
+    }
+    names = calibration.layout.projections
+    told = [np.interp(target, CUT_SPARSITIES, [stored[names[cell], x] for x in CUT_SPARSITIES]) for cell in cells]
+    assert told == pytest.approx([calibration.cut(1, cell, target) for cell in cells], rel=0.1)
 
 
 def test_calibrating_again_gives_the_same_to_the_last_bit(tmp_path):

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from wina_core.cuts import cut_at
+from wina_core.cuts import FRACTIONS, cut_at
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, PlanLayout, SparsityPlan
 from wina_core.records import CUT_METRICS, CalibrationRecord, LayerRecord
@@ -20,6 +20,12 @@ from wina_core.specs import Selection
 
 ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
 """Where error and energy curves are measured: 0, 5, ... 95 %."""
+CUT_SPARSITIES = tuple(
+    FRACTIONS[index]
+    for index in (0, 1, *range(20, 100, 20), *range(100, 1600, 100), *range(1600, 2000, 20), 1990, 1999)
+)
+"""At which of FRACTIONS the store keeps cuts: every 5 percentage points and, where cuts rise steeply, below 5 and above
+80 %, every single one, to the ends. Linear in between, they are told to a few percent from 1 to 99 %."""
 
 Thresholds = tuple[tuple[float, ...], ...]
 """Cuts of keys, [layer][projection] like a plan; a negative one keeps everything."""
@@ -65,20 +71,21 @@ class Calibration:
         )
 
     def record(self, key: str, seconds: float, selection: Selection = "topk") -> CalibrationRecord:
-        """Thresholds, relative errors and kept energies at ERROR_SPARSITIES, as the store keeps them."""
+        """What the store keeps: thresholds at CUT_SPARSITIES, relative errors and kept energies at ERROR_SPARSITIES."""
         layers = []
         for layer in range(self.layout.layers):
             for column, projection in enumerate(self.layout.projections):
-                for index, target in enumerate(ERROR_SPARSITIES):
-                    for metric, value in (
-                        (CUT_METRICS[selection], self.cut(layer, column, target)),
-                        ("relative_error", float(self.errors[layer, column, index])),
-                        ("kept_energy", float(self.energies[layer, column, index])),
-                    ):
-                        if not math.isnan(value):
-                            layers.append(
-                                LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=target)
-                            )
+                cuts = [self.cut(layer, column, target) for target in CUT_SPARSITIES]
+                for metric, at, values in (
+                    (CUT_METRICS[selection], CUT_SPARSITIES, cuts),
+                    ("relative_error", ERROR_SPARSITIES, self.errors[layer, column].tolist()),
+                    ("kept_energy", ERROR_SPARSITIES, self.energies[layer, column].tolist()),
+                ):
+                    layers += [
+                        LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=target)
+                        for target, value in zip(at, values, strict=True)
+                        if not math.isnan(value)
+                    ]
         return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
 
     def save(self, path: Path) -> None:
