@@ -81,6 +81,13 @@ def test_a_target_above_the_highest_that_edits_reach_is_not_pulled_down_by_a_pla
     assert (balanced(values, parameters, free, float(values.mean()), HIGHEST) == values).all()
 
 
+def test_nor_is_it_by_what_others_are_given_up_for():
+    values, parameters = np.array([[0.9995, 0.5, 0.5]]), np.ones((1, 3))
+    free = np.array([[True, True, False]])
+    found = balanced(values, parameters, free, float(values.mean()) + 0.1, HIGHEST)
+    assert found == pytest.approx(np.array([[0.9995, 0.8, 0.5]]))
+
+
 cells = st.tuples(st.integers(0, 3), st.integers(0, 6))
 PLAN = SparsityPlan.uniform(layout(4), 0.5).with_cells({(0, 0): 0.2, (1, 6): 0.9, (3, 3): 0.0})
 

@@ -105,6 +105,12 @@ def test_maps_that_depend_on_the_target_follow_it():
     assert shown.table("kl")[0, 0] == pytest.approx(0.05**2), "square roots are linear"
 
 
+def test_beside_a_low_rank_part_the_threshold_is_that_of_the_masks_sparsity():
+    plan = UNIFORM.with_cells({(0, 0): 0.25})
+    shown = maps(plan, MethodSpec(name="rsparse", rho=0.8), thresholds=everywhere((0.0, 0.0), (1.0, 10.0)))
+    assert shown.table("threshold")[0, 0] == pytest.approx(10 * (1 - 0.75 * 0.8))
+
+
 def test_cells_under_a_shared_mask_are_read_at_its_one_sparsity():
     shared = MethodSpec(name="wina", masks="shared")
     plan = UNIFORM.with_cells({(0, 0): 0.5, (0, 1): 0.1, (0, 2): 0.1})
@@ -186,3 +192,9 @@ def test_presets_leave_alone_what_the_method_does_not_gate():
 def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
     with pytest.raises(WinaError, match=r"cannot meet a budget of 90\.0 %.*hold only 74\.9 % of the weights"):
         dense_ends(layout(8), WINA, 0.9)
+
+
+def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
+    stored = summary(2).model_copy(update={"shape": shape(2).model_copy(update={"shortcuts": "per_site"})})
+    assert figures(maps(), mode="none", of=stored) == figures(maps(), mode="per_site")
+    assert figures(maps(), mode="none").full > figures(maps(), mode="per_site").full

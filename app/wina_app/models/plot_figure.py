@@ -1,6 +1,5 @@
 """What a plot shows, as plain data: enough to draw it again elsewhere, on paper or by another program."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -123,10 +122,3 @@ def recoloured(figure: Figure, colours: Mapping[str, str]) -> Figure:
 def is_empty(figure: Figure) -> bool:
     """Whether there is nothing to draw."""
     return not any(panel.rows if isinstance(panel, MapPanel) else panel.series or panel.references for panel in figure)
-
-
-def point_errors(series: Series) -> list[tuple[float, float] | None]:
-    """(below, above) of each point's error bar, None where it has none."""
-    ends = zip(series.y, series.low, series.high, strict=True) if series.low else ()
-    known = [None if math.isnan(low) or math.isnan(high) else (y - low, high - y) for y, low, high in ends]
-    return known or [None] * len(series.x)
