@@ -183,6 +183,15 @@ def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
     assert [entry.row.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
 
 
+def test_a_value_that_is_unknown_is_no_part_of_the_mean(table, entries):
+    rows = [entry.row for entry in entries if entry.row.metric == "acc" and entry.row.method == "teal"]
+    show_rows(table, [rows[0]._replace(value=math.nan), *rows[1:]])
+    table.group_by("method")
+    group, known = table.group_at(0), [row.value for row in rows[1:]]
+    assert group.count == len(rows)
+    assert group.mean == pytest.approx(sum(known) / len(known))
+
+
 def test_rows_of_several_metrics_have_no_mean(table):
     table.group_by("method")
     group = table.group_at(0)
