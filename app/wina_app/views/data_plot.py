@@ -35,7 +35,7 @@ class DataPlot(pg.PlotWidget):
     """Keys of the point, bar or line that was clicked, and whether Ctrl or Shift was held to add them to others."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__(enableMenu=False)  # making pyqtgraph's own, which is not used, takes a third of the plot
         self.setAccessibleName(name)
         self.setMinimumSize(240, 160)
         self._traces: tuple[Trace, ...] = ()
@@ -45,7 +45,6 @@ class DataPlot(pg.PlotWidget):
         self._ticks: tuple[tuple[float, str], ...] = ()
         self._dashes: list[pg.InfiniteLine] = []
         plot = self.getPlotItem()
-        plot.setMenuEnabled(False)
         plot.hideButtons()
         plot.vb.setDefaultPadding(0.06)
         plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed

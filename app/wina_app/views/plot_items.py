@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor
 
 from wina_app.models.plot_figure import Line, Series
 from wina_app.theme import GRID, tokens
+from wina_app.views.plot_line import PlotLine
 
 _MANY = 500
 """From this many points on a line is drawn without smoothing, which would take seconds."""
@@ -99,7 +100,7 @@ class TraceItems:
     def __init__(self, plot: pg.PlotItem) -> None:
         self._plot = plot
         self._errors = pg.ErrorBarItem(beam=0.0)
-        self._curve = pg.PlotDataItem(connect="finite")
+        self._curve = PlotLine()
         self._bars: pg.BarGraphItem | None = None
         self._trace: Trace | None = None
         self._look: tuple[object, ...] = ()

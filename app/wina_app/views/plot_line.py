@@ -1,0 +1,74 @@
+"""A line of a plot that is painted piece by piece where it is jagged, which takes a tenth of the time.
+
+Qt fills a smooth line that is wider than a pixel as one area, whose every row of pixels costs for each time that the
+line comes through it: 80 points that go up and down over 100 to 200 pixels take 3 to 6 ms, their 79 pieces 0.2 ms. Of
+a dashed line the pieces are its dashes. Lines that go up and down less are painted whole, with neater corners.
+"""
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QLineF, Qt
+from PySide6.QtGui import QPainter, QPen
+from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+
+_JAGGED = 2.5
+"""From this length per width on a line is painted in pieces: there the whole one takes 1 ms."""
+_MOST = 2000
+"""Repeats of a line's dashes; most of a longer one is beyond the plot's edges, where Qt leaves dashes out."""
+
+
+class PlotLine(pg.PlotDataItem):
+    """Points, and the line through those that are known."""
+
+    def __init__(self) -> None:
+        super().__init__(connect="finite")
+        self.curve.setParentItem(None)
+        self.curve = _Curve()
+        self.curve.setParentItem(self)
+        self.curve.sigClicked.connect(self.sigClicked)
+
+
+def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the straight pieces of a dashed line begin, where they end, and where its points are: lengths along it.
+
+    `pattern` is the lengths of dash, gap, dash, gap and so on, in the unit of x and y; empty for a line without gaps.
+    """
+    along = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))))
+    if not len(pattern):
+        return along[:-1], along[1:], along
+    repeats = np.arange(along[-1] // pattern.sum() + 1)
+    changes = (pattern.sum() * repeats[:, None] + np.cumsum(pattern)).ravel()
+    cuts = np.union1d(along, changes[changes < along[-1]])
+    drawn = np.searchsorted(changes, (cuts[:-1] + cuts[1:]) / 2) % 2 == 0
+    return cuts[:-1][drawn], cuts[1:][drawn], along
+
+
+class _Curve(pg.PlotCurveItem):
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None) -> None:
+        """In pieces, or as pyqtgraph does; a file is to have whole lines."""
+        pen = self.opts["pen"]
+        wide = pen is not None and pen.style() != Qt.PenStyle.NoPen and pen.widthF() > 1 and self.opts["antialias"]
+        drawn = self._pieces(painter, pen) if wide and self._exportOpts is False and self.xData is not None else None
+        if drawn is None:
+            super().paint(painter, option, widget)
+            return
+        solid = QPen(pen)
+        solid.setStyle(Qt.PenStyle.SolidLine)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(solid)
+        painter.drawLines(drawn)
+
+    def _pieces(self, painter: QPainter, pen: QPen) -> list[QLineF] | None:
+        """In the curve's coordinates; None where points are unknown, or the line is not jagged or too long."""
+        x, y = self.xData, self.yData
+        if len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return None
+        to_pixels = painter.deviceTransform()  # of the device, in which the pens are measured
+        across, down = to_pixels.m11() * x, to_pixels.m22() * y
+        length = float(np.hypot(np.diff(across), np.diff(down)).sum())
+        pattern = pen.widthF() * np.array(pen.dashPattern())
+        if length < _JAGGED * np.ptp(across) or length > _MOST * pattern.sum() > 0:
+            return None
+        begin, end, along = pieces(across, down, pattern)
+        ends = (np.interp(place, along, values) for place in (begin, end) for values in (x, y))
+        return [QLineF(*piece) for piece in zip(*(each.tolist() for each in ends), strict=True)]
