@@ -88,7 +88,7 @@ class GateInspector(QScrollArea):
     @property
     def plots(self) -> tuple[tuple[QWidget, str], ...]:
         """What can be exported, each with a name for its file."""
-        return (self.scatter, "gate"), (self.map, "mask"), (self.histogram, "scores")
+        return (self.scatter, tr("gate")), (self.map, tr("mask")), (self.histogram, tr("scores"))
 
     def _choices(self) -> QWidget:
         holder, grid = QWidget(), QGridLayout()

@@ -141,7 +141,7 @@ class GateAgreement(_Table):
         if not self._gates:
             return
         alike, jaccard = agreement([now.mask for now in self._gates])
-        scale = ColourScale("agreement", "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
+        scale = ColourScale(tr("agreement"), "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
         for row in range(len(alike)):
             for column in range(len(alike)):
                 self.setItem(row, column, self._item(row, column, alike, jaccard, scale))
@@ -158,14 +158,11 @@ class GateAgreement(_Table):
             item = QTableWidgetItem(f"{100 * value:.3g}")
             item.setBackground(scale.colour(value))
             item.setForeground(QColor(text_on(scale.colour(value))))
-            words = {"share": f"{100 * value:.2f}", "a": self._gates[row].method.label,
-                     "b": self._gates[column].method.label}  # fmt: skip
-            item.setToolTip(
-                plain_tip(
-                    tr("{a} and {b} decide alike on {share} % of the inputs", **words)
-                    if above
-                    else tr("Of what {a} or {b} keeps both keep {share} % (Jaccard)", **words)
-                )
-            )
+            share, a, b = f"{100 * value:.2f}", self._gates[row].method.label, self._gates[column].method.label
+            if above:
+                said = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
+            else:
+                said = tr("Of what {a} or {b} keeps both keep {share} % (Jaccard)", a=a, b=b, share=share)
+            item.setToolTip(plain_tip(said))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item
