@@ -13,7 +13,7 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application):
     window = application.window
     page = window.pages["sparsity"]
-    (command,) = (each for each in page.commands if "gate" in each.text())
+    (command,) = (each for each in page.commands if each.text().startswith("Inspect the gate"))
     assert not command.isEnabled()
     assert command.toolTip() == "Open a model first (Ctrl+G)"
     application.workbench.workspace.set_model(SOURCE, summary())

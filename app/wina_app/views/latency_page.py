@@ -80,8 +80,8 @@ class LatencyPage(Page):
         for widget in (self.trouble, self.count, self.export):
             self.header_actions.addWidget(widget)
         self.plots = LatencyPlots()
-        offer_export(self, self.plots.left, tr("speed-up"))
-        offer_export(self, self.plots.right, tr("latency"))
+        offer_export(self, self.plots.left, tr("speed-up"), "Ctrl+P")
+        offer_export(self, self.plots.right, tr("latency"), "Ctrl+Shift+P")
         self.table = RowTableView(tr("Timed points"))
         self.table.addAction(tr("Export table…"), self._export)
         self._panes = QStackedWidget()

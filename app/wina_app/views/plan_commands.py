@@ -18,6 +18,8 @@ from wina_app.views.sparsity_scales import map_texts
 from wina_app.views.sparsity_toolbar import SparsityToolbar
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
+_FIRST_PRESET = 4
+"""Of the digits for presets; those before it choose the appearance."""
 
 
 class PlanCommands:
@@ -61,17 +63,18 @@ class PlanCommands:
             (self._stop, bool(others.compared), tr("The plan is compared with no other")),
         ):
             action.setEnabled(possible)
-            action.setToolTip(action.text() if possible else reason)
+            action.setToolTip(with_keys(action.text() if possible else reason, action.shortcut().toString()))
 
     def _add_sharing(self) -> None:
         library = self._library
         save = self._add(tr("Save the plan under a name…"), self._name_bar.ask, "Ctrl+Shift+S")
         open_file = self._add(tr("Open a plan from a file…"), self._open, "Ctrl+Alt+P")
-        save_file = self._add(tr("Save the plan as a file…"), self._save)
+        save_file = self._add(tr("Save the plan as a file…"), self._save, "Ctrl+Alt+F")
         study = self._add(
             tr("Save a study of the plan…"),
             self._save_study,
-            tip=tr("A file that the Studies page and the command line run, here or elsewhere"),
+            "Ctrl+Alt+S",
+            tr("A file that the Studies page and the command line run, here or elsewhere"),
         )
         copy = self._add(
             tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
@@ -90,8 +93,10 @@ class PlanCommands:
         self._before = page.add_command(
             tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+E"
         )
-        self._allocated = page.add_command(tr("Compare with the last allocation"), library.compare_allocated)
-        self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file)
+        self._allocated = page.add_command(
+            tr("Compare with the last allocation"), library.compare_allocated, "Ctrl+Alt+A"
+        )
+        self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file, "Ctrl+Alt+E")
         self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
 
     def _add_shown(self, toolbar: SparsityToolbar) -> None:
@@ -103,11 +108,12 @@ class PlanCommands:
                 keys,
                 texts.explanation,
             )
-        for preset in presets():
+        for number, preset in enumerate(presets(), start=_FIRST_PRESET):
             self._add(
                 tr("Preset: {name}", name=preset.name),
                 lambda preset=preset: toolbar.choose_preset(preset),
-                tip=preset.explanation,
+                f"Ctrl+Alt+{number}",
+                preset.explanation,
             )
 
     def _add(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:

@@ -26,12 +26,13 @@ _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 """Colours that lines may have and that are others in another appearance."""
 
 
-def offer_export(page: Page, widget: QWidget, name: str) -> None:
+def offer_export(page: Page, widget: QWidget, name: str, keys: str) -> None:
     """Let a plot or heatmap be exported as `name` from its context menu and by a command of its page."""
     add_menu(page, widget, name)
     page.add_command(
         tr("Export the plot: {name}…", name=name),
         lambda: ask_and_save(page, widget.figure, name),
+        keys,
         tip=tr("As image, vectors, or a script with its data"),
     )
 

@@ -207,16 +207,19 @@ class ResultsPage(Page):
         control, groups = self.controller, self.list
         self.add_command(tr("Filter the table"), self.filter.setFocus, "Ctrl+F")
         self.add_command(tr("Choose the columns…"), groups.choose_columns, "Ctrl+Shift+K")
-        self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+D")
+        self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+Shift+D")
         self.add_command(tr("Group by…"), self._choose_group, "Ctrl+R")
-        self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+Shift+R")
-        self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False))
+        self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+[")
+        self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False), "Ctrl+]")
         self.add_command(tr("Pin or unpin the selected runs"), self._pin, "Ctrl+B")
-        self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"))
-        self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"))
-        self.add_command(tr("Delete the selected runs"), self._delete)
-        self.add_command(tr("Copy rows as Markdown"), lambda: control.copy(self.table.selected_rows(), ".md"))
-        self.add_command(tr("Copy rows as LaTeX"), lambda: control.copy(self.table.selected_rows(), ".tex"))
+        self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"), "Ctrl+T")
+        self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"), "Ctrl+Shift+N")
+        self.add_command(tr("Delete the selected runs"), self._delete, "Ctrl+Del")
+        for text, suffix, keys in (
+            (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
+            (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
+        ):
+            self.add_command(text, lambda suffix=suffix: control.copy(self.table.selected_rows(), suffix), keys)
 
     def _choose_group(self) -> None:
         self.list.group.setFocus()

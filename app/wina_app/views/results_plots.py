@@ -142,7 +142,7 @@ class ResultsPlots(QWidget):
             page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
-        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click)
+        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click, "Ctrl+Shift+P")
         self.export.clicked.connect(lambda: self._export(page))
         self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))

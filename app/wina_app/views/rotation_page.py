@@ -63,7 +63,7 @@ class RotationPage(Page):
         self.figures = Figures(columns=4)
         self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
         self.heatmap.tooltip = self._cell_text
-        offer_export(self, self.heatmap, tr("off-diagonal energy"))
+        offer_export(self, self.heatmap, tr("off-diagonal energy"), "Ctrl+P")
         self.colour_bar = ColourBar()
         self._values = np.empty((0, 0))
         measured = QWidget()

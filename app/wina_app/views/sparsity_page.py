@@ -150,20 +150,20 @@ class SparsityPage(Page):
         heatmap, editing = self.heatmap, self.editing
         self.add_command(tr("Keep the budget"), self.editor.keep.click, "Ctrl+Shift+B")
         self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+D")
-        self.add_command(tr("Lock or unlock the selected cells"), editing.toggle_locks, tip=tr("L on the heatmap"))
-        self.add_command(tr("Unlock all cells"), editing.unlock_all)
-        self.add_command(tr("Calibrate"), self.calibrate.click, tip=_CALIBRATE)
-        self.add_command(tr("Measure KL curves"), self.measure_kl.click, tip=_MEASURE_KL)
+        self.add_command(tr("Lock or unlock the selected cells"), editing.toggle_locks, "Ctrl+Shift+L")
+        self.add_command(tr("Unlock all cells"), editing.unlock_all, "Ctrl+Alt+L")
+        self.add_command(tr("Calibrate"), self.calibrate.click, "F6", _CALIBRATE)
+        self.add_command(tr("Measure KL curves"), self.measure_kl.click, "F7", _MEASURE_KL)
         self.add_command(
-            tr("Allocate"), self.toolbar.allocate.click, tip=tr("Spread the budget as chosen in the toolbar")
+            tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Spread the budget as chosen in the toolbar")
         )
-        self.add_command(tr("Cancel the allocator"), self.cancel_requested.emit)
-        self.add_command(tr("Copy the read-outs"), self.figures.copy)
-        self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()))
+        self.add_command(tr("Cancel the allocator"), self.cancel_requested.emit, "Shift+F8")
+        self.add_command(tr("Copy the read-outs"), self.figures.copy, "Ctrl+Alt+R")
+        self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()), "Ctrl+Shift+A")
 
     def _connect(self) -> None:
-        offer_export(self, self.heatmap, tr("sparsity"))
-        offer_export(self, self.profile, tr("profile"))
+        offer_export(self, self.heatmap, tr("sparsity"), "Ctrl+P")
+        offer_export(self, self.profile, tr("profile"), "Ctrl+Shift+P")
         control, editing, heatmap, editor, profile = (
             self.controller, self.editing, self.heatmap, self.editor, self.profile,
         )  # fmt: skip

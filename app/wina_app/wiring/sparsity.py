@@ -46,8 +46,8 @@ def _add_gate_inspector(application: "Application", page: SparsityPage) -> None:
     view.form.ticked.connect(gate.tick)
     view.form.inspect_requested.connect(gate.inspect)
     view.form.cancel_requested.connect(gate.cancel)
-    for plot, name in view.plots:
-        offer_export(page, plot, name)
+    for (plot, name), keys in zip(view.plots, ("Ctrl+Alt+G", "Ctrl+Alt+M", "Ctrl+Alt+H"), strict=True):
+        offer_export(page, plot, name, keys)
     page.inspector = view
 
     def select() -> None:
