@@ -128,8 +128,9 @@ class Application(QObject):
         log.follow(self.workbench.jobs)
 
         def name(title: str) -> None:
-            dock.setWindowTitle(f"{tr('Jobs')}  ·  {title}" if title else tr("Jobs"))
-            dock.toggleViewAction().setText(tr("Jobs"))
+            jobs = tr("Jobs")
+            dock.setWindowTitle(f"{jobs}  ·  {title}" if title else jobs)
+            dock.toggleViewAction().setText(jobs)
 
         def show_log(job_id: str) -> None:
             log.show_job(job_id)

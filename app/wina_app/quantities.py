@@ -1,4 +1,4 @@
-"""Numbers as people read them, with their units, and how many things are told in a sentence."""
+"""Numbers as people read them, with their units, and several names in a sentence."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,6 @@ def count(value: float) -> str:
         if value >= scale:
             return f"{_three(value / scale)} {prefix}"
     return f"{value:,.0f}"
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 run", "12 runs"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -226,8 +226,9 @@ class PlaygroundController(QObject):
             ]
             self._view.show_waiting(tr("Waiting for: {job}", job=ahead[0].title) if ahead else tr("Starting"))
         elif entry.active:
+            doing = entry.metric or entry.unit or tr("Preparing the model")
             share = "" if entry.fraction is None else f" {100 * entry.fraction:.0f} %"
-            self._view.show_waiting(f"{entry.metric or entry.unit or tr('Preparing the model')}{share}")
+            self._view.show_waiting(doing + share)
 
     def _on_job_ended(self, job_id: str) -> None:
         entry = self._workbench.jobs[job_id]
