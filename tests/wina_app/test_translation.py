@@ -97,6 +97,15 @@ def test_the_window_shows_the_translation(home: Path):
     assert shown["bare"] == []
 
 
+def test_the_translation_is_there_before_what_has_texts_is_imported():
+    program = "import json, sys, wina_app.__main__; print(json.dumps([*sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}, cwd=ROOT, capture_output=True
+    )
+    loaded = {name for name in json.loads(done.stdout) if name.startswith("wina_app")}
+    assert loaded == {"wina_app", "wina_app.__main__", "wina_app.wiring", "wina_app.translation"}
+
+
 def test_numbers_are_told_in_the_forms_of_english():
     assert [tr("{n} runs", "{n} run", n) for n in (0, 1, 2, 12_345)] == ["0 runs", "1 run", "2 runs", "12,345 runs"]
 
