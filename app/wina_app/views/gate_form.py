@@ -17,7 +17,7 @@ from wina_app.models.job_list import JobEntry
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID
 from wina_app.translation import tr
-from wina_app.views.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label
+from wina_app.views.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
 from wina_core.specs import MethodSpec
 
 _LINES = 3
@@ -35,6 +35,7 @@ class GateForm(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.prompt = QPlainTextEdit(PROMPT)
+        wrap_words(self.prompt)
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(_LINES * self.prompt.fontMetrics().lineSpacing() + 2 * GRID)
         self.prompt.textChanged.connect(lambda: self.prompt_changed.emit(self.prompt.toPlainText()))

@@ -13,6 +13,7 @@ from wina_app.models.job_list import JobList
 from wina_app.models.job_log import LogBook, LogLine
 from wina_app.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.translation import tr
+from wina_app.views.controls import wrap_words
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -51,6 +52,7 @@ class LogView(QWidget):
         self._book = LogBook()
         self._waiting: deque[LogLine] = deque()
         self.text = QPlainTextEdit()
+        wrap_words(self.text)
         self.text.setProperty("role", "plain")
         self.text.setReadOnly(True)
         self.text.setMaximumBlockCount(SHOWN)

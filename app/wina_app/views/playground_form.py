@@ -21,7 +21,7 @@ from wina_app.quantities import fraction
 from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
-from wina_app.views.controls import Fold, SidePanel, explain_disabled, labelled, pad_text, text_label
+from wina_app.views.controls import Fold, SidePanel, explain_disabled, labelled, pad_text, text_label, wrap_words
 from wina_app.workspace import START_SPARSITY
 from wina_core.generation_specs import MOST_TOKENS, SamplingSpec
 from wina_core.specs import MethodSpec, RotationSpec
@@ -60,6 +60,7 @@ class PlaygroundForm(SidePanel):
         self.prompt = QPlainTextEdit()
         self.prompt.setAccessibleName(tr("Prompt"))
         self.prompt.setPlaceholderText(tr("What is to be gone on with"))
+        wrap_words(self.prompt)
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(GRID * 12)
         self.prompt.setPlainText(next(iter(PROMPTS.values())))

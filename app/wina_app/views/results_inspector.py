@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QPlainTextEdit,
 from wina_app.controllers.results_marks_controller import RunFacts
 from wina_app.theme import GRID
 from wina_app.translation import tr
-from wina_app.views.controls import labelled, text_label
+from wina_app.views.controls import labelled, text_label, wrap_words
 
 
 class NoteEdit(QPlainTextEdit):
@@ -19,6 +19,7 @@ class NoteEdit(QPlainTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
+        wrap_words(self)
         self.setTabChangesFocus(True)
         self.setFixedHeight(10 * GRID)
 
