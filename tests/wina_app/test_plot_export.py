@@ -315,6 +315,17 @@ def test_what_goes_wrong_is_told_in_the_dialog_which_stays(page, figure, tmp_pat
     dialog.close()
 
 
+def test_data_of_another_kind_are_not_replaced(figure, tmp_path):
+    choice = SMALL.model_copy(update={"format": "py"})
+    (tmp_path / "runs.csv").write_text("mine")
+    with pytest.raises(WinaError, match=r"runs.csv.* is there already; choose another name"):
+        save_figure(figure, tmp_path / "runs.py", choice)
+    assert (tmp_path / "runs.csv").read_text() == "mine"
+    assert not (tmp_path / "runs.py").exists()
+    for _ in range(2):  # its own are
+        save_figure(figure, tmp_path / "plot.py", choice)
+
+
 def test_an_earlier_choice_that_makes_no_sense_is_passed_over():
     last = LastChoice()
     last.keep({"format": "bmp", "width": -3}, lambda _: None)

@@ -88,12 +88,14 @@ def save_figure(figure: Figure, path: Path, choice: PlotFile) -> None:
 
 
 def save_script(figure: Figure, path: Path, choice: PlotFile) -> None:
-    """Write the data and then the program that draws them. Raises WinaError."""
+    """Write the data and then the program that draws them. Raises WinaError, also for data that are no script's."""
     data = path.with_suffix(".csv")
     if data == path:
         raise WinaError(
             tr('A script cannot be saved as "{name}", which is the name of its data; end it in .py.', name=path.name)
         )
+    if data.exists() and not path.exists():  # nobody was asked whether to replace it
+        raise WinaError(tr('"{name}", where the data would be, is there already; choose another name.', name=data.name))
     write_atomically(data, data_of(figure).encode())
     script = script_of(figure, data.name, choice.width, choice.height, _colours(figure))
     write_atomically(path, script.encode())
