@@ -108,7 +108,7 @@ METHOD_COLOURS = {
     "teal": "#E78160",
     "rsparse": "#E69F00",
     "cats": "#AA4499",
-    "scap": "#44AA99",
+    "scap": "#3A7A10",
 }
 """The paper's hues for its four methods; the others stay apart from them for every kind of eye."""
 

@@ -44,10 +44,10 @@ CONTROLS = (
 MARKS_A_PAGE = 5
 
 
-def test_every_control_has_a_name_for_screen_readers(application, qtbot):
+def test_every_control_has_a_name_for_screen_readers(application):
     window = application.window
     nameless = {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
-    furnish(application, qtbot)
+    furnish(application)
     for side in every_side(window):
         nameless |= {(side, key, _path(control)) for key in every_page(window) for control in _nameless(window)}
     for dialog in every_dialog(application):
@@ -79,11 +79,11 @@ def _path(control: QWidget) -> str:
     return f"{' < '.join(parts)} {control.objectName()}"
 
 
-def test_tab_reaches_everything_shows_it_and_marks_it(application, qtbot, qapp):
+def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp):
     window, faults = application.window, []
     qapp.setCursorFlashTime(0)
     window.activateWindow()
-    furnish(application, qtbot)
+    furnish(application)
     for side in every_side(window):
         for page in every_page(window):
             if side == "pages alone" or page == "sparsity":
@@ -125,9 +125,9 @@ def _picture(widget: QWidget) -> QImage:
     return widget.grab().toImage()
 
 
-def test_no_widget_has_an_attribute_by_the_name_of_one_of_qts_methods(application, qtbot):
+def test_no_widget_has_an_attribute_by_the_name_of_one_of_qts_methods(application):
     """Qt would call it for its own: a choice named `metric` ended the program when the fonts changed."""
-    furnish(application, qtbot)
+    furnish(application)
     clashes = {
         f"{type(widget).__name__}.{name}"
         for widget in application.window.findChildren(QObject)

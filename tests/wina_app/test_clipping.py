@@ -16,14 +16,14 @@ def _faults(root: QWidget, where: str) -> list[str]:
     return [f"{where}: {fault}" for fault in (*clipped_texts(root), *overlaps(root))]
 
 
-def test_no_text_is_cut_off_on_any_page_at_any_text_size(application, qtbot):
+def test_no_text_is_cut_off_on_any_page_at_any_text_size(application):
     window, faults = application.window, []
     try:
         for size in SIZES:
             window.apply_preferences(Preferences(text_size=size))
             for page in every_page(window):
                 faults += _faults(window, f"{page}, empty, at {size} %")
-        furnish(application, qtbot)
+        furnish(application)
         for size in SIZES[::-1]:
             window.apply_preferences(Preferences(text_size=size))
             for side in every_side(window):

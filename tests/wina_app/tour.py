@@ -1,6 +1,7 @@
 """The whole window with something on every page, for tests that walk through all of it."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
@@ -13,10 +14,10 @@ from tests.wina_app.stored_runs import SOURCE, record_calibration, record_demo_s
 from tests.wina_app.timed_points import timed
 from wina_core.store import Store
 
-_PATIENCE_MS = 20_000
+_PATIENCE_SECONDS = 20
 
 
-def furnish(application: Application, qtbot) -> None:
+def furnish(application: Application) -> None:
     """Load the demo's summary, store runs, a calibration and timed points, and wait until the pages show them."""
     window, workspace = application.window, application.workbench.workspace
 
@@ -33,10 +34,19 @@ def furnish(application: Application, qtbot) -> None:
     for page in ("latency", "results"):
         window.show_page(page)
         settle()
-    qtbot.waitUntil(lambda: latency.table.model().rowCount() == 2, timeout=_PATIENCE_MS)
-    qtbot.waitUntil(lambda: results.table.model().rowCount() > 0 and not results.is_empty, timeout=_PATIENCE_MS)
+    _wait_for(lambda: latency.table.model().rowCount() == 2)
+    _wait_for(lambda: results.table.model().rowCount() > 0 and not results.is_empty)
     heatmap = window.pages["sparsity"].heatmap
     heatmap.set_selection(heatmap.selection.click((2, 3)))
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    """Unwatched by the stall watchdog: filling a database in one go keeps the interpreter from the main thread."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "the pages do not show what is stored"
+        settle()
+        time.sleep(0.01)
 
 
 def settle() -> None:

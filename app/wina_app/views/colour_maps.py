@@ -70,8 +70,8 @@ def three_digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-_CATEGORIES = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#E69F00", "#8A8D91")
-"""Okabe and Ito's hues for lines that have no colour of their own; safe for all common colour vision."""
+_CATEGORIES = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#E69F00", "#8A4BE0")
+"""Okabe and Ito's hues, and a violet, for lines that have no colour of their own; safe for all common colour vision."""
 
 
 def category(index: int) -> QColor:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, QUrl
+from PySide6.QtCore import QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QShowEvent, QTextBlock, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
@@ -59,8 +59,11 @@ class HelpView(QWidget):
         notifier().changed.connect(self._restyle)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Nothing is read before somebody looks."""
+        """Nothing is read before somebody looks, nor what is left again at once for what somebody asked for."""
         super().showEvent(event)
+        QTimer.singleShot(0, self, self._begin)
+
+    def _begin(self) -> None:
         if not self._topic:
             self.show_topic(_FIRST)
 
@@ -158,6 +161,7 @@ class _Chapter(QTextBrowser):
     def _space(self) -> None:
         """Air between paragraphs, which Markdown's have none of in Qt."""
         cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()  # laid out once, not once for each block
         block = self.document().firstBlock()
         while block.isValid():
             cursor.setPosition(block.position())
@@ -167,6 +171,7 @@ class _Chapter(QTextBrowser):
                 spaced.setBottomMargin(GRID)
                 cursor.setBlockFormat(spaced)
             block = block.next()
+        cursor.endEditBlock()
 
     def go_to(self, heading: str) -> None:
         """Scroll until a heading, given by its anchor, is at the top."""
