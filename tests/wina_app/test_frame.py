@@ -177,6 +177,16 @@ def test_a_file_that_is_no_database_leaves_the_present_one(application, tmp_path
     assert application.window.status._database.whole() == shown
 
 
+def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
+    workbench, _engine, store = make_workbench(tmp_path)
+    store.switch = lambda _url, _refused: store.opened.emit(store.store)
+    opening = OpeningController(workbench, Recorded(), {})
+    opening.open_database("postgresql://me:secret@host/results")
+    assert workbench.settings.recent_databases == []
+    opening.open_database("postgresql://me@host/results")
+    assert workbench.settings.recent_databases == ["postgresql://me@host/results"]
+
+
 def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):
     workbench, _engine, _store = make_workbench(tmp_path)
     view = Recorded()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from PySide6.QtCore import QObject
 
@@ -78,7 +79,8 @@ class OpeningController(QObject):
     def _on_opened(self, store: Any) -> None:
         self._view.show_database(store.url.database or str(store.url), str(store.url))
         if self._asked_for is not None:
-            self._workbench.settings.add_recent_database(self._asked_for)
+            if urlsplit(self._asked_for).password is None:  # which would lie in the settings for all to read
+                self._workbench.settings.add_recent_database(self._asked_for)
             self._asked_for = None
             self._view.show_page("results")
 
