@@ -232,6 +232,7 @@ def compare_runs(
     """
     rows_1, rows_2 = _rows(store, first), _rows(store, second)
     found: list[Comparison] = []
+    unsure: list[str] = []
     for unit in (unit for unit in rows_1 if unit in rows_2):
         samples = [] if unit in OWN_UNITS else [store.samples(run, unit) for run in (first, second)]
         for task in (task for task in rows_1[unit] if task in rows_2[unit]):
@@ -240,6 +241,12 @@ def compare_runs(
             if metric in one and metric in other:
                 result = _compare(one[metric], other[metric], samples, allow_unpaired)
                 found += [] if result is None else [result]
+                unsure += [task] if result is None else []
+    if not found and unsure:
+        raise WinaError(
+            f"Nothing says how sure the values of {' and '.join(unsure)} are that the runs {first[:8]} and {second[:8]} "
+            "have: neither samples nor standard errors above 0; evaluate more documents, or keep their samples."
+        )
     if not found:
         raise WinaError(
             f"The runs {first[:8]} and {second[:8]} have no task in common that can be compared; compare two runs of "

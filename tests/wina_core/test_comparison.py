@@ -266,3 +266,13 @@ def test_what_to_compare_must_be_said(words: tuple[str, ...]) -> None:
 
     with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names an arm of a study"):
         app(["compare", *words], standalone_mode=False)
+
+
+def test_runs_whose_values_nothing_is_known_of_are_told(store: Store) -> None:
+    sure = [choice(run, keep=0) for run in (TEAL, WINA)]
+    alike = [
+        unit.model_copy(update={"metrics": (unit.metrics[0].model_copy(update={"stderr": 0.0}),)}) for unit in sure
+    ]
+    record(store, *alike)
+    with pytest.raises(WinaError, match="how sure the values of choice are"):
+        compared(store, allow_unpaired=True)
