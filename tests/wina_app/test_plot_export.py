@@ -307,9 +307,10 @@ def test_the_dialog_shows_what_it_will_be_and_remembers(page, figure, qtbot, tmp
     assert written == [last.choice.model_dump()]
 
 
-def test_what_goes_wrong_is_told_in_the_dialog_which_stays(page, figure, tmp_path):
+def test_what_goes_wrong_is_told_in_the_dialog_which_stays(page, figure, qtbot, tmp_path):
     dialog = PlotExportDialog(figure, "frontier", LastChoice(), page)
     dialog.save_to(tmp_path / "missing" / "plot.png")
+    qtbot.waitUntil(lambda: bool(dialog.trouble.text()))
     assert "folder does not exist" in dialog.trouble.text()
     assert not dialog.trouble.isHidden()
     dialog.close()

@@ -1,6 +1,7 @@
 """Saving what a plot shows: as pixels, vectors, or a program with its data; each plot offers it in its context menu."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, QSize, Qt
@@ -74,17 +75,22 @@ def copy_image(figure: Figure, size: QSize) -> None:
 
 def save_figure(figure: Figure, path: Path, choice: PlotFile) -> None:
     """Write a figure as chosen; a script's data go beside it, under its name with .csv. Raises WinaError."""
+    draw_figure(figure, path, choice)()
+
+
+def draw_figure(figure: Figure, path: Path, choice: PlotFile) -> Callable[[], None]:
+    """Draw a figure as chosen; what this returns writes it, on any thread, and raises WinaError."""
     size = QSize(*choice.logical)
     figure, look = _for_paper(figure) if choice.light else (figure, tokens())
     with appearance(look):
         if choice.format == "png":
-            write_atomically(path, png_of(image_of_figure(figure, size, choice.dpi / SCREEN_DPI), choice.dpi))
-        elif choice.format == "svg":
-            write_atomically(path, svg_of(figure, size))
-        elif choice.format == "pdf":
-            write_atomically(path, pdf_of(figure, size, choice.width, choice.height))
-        else:
-            save_script(figure, path, choice)
+            image = image_of_figure(figure, size, choice.dpi / SCREEN_DPI)
+            return lambda: write_atomically(path, png_of(image, choice.dpi))
+        if choice.format == "svg":
+            return partial(write_atomically, path, svg_of(figure, size))
+        if choice.format == "pdf":
+            return partial(write_atomically, path, pdf_of(figure, size, choice.width, choice.height))
+        return partial(save_script, figure, path, choice)
 
 
 def save_script(figure: Figure, path: Path, choice: PlotFile) -> None:

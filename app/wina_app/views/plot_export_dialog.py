@@ -1,8 +1,9 @@
 """Asks how a plot is to be saved, beside a picture of what that will be."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QSize, Qt, QThreadPool, QTimer, Signal
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -23,7 +24,7 @@ from wina_app.theme import GRID, scaled
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled, labelled, pad_text, text_label
-from wina_app.views.plot_export import preview, save_figure, with_suffix
+from wina_app.views.plot_export import draw_figure, preview, with_suffix
 from wina_core.errors import WinaError
 
 _PREVIEW = QSize(52 * GRID, 40 * GRID)
@@ -81,8 +82,7 @@ class PlotExportDialog(QDialog):
         self._rest.setSingleShot(True)
         self._rest.setInterval(_REST_MS)
         self._rest.timeout.connect(self._draw)
-        self._follow()
-        self._draw()
+        self._follow()  # which has the picture drawn once the dialog is on the screen
 
     def _make_controls(self, choice: PlotFile) -> None:
         self.format = ChoiceBox(tr("Format"))
@@ -149,15 +149,43 @@ class PlotExportDialog(QDialog):
             self.save_to(Path(chosen))
 
     def save_to(self, path: Path) -> None:
-        """Write the figure; what goes wrong is told here, and the dialog stays."""
+        """Draw the figure, and write it on a thread of its own, since compressing it takes as long again."""
         choice = self.choice()
         path = with_suffix(path, choice)
+        light = choice.light or choice.format == "py"
+        write = draw_figure(self._figure, path, choice.model_copy(update={"light": light}))
+        self.save.setEnabled(False)
+        self._written = path, choice
+        writing = _Writing(write)
+        writing.ended.connect(self._on_ended)
+        QThreadPool.globalInstance().start(writing.run)
+
+    def _on_ended(self, trouble: str) -> None:
+        """What went wrong is told here, and the dialog stays."""
+        path, choice = self._written
+        self.save.setEnabled(True)
+        self.trouble.setText(trouble)
+        self.trouble.setVisible(bool(trouble))
+        if not trouble:
+            self._last.choice = choice
+            self.saved.emit(str(path))
+            self.close()
+
+
+class _Writing(QObject):
+    """Tells what went wrong, nothing if nothing did."""
+
+    ended = Signal(str)
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def run(self) -> None:
+        """On any thread."""
         try:
-            save_figure(self._figure, path, choice.model_copy(update={"light": choice.light or choice.format == "py"}))
+            self._write()
         except WinaError as error:
-            self.trouble.setText(str(error))
-            self.trouble.show()
-            return
-        self._last.choice = choice
-        self.saved.emit(str(path))
-        self.close()
+            self.ended.emit(str(error))
+        else:
+            self.ended.emit("")
