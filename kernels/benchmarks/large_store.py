@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from wina_core.plan import UniformSparsity
 from wina_core.records import MetricRecord
@@ -54,7 +54,7 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
             for place, names in enumerate(units[row["unit"]])
         ]  # fmt: skip
         connection.execute(insert(Metric), numbers)
-        connection.execute(Run.__table__.update().values(status="done", finished=1.7e9))
+        connection.execute(update(Run).values(status="done", finished=1.7e9))
     engine.dispose()
 
 

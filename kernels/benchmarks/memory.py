@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -81,7 +82,8 @@ def measure(database: str, rows: int, rest: float) -> dict[str, float]:
         found["opened"] = _resident_megabytes()
         for name, done in _steps(application, rows):
             end = time.monotonic() + rest
-            _wait(app, lambda done=done, end=end: done() and time.monotonic() > end)
+            _wait(app, done)
+            _wait(app, partial(_is_past, end))
             found[name] = _resident_megabytes()
         window.close()
         _wait(app, lambda: bool(window.has_stopped))
@@ -117,6 +119,10 @@ def _steps(application: Any, rows: int) -> Iterator[tuple[str, Callable[[], bool
     for key in window.pages:
         window.show_page(key)
         yield f"page: {key}", _nothing
+
+
+def _is_past(end: float) -> bool:
+    return time.monotonic() > end
 
 
 def _nothing() -> bool:
