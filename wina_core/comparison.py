@@ -244,8 +244,8 @@ def compare_runs(
                 unsure += [task] if result is None else []
     if not found and unsure:
         raise WinaError(
-            f"Nothing says how sure the values of {' and '.join(unsure)} are that the runs {first[:8]} and {second[:8]} "
-            "have: neither samples nor standard errors above 0; evaluate more documents, or keep their samples."
+            f"Nothing says how sure the values of {' and '.join(unsure)} are in the runs {first[:8]} and {second[:8]}: "
+            "neither samples nor standard errors above 0; evaluate more documents, or keep their samples."
         )
     if not found:
         raise WinaError(
