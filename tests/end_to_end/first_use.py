@@ -1,0 +1,372 @@
+"""The way of somebody who opens the window for the first time, from the start page to exported results: `FirstUse` has
+its order, and what has to be seen on it; `ByKeyboard` and `ByMouse` have how each thing is done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QToolButton
+from wina_app.application import Application
+from wina_app.controllers import job_notices
+
+from tests.end_to_end.devices import Devices, points_between
+from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
+
+DOCUMENTS = 24
+"""Of each task: enough for standard errors, few enough for seconds."""
+
+
+class FirstUse:
+    """The order of things."""
+
+    hands: Keyboard | Mouse
+
+    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.application, self.window = application, application.window
+        self.workspace, self.jobs = application.workbench.workspace, application.workbench.jobs
+        self.pages, self.folder = self.window.pages, folder
+        self._patch = patch
+
+    def script(self) -> Script:
+        """All of it."""
+        yield from self.open_demo()
+        for key in self.pages:
+            yield from self.go_to(key)
+        yield from self.rotate()
+        yield from self.edit_the_plan()
+        yield from self.evaluate()
+        yield from self.look_at_results()
+        yield from self.generate()
+        yield from self.close()
+        yield Seen("the window is gone", lambda: self.window.has_stopped)
+
+    def go_to(self, key: str) -> Script:
+        """Another page, on which nothing has gone wrong."""
+        yield from self.show_page(key)
+        page = self.pages[key]
+        yield Seen(f"the {key} page is shown", lambda: self.window.current_page is page and page.isVisible())
+        assert page.message.isHidden(), f"the {key} page says: {page.message.label.text()}"
+        assert self.window.message.isHidden(), self.window.message.label.text()
+
+    def open_demo(self) -> Script:
+        """From the start page."""
+        start = self.pages["model"].begin
+        yield Seen("the start page is shown", start.isVisible)
+        yield from self.hands.press(start.demo.button)
+        yield Seen("the demo is loaded", lambda: self.workspace.summary is not None)
+
+    def rotate(self) -> Script:
+        """With the rotation that is found in seconds."""
+        yield from self.go_to("rotation")
+        page = self.pages["rotation"]
+        yield from self.hands.choose(page.panel.preset, "Free, eigenvectors alone")
+        yield Seen("rotating is possible", page.primary.isEnabled)
+        yield from self.act()
+        yield Seen("the rotation is measured", lambda: self.workspace.rotation_report is not None)
+        assert self.workspace.rotation_report.shortcut_parameters == 0
+
+    def edit_the_plan(self) -> Script:
+        """Change cells, take a step back, and go on to Evaluate."""
+        yield from self.go_to("sparsity")
+        first = self.workspace.plan
+        yield from self.change_cells()
+        yield Seen("the plan has changed", lambda: self.workspace.plan.budget > first.budget)
+        edited = self.workspace.plan
+        yield from self.change_more_cells()
+        yield Seen("the plan has changed again", lambda: self.workspace.plan != edited)
+        yield from self.undo()
+        yield Seen("that is undone", lambda: self.workspace.plan == edited)
+        yield from self.act()
+        yield Seen("the Evaluate page is shown", lambda: self.window.current_page is self.pages["evaluate"])
+
+    def evaluate(self) -> Script:
+        """Dense and the plan on a few documents."""
+        page = self.pages["evaluate"]
+        yield from self.untick_task(1)
+        yield from self.hands.tick(page.tasks.deviation, False)
+        yield from self.hands.set(page.tasks.limit, DOCUMENTS)
+        yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
+        self._patch.setattr(job_notices, "LONG_SECONDS", 0.0)  # however fast this machine is
+        yield from self.act()
+        yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
+        (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
+        yield Seen("it has ended", lambda: not job.active)
+        assert (job.state, job.error) == ("done", "")
+        yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
+        self._patch.undo()
+        yield from self.follow(self.window.toasts.shown[-1].button)
+        yield Seen("the results are shown", lambda: self.window.current_page is self.pages["results"])
+
+    def look_at_results(self) -> Script:
+        """Narrow the table, compare its two runs, keep table and plot."""
+        page = self.pages["results"]
+        rows = page.table.model().rowCount
+        yield Seen("the results are listed", lambda: {"dense", "wina"} <= self.methods())
+        yield from self.narrow(rows())
+        yield from self.select_two_runs()
+        yield Seen("two runs are selected", lambda: len(page.controller.selection.runs) == 2)
+        yield from self.hands.press(page.compare)
+        comparison = page.plots.compare
+        yield Seen(
+            "they are compared",
+            lambda: page.plots.plot == "compare" and comparison.shown is not None,
+            lambda: comparison.remark.text(),
+        )
+        assert len(comparison.shown.runs) == 2
+        yield from self.act()
+        yield from self.save_as("results.csv")
+        yield from self.export_plot()
+
+    def methods(self) -> set[str]:
+        """In the rows of the results table."""
+        model = self.pages["results"].table.model()
+        column = next(at for at, each in enumerate(model.columns) if each.key == "method")
+        return {model.index(row, column).data() for row in range(model.rowCount())}
+
+    def generate(self) -> Script:
+        """An answer of each side."""
+        yield from self.go_to("playground")
+        page = self.pages["playground"]
+        yield from self.write_prompt()
+        yield Seen("a prompt can be sent", page.primary.isEnabled)
+        yield from self.act()
+        answers = self.application.playground.answers
+        yield Seen("both sides answer", lambda: all(answers.get(side) and answers[side].tokens for side in page.panes))
+        yield Seen("both have answered", lambda: not self.jobs.active)
+        assert page.message.isHidden(), page.message.label.text()
+        assert all(page.panes[side].text.toPlainText() for side in page.panes)
+
+    def file_dialog(self) -> QFileDialog | None:
+        """The one that is open."""
+        dialog = QApplication.activeModalWidget()
+        return dialog if isinstance(dialog, QFileDialog) and dialog.isVisible() else None
+
+    def plot_dialog(self) -> QDialog | None:
+        """The one that asks how to save a plot."""
+        found = [
+            one for one in QApplication.topLevelWidgets() if one.isVisible() and one.windowTitle() == "Export plot"
+        ]
+        return found[0] if found and not isinstance(found[0], QFileDialog) else None
+
+    def saved(self, name: str) -> Seen:
+        """That a file is there, and no dialog is."""
+        gone: Callable[[], bool] = lambda: self.file_dialog() is None  # noqa: E731
+        return Seen(f"{name} is saved", lambda: gone() and (self.folder / name).is_file())
+
+
+class ByKeyboard(FirstUse):
+    """Shortcuts, Tab, arrows, the palette."""
+
+    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch, devices: Devices) -> None:
+        super().__init__(application, folder, patch)
+        self.hands, self.keys, self.type = Keyboard(devices), devices.keys, devices.type
+
+    def show_page(self, key: str) -> Script:
+        """By its number."""
+        self.keys(f"Ctrl+{list(self.pages).index(key) + 1}")
+        yield from ()
+
+    def act(self) -> Script:
+        """Do what the page is for."""
+        page = self.window.current_page
+        yield Seen(f"{page.primary.text()} is possible", page.primary.isEnabled)
+        self.keys("Ctrl+Return")
+
+    def change_cells(self) -> Script:
+        """Type a target."""
+        heatmap = self.pages["sparsity"].heatmap
+        yield from self.hands.focus(heatmap)
+        for key in ("Down", "Down", "Right"):
+            self.keys(key)
+        yield Seen("the cursor has moved", lambda: heatmap.selection.cursor == (2, 1))
+        self.type("80")
+        self.keys("Return")
+        yield Seen("the cell has its target", lambda: self.workspace.plan.sparsity[2][1] == pytest.approx(0.8))
+
+    def change_more_cells(self) -> Script:
+        """Step two cells up."""
+        self.keys("Shift+Right")
+        self.type("+")
+        yield from ()
+
+    def undo(self) -> Script:
+        """As everywhere."""
+        self.keys("Ctrl+Z")
+        yield from ()
+
+    def untick_task(self, row: int) -> Script:
+        """In the list of tasks."""
+        tasks = self.pages["evaluate"].tasks.list
+        yield from self.hands.focus(tasks)
+        self.keys("Home")
+        for _ in range(row):
+            self.keys("Down")
+        yield Seen("the task is current", lambda: tasks.currentRow() == row)
+        self.keys("Space")
+        yield Seen("it is not ticked", lambda: tasks.item(row).checkState() == Qt.CheckState.Unchecked)
+
+    def follow(self, button: QToolButton) -> Script:
+        """A toast's button."""
+        yield from self.hands.press(button)
+
+    def narrow(self, stored: int) -> Script:
+        """Type a filter, and take it away."""
+        page = self.pages["results"]
+        self.keys("Ctrl+F")
+        yield Seen("the filter has the keyboard", page.filter.hasFocus)
+        self.type("method:wina ")
+        yield Seen("only that method is listed", lambda: self.methods() == {"wina"})
+        assert page.table.model().rowCount() < stored
+        self.keys("Ctrl+A")
+        yield Seen("the filter is selected", lambda: page.filter.selectedText() == page.filter.text())
+        self.keys("Delete")
+        yield Seen(
+            "all are listed again",
+            lambda: page.table.model().rowCount() == stored,
+            lambda: (page.filter.text(), page.table.model().rowCount(), stored),
+        )
+
+    def select_two_runs(self) -> Script:
+        """All rows."""
+        yield from self.hands.focus(self.pages["results"].table)
+        self.keys("Ctrl+A")
+
+    def save_as(self, name: str) -> Script:
+        """Type where to."""
+        yield Seen("a file is asked for", lambda: self.file_dialog() is not None)
+        self.keys("Ctrl+A")
+        self.type(str(self.folder / name))
+        self.keys("Return")
+        yield self.saved(name)
+
+    def export_plot(self) -> Script:
+        """The frontier, by two commands of the page."""
+        yield from self.hands.command(self.window.palette_view, "Show the frontier plot")
+        yield Seen("the frontier is shown", lambda: self.pages["results"].plots.plot == "frontier")
+        yield from self.hands.command(self.window.palette_view, "Export the plot\N{HORIZONTAL ELLIPSIS}")
+        yield Seen("it is asked how", lambda: self.plot_dialog() is not None and self.plot_dialog().isActiveWindow())
+        yield from self.hands.press(self.plot_dialog().save)
+        yield from self.save_as("frontier.png")
+
+    def write_prompt(self) -> Script:
+        """In place of the one that is there."""
+        self.keys("Ctrl+Shift+P")
+        prompt = self.pages["playground"].form.prompt
+        yield Seen("the prompt has the keyboard", prompt.hasFocus)
+        self.keys("Ctrl+A")
+        self.type("import os")
+        yield Seen("it is typed", lambda: prompt.toPlainText() == "import os", prompt.toPlainText)
+
+    def close(self) -> Script:
+        """Quit."""
+        self.keys("Ctrl+Q")
+        yield from ()
+
+
+class ByMouse(FirstUse):
+    """Clicks, drags, the wheel, menus."""
+
+    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch, devices: Devices) -> None:
+        super().__init__(application, folder, patch)
+        self.hands, self.devices = Mouse(devices), devices
+
+    def show_page(self, key: str) -> Script:
+        """In the rail."""
+        buttons = self.window.rail.findChildren(QToolButton)
+        yield from self.hands.press(buttons[list(self.pages).index(key)])
+
+    def act(self) -> Script:
+        """The page's one primary button."""
+        yield from self.hands.press(self.window.current_page.primary)
+
+    def change_cells(self) -> Script:
+        """Select four by a band, and count their target up."""
+        page = self.pages["sparsity"]
+        yield from self._stroke((1, 0), (2, 1))
+        yield Seen("four cells are selected", lambda: len(page.heatmap.selection.cells) == 4)
+        yield from self.hands.set(page.editor.spin, page.editor.spin.value() + 2)
+
+    def change_more_cells(self) -> Script:
+        """Paint."""
+        editor = self.pages["sparsity"].editor
+        yield from self.hands.tick(editor.brush, True)
+        yield from self._stroke((4, 3), (6, 3))
+
+    def _stroke(self, start: tuple[int, int], end: tuple[int, int]) -> Script:
+        heatmap = self.pages["sparsity"].heatmap
+        yield from self.hands.reveal(heatmap)
+        port, geometry = heatmap.viewport(), heatmap.geometry_now()
+        first, last = (port.mapToGlobal(geometry.cell(*cell).center().toPoint()) for cell in (start, end))
+        self.devices.drag(list(points_between(first, last)))
+
+    def undo(self) -> Script:
+        """By the button."""
+        yield from self.hands.press(self.pages["sparsity"].plan_buttons["Undo"])
+
+    def untick_task(self, row: int) -> Script:
+        """Its box."""
+        tasks = self.pages["evaluate"].tasks.list
+        area = tasks.visualItemRect(tasks.item(row))
+        yield from self.hands.click(tasks.viewport(), QPoint(area.left() + 12, area.center().y()))
+        yield Seen("it is not ticked", lambda: tasks.item(row).checkState() == Qt.CheckState.Unchecked)
+
+    def follow(self, button: QToolButton) -> Script:
+        """A toast's button."""
+        yield from self.hands.press(button)
+
+    def narrow(self, stored: int) -> Script:
+        """Show only what differs, and group the rows and close a group, and open them again."""
+        page = self.pages["results"]
+        yield from self.hands.tick(page.list.differing, True)
+        yield from self.hands.tick(page.list.differing, False)
+        group = page.list.group
+        yield from self.hands.choose(group, group.itemText(group.findData("method")))
+        yield Seen("there are groups", lambda: page.table.model().rowCount() > stored)
+        yield from self.hands.choose(group, "nothing")
+        yield Seen("there are none", lambda: page.table.model().rowCount() == stored)
+
+    def select_two_runs(self) -> Script:
+        """A row of each, the second with Ctrl held."""
+        page = self.pages["results"]
+        yield from self.hands.pick(page.table, 0)
+        yield Seen("a run is selected", lambda: len(page.controller.selection.runs) == 1)
+        other = next(row for row in range(1, page.table.model().rowCount()) if self._run(row) != self._run(0))
+        yield from self.hands.pick(page.table, other, control=True)
+
+    def _run(self, row: int) -> list[str]:
+        return self.pages["results"].controller.runs_of([row])
+
+    def save_as(self, name: str) -> Script:
+        """Where it is proposed."""
+        yield Seen("a file is asked for", lambda: self.file_dialog() is not None)
+        dialog = self.file_dialog()
+        box = dialog.findChild(QDialogButtonBox)
+        yield from self.hands.press(box.button(QDialogButtonBox.StandardButton.Save))
+        yield self.saved(name)
+
+    def export_plot(self) -> Script:
+        """By the plot's own menu."""
+        plots = self.pages["results"].plots
+        yield from self.hands.click(plots.tabs, plots.tabs.tabRect(0).center())
+        yield Seen("the frontier is shown", lambda: plots.plot == "frontier")
+        plot = plots.frontier.plot
+        yield from self.hands.click(plot.viewport(), QPoint(90, 40), Qt.MouseButton.RightButton)
+        yield from self.hands.context_menu("Export plot\N{HORIZONTAL ELLIPSIS}")
+        yield Seen("it is asked how", lambda: self.plot_dialog() is not None)
+        yield from self.hands.press(self.plot_dialog().save)
+        yield from self.save_as("frontier.png")
+
+    def write_prompt(self) -> Script:
+        """One of the examples."""
+        form = self.pages["playground"].form
+        before = form.prompt.toPlainText()
+        yield from self.hands.press(form.examples)
+        yield Seen("examples are offered", form.examples.menu().isVisible)
+        texts = [action.text() for action in form.examples.menu().actions() if action.text() and action.isEnabled()]
+        yield from self.hands.context_menu(plain(texts[-1]))
+        yield Seen("another prompt is there", lambda: form.prompt.toPlainText() != before)
+
+    def close(self) -> Script:
+        """By the menu."""
+        yield from self.hands.menu(self.window.menuBar(), "File", "Quit")

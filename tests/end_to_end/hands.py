@@ -1,0 +1,313 @@
+"""A person who works with the window by the keyboard alone, or by the mouse alone, and looks whether it was understood.
+
+What is done is written as generators. They yield what has to be seen before they go on, and `carry_out` goes on with
+them from a timer, so that they work on in dialogs that have an event loop of their own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from PySide6.QtCore import QObject, QPoint, QRect, Qt, QTimer
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QMenuBar,
+    QScrollArea,
+    QSpinBox,
+    QStyle,
+    QStyleOptionButton,
+    QStyleOptionSpinBox,
+    QWidget,
+)
+from wina_app.views.command_palette import CommandPalette
+
+from tests.end_to_end.devices import Devices, window_at
+
+PATIENCE_S = 60
+_LOOK_MS = 10
+_MOST_TABS = 120
+
+
+class Seen(NamedTuple):
+    """What has to hold before a script goes on, and how to tell when it does not."""
+
+    what: str
+    holds: Callable[[], bool]
+    instead: Callable[[], object] = lambda: None
+    """What is seen, for whoever reads that it was not."""
+
+
+Script: TypeAlias = Iterator[Seen]
+
+
+def carry_out(qtbot, script: Script, devices: Devices) -> None:
+    """Do all of it; what a script asserts, and what it does not see in time, fails the test."""
+    actor = _Actor(script, devices)
+    actor.timer.start(_LOOK_MS)
+    try:
+        qtbot.waitUntil(lambda: actor.ended, timeout=10 * PATIENCE_S * 1000)
+    finally:
+        actor.timer.stop()
+    if actor.error is not None:
+        raise actor.error
+
+
+class _Actor(QObject):
+    def __init__(self, script: Script, devices: Devices) -> None:
+        super().__init__()
+        self.ended, self.error = False, None
+        self._script, self._devices = script, devices
+        self._awaited = Seen("", lambda: True)
+        self._looks = 0
+        self.timer = QTimer(self)
+        self.timer.timeout.connect(self._look)
+
+    def _look(self) -> None:
+        try:
+            if not self._devices.busy() and self._awaited.holds():
+                self._awaited, self._looks = next(self._script), 0
+            self._looks += 1
+            assert self._looks < PATIENCE_S * 1000 / _LOOK_MS, self._told()
+        except StopIteration:
+            self._end(None)
+        except Exception as error:
+            self._end(error)
+
+    def _told(self) -> str:
+        has_keyboard = name_of(QApplication.focusWidget())
+        return f"not seen in time: {self._awaited.what}, but {self._awaited.instead()}; {has_keyboard} has the keyboard"
+
+    def _end(self, error: Exception | None) -> None:
+        self.timer.stop()
+        self.ended, self.error = True, error
+        while error is not None and (open_ := QApplication.activePopupWidget() or QApplication.activeModalWidget()):
+            open_.close()
+
+
+class Hands:
+    """Verbs that both have, in their own way."""
+
+    def __init__(self, devices: Devices) -> None:
+        self.devices = devices
+
+    def press(self, button: QAbstractButton) -> Script:
+        """Once it can be."""
+        raise NotImplementedError
+
+    def tick(self, box: QAbstractButton, on: bool) -> Script:
+        """Until it is so."""
+        if box.isChecked() != on:
+            yield from self.press(box)
+            yield Seen(f"{name_of(box)} is {'on' if on else 'off'}", lambda: box.isChecked() == on)
+
+
+class Keyboard(Hands):
+    """Never points at anything."""
+
+    def focus(self, widget: QWidget) -> Script:
+        """Go there by Tab."""
+        yield Seen(f"{name_of(widget)} can be used", lambda: widget.isVisible() and widget.isEnabled())
+        for _ in range(_MOST_TABS):
+            before = QApplication.focusWidget()
+            if before is widget:
+                break
+            self.devices.keys("Tab")
+            yield Seen(
+                f"Tab goes on from {name_of(before)}", lambda before=before: QApplication.focusWidget() is not before
+            )
+        assert QApplication.focusWidget() is widget, f"Tab does not reach {name_of(widget)}"
+        yield Seen(f"{name_of(widget)} is in view", lambda: in_view(widget))
+
+    def press(self, button: QAbstractButton) -> Script:
+        """By Space."""
+        yield from self.focus(button)
+        self.devices.keys("Space")
+
+    def command(self, palette: CommandPalette, text: str) -> Script:
+        """By the palette, of which it has to be the first."""
+        self.devices.keys("Ctrl+K")
+        yield Seen("the palette is open", lambda: QApplication.focusWidget() is palette.field)
+        self.devices.type(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
+        yield Seen(f"the palette finds {text}", lambda: [entry.text for entry in palette.shown()][:1] == [text])
+        self.devices.keys("Return")
+        yield Seen("the palette is gone", lambda: not palette.isVisible())
+
+    def choose(self, box: QComboBox, text: str) -> Script:
+        """By the arrows in its list."""
+        yield from self.focus(box)
+        wanted = box.findText(text)
+        assert wanted >= 0, f"{text} is not offered by {name_of(box)}"
+        self.devices.keys("F4")
+        yield Seen(f"{name_of(box)} shows its list", lambda: box.view().isVisible())
+        self.devices.keys("Home")
+        for _ in range(wanted):
+            self.devices.keys("Down")
+        yield Seen(f"{text} is marked", lambda: box.view().currentIndex().row() == wanted)
+        self.devices.keys("Return")
+        yield Seen(f"{name_of(box)} says {text}", lambda: box.currentText() == text)
+
+    def set(self, box: QSpinBox, value: int) -> Script:
+        """By typing it."""
+        yield from self.focus(box)
+        self.devices.keys("Ctrl+A")
+        self.devices.type(str(value))
+        self.devices.keys("Return")
+        yield Seen(f"{name_of(box)} says {value}", lambda: box.value() == value)
+
+
+class Mouse(Hands):
+    """Never types anything."""
+
+    def click(
+        self,
+        widget: QWidget,
+        place: QPoint | None = None,
+        button: Qt.MouseButton = Qt.MouseButton.LeftButton,
+        *,
+        control: bool = False,
+    ) -> Script:
+        """In the middle, or where said, once that is neither hidden nor covered."""
+        yield from self.reveal(widget)
+        where = widget.rect().center() if place is None else place
+        held = widget.window()  # PySide forgets what it found in a window when it forgets the window
+        yield Seen(
+            f"{name_of(widget)} is not covered", lambda: uncovered(widget, where), lambda: covering(widget, where)
+        )
+        self.devices.click(widget.mapToGlobal(where), button, control=control)
+        del held
+
+    def press(self, button: QAbstractButton) -> Script:
+        """Where it can be pressed."""
+        yield Seen(f"{name_of(button)} can be used", lambda: button.isVisible() and button.isEnabled())
+        yield from self.click(button, _hit(button))
+
+    def reveal(self, widget: QWidget) -> Script:
+        """Turn the wheel until it is in view."""
+        yield Seen(f"{name_of(widget)} is shown", widget.isVisible)
+        area = _scrolled_by(widget)
+        for _ in range(_MOST_TABS):
+            if area is None or in_view(widget):
+                break
+            above = widget.mapTo(area, QPoint(0, 0)).y() < 0
+            bar, before = area.verticalScrollBar(), area.verticalScrollBar().value()
+            self.devices.wheel(area.mapToGlobal(QPoint(4, area.height() // 2)), 1 if above else -1)
+            yield Seen("the wheel scrolls", lambda bar=bar, before=before: bar.value() != before)
+        assert in_view(widget), f"the wheel does not bring {name_of(widget)} into view"
+
+    def choose(self, box: QComboBox, text: str) -> Script:
+        """In its list."""
+        wanted = box.findText(text)
+        assert wanted >= 0, f"{text} is not offered by {name_of(box)}"
+        yield from self.click(box)
+        yield Seen(f"{name_of(box)} shows its list", lambda: box.view().isVisible())
+        yield from self.pick(box.view(), wanted)
+        yield Seen(f"{name_of(box)} says {text}", lambda: box.currentText() == text)
+
+    def pick(self, view: QAbstractItemView, row: int, *, control: bool = False) -> Script:
+        """A line of a list."""
+        index, port = view.model().index(row, 0), view.viewport()
+        for _ in range(_MOST_TABS):
+            area, bar, before = view.visualRect(index), view.verticalScrollBar(), view.verticalScrollBar().value()
+            if port.rect().contains(area.center()):
+                break
+            self.devices.wheel(port.mapToGlobal(port.rect().center()), 1 if area.top() < 0 else -1)
+            yield Seen("the wheel scrolls", lambda bar=bar, before=before: bar.value() != before)
+        for place in (
+            port.rect().center(),
+            view.visualRect(index).center(),
+        ):  # a list that just opened waits for a move
+            self.devices.move(port.mapToGlobal(place))
+        yield from self.click(
+            port, QPoint(view.visualRect(index).left() + 24, view.visualRect(index).center().y()), control=control
+        )
+
+    def set(self, box: QSpinBox, value: int) -> Script:
+        """By its arrows."""
+        part = QStyle.SubControl.SC_SpinBoxUp if value > box.value() else QStyle.SubControl.SC_SpinBoxDown
+        while box.value() != value:
+            before = box.value()
+            yield from self.click(box, _part(box, part).center())
+            yield Seen(f"{name_of(box)} counts", lambda before=before: box.value() != before)
+
+    def menu(self, bar: QMenuBar, title: str, text: str) -> Script:
+        """Through the menu bar."""
+        (top,) = (action for action in bar.actions() if plain(action.text()) == title)
+        yield from self.click(bar, bar.actionGeometry(top).center())
+        yield from self.context_menu(text)
+
+    def context_menu(self, text: str) -> Script:
+        """In the menu that is about to open."""
+        yield Seen(f"a menu with {text} is open", lambda: _entry(text) is not None)
+        menu, action = _entry(text)
+        yield from self.click(menu, menu.actionGeometry(action).center())
+
+
+def name_of(widget: QWidget | None) -> str:
+    """For a person who reads why a test failed."""
+    return (
+        "nothing" if widget is None else f"{type(widget).__name__} “{widget.accessibleName() or widget.objectName()}”"
+    )
+
+
+def plain(text: str) -> str:
+    """A menu's text without the marks of its keys."""
+    return text.replace("&", "")
+
+
+def in_view(widget: QWidget) -> bool:
+    """Whether nothing that it lies in cuts its middle off."""
+    place, around = widget.rect().center(), widget.parentWidget()
+    while around is not None and not widget.isWindow():
+        if not around.rect().contains(widget.mapTo(around, place)):
+            return False
+        around = None if around.isWindow() else around.parentWidget()
+    return widget.isVisible()
+
+
+def uncovered(widget: QWidget, place: QPoint) -> bool:
+    """Whether a click there would be the widget's."""
+    found = _widget_at(widget.mapToGlobal(place))
+    return found is not None and (found is widget or widget.isAncestorOf(found))
+
+
+def covering(widget: QWidget, place: QPoint) -> str:
+    """What a click there would hit."""
+    return name_of(_widget_at(widget.mapToGlobal(place)))
+
+
+def _widget_at(place: QPoint) -> QWidget | None:
+    window = window_at(place)
+    found = next((one for one in QApplication.topLevelWidgets() if one.windowHandle() is window), None)
+    return found and (found.childAt(found.mapFromGlobal(place)) or found)
+
+
+def _entry(text: str):
+    menu = QApplication.activePopupWidget()
+    found = [(menu, action) for action in menu.actions() if plain(action.text()) == text] if menu is not None else []
+    return found[0] if found else None
+
+
+def _scrolled_by(widget: QWidget) -> QAbstractScrollArea | None:
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, QScrollArea):
+        parent = parent.parentWidget()
+    return parent
+
+
+def _hit(button: QAbstractButton) -> QPoint:
+    """The middle of what can be hit of it, which of a check box is its mark and text."""
+    option = QStyleOptionButton()
+    option.initFrom(button)
+    if button.isCheckable() and button.metaObject().className() == "QCheckBox":
+        return button.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, button).center()
+    return button.rect().center()
+
+
+def _part(box: QAbstractSpinBox, part: QStyle.SubControl) -> QRect:
+    option = QStyleOptionSpinBox()
+    box.initStyleOption(option)
+    return box.style().subControlRect(QStyle.ComplexControl.CC_SpinBox, option, part, box)
