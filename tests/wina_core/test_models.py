@@ -247,13 +247,17 @@ def test_loading_reports_bytes_and_can_be_cancelled(tmp_path: Path) -> None:
     assert len(steps) == 1 + len(weights)
 
     class Cancelling(Reporter):
+        def __init__(self, after: int) -> None:
+            super().__init__()
+            self._after = after
+
         def check(self) -> None:
-            if len(self.seen) == after:
+            if len(self.seen) == self._after:
                 raise Cancelled
 
     for after in (1, 2):  # before the weights, and between two of them
         with pytest.raises(Cancelled):
-            load_model(ModelSource(location=str(tmp_path)), Cancelling())
+            load_model(ModelSource(location=str(tmp_path)), Cancelling(after))
 
 
 def test_a_download_tells_what_has_arrived_and_can_be_cancelled(
@@ -276,7 +280,7 @@ def test_a_download_tells_what_has_arrived_and_can_be_cancelled(
         def __init__(self) -> None:
             self.arrived: list[tuple[float, float | None]] = []
 
-        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        def progress(self, done: float, total: float | None, _unit: str, metric: str = "") -> None:
             if metric == "fetching owner/name":
                 self.arrived.append((done, total))
 
