@@ -7,12 +7,12 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from wina_app.icons import icon
-from wina_app.theme import GRID, HALF, notifier
+from wina_app.theme import GRID, HALF, notifier, scaled
 from wina_app.translation import tr
 
 _ICON = 24
 _REST = 20 * GRID
-"""Least height of menu, docks and status line together."""
+"""Least height of menu, docks and status line together, at 100 % text size."""
 
 
 class Rail(QWidget):
@@ -58,33 +58,39 @@ class Rail(QWidget):
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
-        self._size = QSize(GRID * 9, GRID * 7)
+        style = Qt.ToolButtonStyle
+        self._below, self._beside = QSize(GRID * 9, GRID * 7), QSize(GRID * 9, _ICON + GRID)
         for key, button in self._buttons.items():
             button.setIcon(icon(key))
-            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
             button.ensurePolished()
-            self._size = self._size.expandedTo(button.sizeHint())
-        self.setFixedWidth(self._size.width() + GRID)
+            button.setToolButtonStyle(style.ToolButtonTextUnderIcon)
+            self._below = self._below.expandedTo(button.sizeHint())
+            button.setToolButtonStyle(style.ToolButtonTextBesideIcon)
+            self._beside = self._beside.expandedTo(button.sizeHint())
         self._fit()
 
     def minimumSizeHint(self) -> QSize:
-        """With the words where the window is high enough for them, else of the icons alone."""
-        words = self._height_with(self._size.height())
-        fits = words + _REST <= self.window().height()
-        return QSize(self.width(), words if fits else self._height_with(_ICON + GRID))
+        """With the words below the icons where the window is high enough for them, else beside."""
+        return QSize(self.width(), self._height_with(self._below if self._is_high else self._beside))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a low window the words are in the tooltips alone."""
+        """In a low window the words stand beside the icons."""
         super().resizeEvent(event)
         self._fit()
         self.updateGeometry()
 
-    def _height_with(self, button: int) -> int:
-        return len(self._buttons) * (button + HALF) + 2 * GRID
+    @property
+    def _is_high(self) -> bool:
+        """Asked of the window, so that nothing moves when a dock grows by a line."""
+        return self._height_with(self._below) + scaled(_REST) <= self.window().height()
+
+    def _height_with(self, button: QSize) -> int:
+        return len(self._buttons) * (button.height() + HALF) + 2 * GRID
 
     def _fit(self) -> None:
-        words = self.height() >= self._height_with(self._size.height())
-        style = Qt.ToolButtonStyle
+        style, below = Qt.ToolButtonStyle, self._is_high
+        size = self._below if below else self._beside
         for button in self._buttons.values():
-            button.setToolButtonStyle(style.ToolButtonTextUnderIcon if words else style.ToolButtonIconOnly)
-            button.setFixedSize(self._size.width(), self._size.height() if words else _ICON + GRID)
+            button.setToolButtonStyle(style.ToolButtonTextUnderIcon if below else style.ToolButtonTextBesideIcon)
+            button.setFixedSize(size)
+        self.setFixedWidth(size.width() + GRID)
