@@ -28,7 +28,7 @@ from wina_app.views.inspector_dock import InspectorView
 from wina_app.views.jobs_dock import JobsView
 from wina_app.views.log_dock import LogView
 from wina_app.views.menus import Menus
-from wina_app.views.page import MessageBar, Page
+from wina_app.views.page import PRIMARY_KEYS, MessageBar, Page
 from wina_app.views.rail import Rail
 from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.views.shortcuts_dialog import ShortcutsDialog
@@ -153,7 +153,7 @@ class MainWindow(QMainWindow):
             menus.view, tr("&Reset layout"), self.reset_layout, "Ctrl+Shift+R", tr("All docks back to their places")
         )
         self.primary_action = menus.add(
-            menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), "Ctrl+Return"
+            menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
         menus.run.aboutToShow.connect(self._show_primary)

@@ -7,8 +7,10 @@ from PySide6.QtCore import QRect, Qt, QTimer
 from PySide6.QtWidgets import (
     QMessageBox,
     QScrollArea,
+    QToolButton,
 )
 from wina_app.__main__ import parser
+from wina_app.preferences import Preferences
 from wina_app.window_place import clamped
 from wina_app.wiring import PAGES
 
@@ -34,6 +36,35 @@ def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
     assert window.current_page.key == "model"
     window.pages["evaluate"].crumb_clicked.emit("sparsity")
     assert window.current_page.key == "sparsity"
+
+
+def test_the_main_button_of_every_page_tells_its_shortcut_or_why_it_is_disabled(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    for key, page in window.pages.items():
+        window.show_page(key)
+        assert ("(Ctrl+Return)" in page.primary.toolTip()) == page.primary.isEnabled(), key
+        assert page.primary.toolTip(), key
+
+
+def test_pages_are_named_beside_their_icons_where_there_is_no_room_below(window, qapp):
+    rail, beside, below = (
+        window.rail,
+        *(getattr(Qt.ToolButtonStyle, f"ToolButtonText{at}Icon") for at in ("Beside", "Under")),
+    )
+
+    def styles():
+        qapp.processEvents()
+        return {button.toolButtonStyle() for button in rail.findChildren(QToolButton)}
+
+    window.resize(1280, 720)
+    assert styles() == {below}
+    try:
+        window.apply_preferences(Preferences(text_size=150))
+        assert styles() == {beside}
+        assert all(button.width() >= button.sizeHint().width() for button in rail.findChildren(QToolButton))
+    finally:
+        window.apply_preferences(Preferences())
+    assert styles() == {below}
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])

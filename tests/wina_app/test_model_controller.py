@@ -4,11 +4,13 @@ import pytest
 from wina_app.controllers.model_controller import ModelController
 from wina_app.models.token_cost import cost_table
 from wina_app.quantities import percent
+from wina_app.theme import apply_theme
 from wina_app.views.model_cost import CostPanel
 from wina_app.views.model_page import ModelPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
-from tests.wina_app.stored_runs import layout, shape, summary
+from tests.wina_app.layout_checks import clipped_texts
+from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.accounting import costs
 from wina_core.engine.protocol import Accepted, Cancel, Done, Failed, InspectJob, Progress
 from wina_core.plan import UniformSparsity
@@ -43,6 +45,29 @@ def test_progress_is_shown_while_it_loads(bench):
     controller.open("demo")
     engine.answer(lambda job_id: Progress(job_id=job_id, done=5, total=20, unit="bytes", metric="reading weights"))
     assert view.last("show_loading").fraction == 0.25
+
+
+def test_a_low_page_with_recent_models_cuts_off_no_text(qtbot, qapp):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    page.show_recent(["/models/one"])
+    page.resize(1150, 480)
+    page.show()
+    try:
+        apply_theme(qapp, "light", 1.5)
+        qapp.processEvents()
+        assert not clipped_texts(page)
+    finally:
+        apply_theme(qapp, "light", 1.0)
+
+
+def test_costs_begin_at_a_context_that_the_model_has(qtbot):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    page.show_summary(SOURCE, summary())
+    assert page.cost.context.value() == summary().context < 2_048
+    page.show_summary(SOURCE, summary().model_copy(update={"context": 131_072}))
+    assert page.cost.context.value() == 2_048
 
 
 def test_a_missing_folder_is_an_error_in_place_and_loads_nothing(bench):

@@ -1,6 +1,6 @@
 """The Model page's cost panel: what a generated token costs at a sparsity and a context, for every rotation."""
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QComboBox,
@@ -27,6 +27,7 @@ from wina_core.methods import method_specs
 from wina_core.records import CostRecord
 from wina_core.specs import DENSE
 
+_CONTEXT = 2_048
 _EXPLANATION = tr(
     "One token, batch 1. Counted, as the paper does: gated projections, low-rank parts and the head. In full: with the "
     "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
@@ -55,7 +56,7 @@ class CostPanel(QWidget):
         self.sparsity.setSuffix(" %")
         self.context = QSpinBox()
         self.context.setRange(1, 16_777_216)
-        self.context.setValue(2_048)
+        self.context.setValue(_CONTEXT)
         self.context.setGroupSeparatorShown(True)
         self.context.setSuffix(tr(" tokens"))
         self.table = _Table()
@@ -84,6 +85,11 @@ class CostPanel(QWidget):
             box.valueChanged.connect(self.ask)
         self.method.currentIndexChanged.connect(self.ask)
         notifier().changed.connect(self._restyle)
+
+    def reach(self, context: int) -> None:
+        """Begin within what the model can attend to, in tokens; longer contexts may still be asked for."""
+        with QSignalBlocker(self.context):
+            self.context.setValue(min(_CONTEXT, context))
 
     def ask(self) -> None:
         """Emit the present choice."""

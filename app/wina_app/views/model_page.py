@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import get_args
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -41,6 +40,18 @@ _QUANTIZATIONS = {
     "int4": (tr("4 bits (HQQ)"), tr("Weight-only: one scale and zero point for every 64 weights, after the rotation")),
 }
 _HINT = tr("A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B.")
+
+
+class _RecentList(QListWidget):
+    """Takes the room that is left; what does not fit is scrolled to."""
+
+    def sizeHint(self) -> QSize:
+        """What it has at least, so that a page that has no more room for it leaves that to it, and the texts theirs."""
+        return QSize(super().sizeHint().width(), GRID * 9)
+
+    def minimumSizeHint(self) -> QSize:
+        """The same."""
+        return QSize(super().minimumSizeHint().width(), GRID * 9)
 
 
 class ModelPage(Page):
@@ -97,11 +108,9 @@ class ModelPage(Page):
         self.load = QPushButton(tr("Load"))
         self.load.setAccessibleName(tr("Load the model named above"))
         self.load.clicked.connect(self._open_typed)
-        self.recent = QListWidget()
+        self.recent = _RecentList()
         self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
-        self.recent.setMinimumHeight(GRID * 9)
-        self.recent.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # it scrolls by itself
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
         self.recent.setToolTip(tr("Double-click or press Enter to open; Delete takes an entry off the list"))
@@ -258,6 +267,7 @@ class ModelPage(Page):
         self.figures.show_figures(summary_figures(summary, source.quantization))
         self.projections.show_bars(list(projection_bars(summary)))
         self.memory.show_bars(list(memory_bars(summary, source.quantization)))
+        self.cost.reach(summary.context)
         QTimer.singleShot(0, self.cost.ask)  # with the other pages' work it would keep the window from its events
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
@@ -284,7 +294,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
         (tr("Decoder layers"), f"{summary.layout.layers}", ""),
         (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
         (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
-        (tr("Heads"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
+        (tr("Heads × size"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
         (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
         (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
         (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),

@@ -22,6 +22,9 @@ from wina_app.views.controls import text_label
 from wina_app.views.scrolling import Scrolling
 from wina_app.views.wrapping import Wrapping
 
+PRIMARY_KEYS = "Ctrl+Return"
+"""Presses the button at the top right of whichever page is shown."""
+
 
 def with_keys(tip: str, keys: str) -> str:
     """A tooltip that ends in the shortcut, where there is one."""
@@ -208,7 +211,7 @@ class Page(QWidget):
         self.primary.setText(text)
         self.primary.setAccessibleName(text)
         self.primary.setEnabled(enabled)
-        self.primary.setToolTip("" if enabled else plain_tip(reason))
+        self.primary.setToolTip(with_keys(text, PRIMARY_KEYS) if enabled else plain_tip(reason))
         self.primary.setVisible(True)
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
