@@ -4,9 +4,9 @@ import math
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QGuiApplication, QTextCharFormat
+from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
 from wina_app.models.playground import PROMPTS, make_offer
-from wina_app.theme import apply_theme, contrast, text_on
+from wina_app.theme import apply_theme, contrast, text_on, tokens
 from wina_app.views.playground_page import PlaygroundPage
 from wina_app.views.token_text import DIVERGENCE, divergence_colour
 from wina_app.workspace import Workspace
@@ -77,6 +77,16 @@ def test_tokens_are_coloured_by_their_divergence_and_stay_readable(qapp, page):
         box = text.cursorRect(place)
         point = text.viewport().mapToParent(QPoint(box.left() - 2, box.top() + 2))
         assert image.pixelColor(round(point.x() * ratio), round(point.y() * ratio)) == text.colour_of(1)
+
+
+def test_the_further_a_token_diverges_the_more_its_colour_stands_out_in_both_themes(qapp):
+    for mode in ("dark", "light"):
+        apply_theme(qapp, mode)
+        ground = QColor(tokens().surface)
+        standing_out = [contrast(divergence_colour(10**exponent), ground) for exponent in (-3, -2, -1, 0, 1)]
+        assert standing_out == sorted(standing_out), mode
+        assert standing_out[0] < 1.6
+        assert standing_out[-1] > 4
 
 
 def test_pointing_at_a_token_tells_its_probability_in_both_models(page):

@@ -9,19 +9,25 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
-from wina_app.theme import magnitude_map
+from wina_app.theme import magnitude_map, tokens
 
 MAGNITUDE = "magnitude"
 """For quantities that start at zero: the map that the user prefers, monotone in lightness, so it also reads in grey."""
 DIFFERENCE = "CET-CBD1"
 """For signed differences, centred at zero; blue to white to ochre, safe for all common colour vision."""
+HIGHLIGHT = "highlight"
+"""For the ground of texts: from next to the page's own ground to what stands out from it most."""
+_LIGHT_HIGHLIGHT = "CET-L18"
+"""White, yellow, red; the map for magnitudes begins dark, which stands out from a light ground most."""
 
 _STEPS = 256
 
 
 def lookup_table(name: str) -> np.ndarray:
     """The map as uint8 RGB, shape [256, 3], from low to high."""
-    return _table(magnitude_map() if name == MAGNITUDE else name)
+    if name == HIGHLIGHT and not tokens().dark:
+        return _table(_LIGHT_HIGHLIGHT)
+    return _table(magnitude_map() if name in (MAGNITUDE, HIGHLIGHT) else name)
 
 
 @cache

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPlainTextEdit
 
 from wina_app.theme import font, notifier, text_on
 from wina_app.translation import tr
-from wina_app.views.colour_maps import ColourScale
+from wina_app.views.colour_maps import HIGHLIGHT, ColourScale
 from wina_core.engine.protocol import Token
 
 _LEAST, _MOST = -3.0, 1.0
@@ -21,7 +21,7 @@ def _nats(log10: float) -> str:
     return f"{10**log10:.3g}"
 
 
-DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _LEAST, _MOST, _nats)
+DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _LEAST, _MOST, _nats, HIGHLIGHT)
 """Over log10 of the divergence; always the same, so that answers compare. Less than its low end has no colour."""
 
 
