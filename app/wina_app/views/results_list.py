@@ -26,7 +26,7 @@ class ResultsList(QWidget):
         self.table = ResultsTableView(tr("Stored metrics"))
         self.table.setMinimumHeight(18 * GRID)
         self.table.columns_moved.connect(columns.move)
-        self.error = text_label("", "failed")
+        self.error = text_label("", "failed", wrap=True)
         self.error.hide()
         self.group = ChoiceBox(tr("Group rows by"))
         self.group.activated.connect(lambda: self.group_chosen.emit(self.group.currentData()))

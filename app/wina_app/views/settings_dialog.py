@@ -40,6 +40,7 @@ class SettingsDialog(QDialog):
         self.controls: dict[str, QWidget] = {}
         self._setters: dict[str, Callable[[Any], None]] = {}
         content = QWidget()
+        content.setProperty("role", "form")  # on the dialog's own ground
         form = QGridLayout(content)
         form.setContentsMargins(0, 0, GRID, 0)
         form.setHorizontalSpacing(GRID * 3)
