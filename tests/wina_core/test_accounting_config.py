@@ -107,7 +107,7 @@ def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) ->
     nothing = torch.zeros(0)
     centres = cells if method.name == "scap" else {}
     means = {cell: each.expand(20, -1) for cell, each in cells.items()} if method.correction == "mean" else {}
-    return Calibration(layout, 1, nothing, nothing, centres, means)
+    return Calibration(layout, 1, nothing, nothing, nothing, centres, means)
 
 
 @pytest.mark.parametrize("family", [*FAMILY_SETTINGS, "llama without biases"])
