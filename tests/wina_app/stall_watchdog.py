@@ -1,12 +1,14 @@
 """Notices when the main thread does not get back to its event loop in time, and where it was meanwhile."""
 
 import faulthandler
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -15,16 +17,17 @@ from pytestqt.wait_signal import MultiSignalBlocker, SignalBlocker
 
 LIMIT_SECONDS = 0.1
 _BEAT_MS = 5
-_SCHEDULER = Path("/proc/thread-self/schedstat")
-"""Linux: nanoseconds on a processor, nanoseconds waiting for one, time slices."""
+_THREADS = Path("/proc/self/task")
+"""Linux: of each thread in "schedstat" nanoseconds on a processor, nanoseconds waiting for one, time slices."""
 _GESTURES = ("mouseClick", "mouseDClick", "mousePress", "mouseRelease", "mouseMove", "keyClick", "keyPress")
 _WAITS = ("wait",)
 
 
 class StallWatchdog(QObject):
     """A timer beats on the main thread. The time between two beats counts as blocked, less what the kernel says the
-    thread was ready to run but got no processor: a busy machine is no fault of the window. A second thread looks
-    over its shoulder, to tell the stack of what blocked."""
+    thread was ready to run but got no processor: a busy machine is no fault of the window. Neither is it while the
+    main thread sleeps for another thread, one that holds the interpreter's lock, which got no processor. A second
+    thread looks over its shoulder, to tell the stack of what blocked."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -40,7 +43,7 @@ class StallWatchdog(QObject):
 
     def start(self) -> None:
         """Watch from now on."""
-        self._last, self._waited = time.perf_counter(), _waiting_for_a_processor()
+        self._last, self._times = time.perf_counter(), _times_of_threads()
         self._timer.start(_BEAT_MS)
         self._observer.start()
 
@@ -72,6 +75,9 @@ class StallWatchdog(QObject):
 
     @contextmanager
     def _open_eyes(self) -> Iterator[None]:
+        if self._done.is_set():  # the timer beats no longer, and all the time of a wait would count
+            yield
+            return
         before = self._watching
         if not before:
             self._beat()
@@ -84,11 +90,10 @@ class StallWatchdog(QObject):
             self._watching = before
 
     def _beat(self) -> None:
-        now, waited = time.perf_counter(), _waiting_for_a_processor()
-        blocked = (now - self._last) - (waited - self._waited)
+        blocked = (time.perf_counter() - self._last) - _excused(self._times, _times_of_threads())
         if self._watching and blocked > LIMIT_SECONDS + _BEAT_MS / 1000 and not self._is_excused():
             self.stalls.append(f"The main thread was blocked for {1000 * blocked:.0f} ms, here:\n{self._stack}")
-        self._last, self._waited, self._stack = time.perf_counter(), _waiting_for_a_processor(), ""
+        self._last, self._times, self._stack = time.perf_counter(), _times_of_threads(), ""
 
     def _is_excused(self) -> bool:
         """Restyling every widget, and the first painting after it, is done at the user's wish and not in passing."""
@@ -110,9 +115,32 @@ def _stacks() -> str:
         return file.read()
 
 
-def _waiting_for_a_processor() -> float:
-    """Seconds that this thread was ready to run and could not, since it began; 0 where the kernel does not tell."""
-    try:
-        return int(_SCHEDULER.read_text().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
+class _Times(NamedTuple):
+    """Seconds of a thread since it began."""
+
+    clock: float
+    """When they were read."""
+    running: float
+    waiting: float
+    """Ready to run, without a processor."""
+
+
+def _times_of_threads() -> dict[int, _Times]:
+    """By the threads' numbers; nothing where the kernel does not tell."""
+    found = {}
+    for thread in _THREADS.iterdir() if _THREADS.is_dir() else ():
+        with suppress(OSError, IndexError, ValueError):  # it has ended meanwhile
+            running, waiting, _ = (thread / "schedstat").read_text().split()
+            found[int(thread.name)] = _Times(time.perf_counter(), int(running) / 1e9, int(waiting) / 1e9)
+    return found
+
+
+def _excused(before: dict[int, _Times], after: dict[int, _Times]) -> float:
+    """Seconds in which the main thread had no processor, or slept while another thread had none."""
+    main = os.getpid()  # also the number of a process's first thread
+    if main not in before or main not in after:
         return 0.0
+    took = _Times(*(new - old for old, new in zip(before[main], after[main], strict=True)))
+    slept = max(0.0, took.clock - took.running - took.waiting)
+    others = (after[each].waiting - before[each].waiting for each in after if each != main and each in before)
+    return took.waiting + min(slept, max(others, default=0.0))
