@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 from wina_app.theme import font
 from wina_app.views.controls import ElidedLabel
+from wina_app.views.data_plot import DataPlot
 
 _SLACK = 1
 """Pixels that rounding may cost."""
@@ -93,6 +94,8 @@ def _faults(widget: QWidget, root: QWidget) -> Iterator[str]:
             yield from _header(widget)
         case QTabBar():
             yield from _tabs(widget)
+        case DataPlot():
+            yield from _titles(widget)
         case QMenuBar():
             said = _too_small(widget.sizeHint().width(), widget.width(), "wide")
     if said:
@@ -172,17 +175,13 @@ def _header(header: QHeaderView) -> Iterator[str]:
         tip = model.headerData(section, header.orientation(), Qt.ItemDataRole.ToolTipRole)
         if not text or (tip and str(text) in str(tip)):
             continue
-        size, needed = header.sectionSize(section), header.sectionSizeFromContents(section)
-        if across:
-            # Qt's own measure takes every heading for bold and sorted.
-            padding = 2 if header.parent().property("role") == "matrix" else _HEADING_PADDING
-            lines = map(QFontMetrics(font("small")).horizontalAdvance, str(text).splitlines())
-            width = max(lines) + 2 * padding
-            said = _too_small(width, size, f"wide for {text!r}")
-        else:
-            said = _too_small(needed.height(), size, f"high for {text!r}") or (
-                _too_small(needed.width(), header.width(), f"wide for {text!r}")
-            )
+        # Qt's own measure takes every heading for bold and sorted.
+        padding = 2 if header.parent().property("role") == "matrix" else _HEADING_PADDING
+        metrics, lines = QFontMetrics(font("small")), str(text).splitlines()
+        wide, high = max(map(metrics.horizontalAdvance, lines)) + 2 * padding, len(lines) * metrics.height()
+        size = header.sectionSize(section)
+        width, height = (size, header.height()) if across else (header.width(), size)
+        said = _too_small(wide, width, f"wide for {text!r}") or _too_small(high, height, f"high for {text!r}")
         if said:
             yield said
 
@@ -196,6 +195,16 @@ def _tabs(bar: QTabBar) -> Iterator[str]:
             said = f"{bar.tabText(index)!r} ends outside of its bar"
         if said and bar.tabText(index) not in bar.tabToolTip(index):
             yield said
+
+
+def _titles(plot: DataPlot) -> Iterator[str]:
+    """Those of its axes, which stand centred on them and may be longer."""
+    for side in ("left", "bottom"):
+        label = plot.getPlotItem().getAxis(side).label
+        place = plot.mapFromScene(label.mapRectToScene(label.boundingRect())).boundingRect()
+        margin = 2 * int(label.document().documentMargin())
+        if label.isVisible() and not plot.viewport().rect().adjusted(-margin, -margin, margin, margin).contains(place):
+            yield f"the title of its {side} axis ends outside of it: {place}"
 
 
 def _cut_by_an_ancestor(widget: QWidget, root: QWidget) -> str:

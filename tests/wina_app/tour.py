@@ -8,10 +8,13 @@ from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from wina_app.application import Application
 from wina_app.main_window import MainWindow
 from wina_app.models.plot_file import last_choice
+from wina_app.views.plot_export import is_empty
 from wina_app.views.plot_export_dialog import PlotExportDialog
 
+from tests.wina_app.gate_samples import answer
 from tests.wina_app.stored_runs import SOURCE, record_calibration, record_demo_study, summary
 from tests.wina_app.timed_points import timed
+from wina_core.engine.protocol import Done, Result
 from wina_core.store import Store
 
 _PATIENCE_SECONDS = 20
@@ -36,8 +39,21 @@ def furnish(application: Application) -> None:
         settle()
     _wait_for(lambda: latency.table.model().rowCount() == 2)
     _wait_for(lambda: results.table.model().rowCount() > 0 and not results.is_empty)
-    heatmap = window.pages["sparsity"].heatmap
-    heatmap.set_selection(heatmap.selection.click((2, 3)))
+    _inspect_a_gate(application)
+
+
+def _inspect_a_gate(application: Application) -> None:
+    page = application.window.pages["sparsity"]
+    application.window.show_page("sparsity")
+    page.heatmap.set_selection(page.heatmap.selection.click((2, 3)))
+    settle()
+    application.window.docks["inspector"].show()
+    application.gate.inspect()
+    _wait_for(lambda: bool(list(application.workbench.jobs)))
+    (entry,) = application.workbench.jobs
+    for event in (Result(job_id=entry.id, value=answer(entry.job)), Done(job_id=entry.id)):
+        application.workbench._on_event(event)
+    _wait_for(lambda: page.inspector.figures.rowCount() > 0)
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
@@ -80,7 +96,7 @@ def every_dialog(application: Application) -> Iterator[QWidget]:
     window = application.window
     results = window.pages["results"]
     window.show_page("results")
-    settle()
+    _wait_for(lambda: not is_empty(results.plots.frontier.plot.figure()))
     for opening in (
         window.open_settings,
         window._open_shortcuts,

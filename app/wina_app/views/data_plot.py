@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetricsF, QPainter
 
 from wina_app.models.plot_figure import Figure, LinePanel
-from wina_app.theme import GRID, font, notifier, tokens
+from wina_app.theme import GRID, font, notifier, scaled, tokens
 from wina_app.translation import tr
 from wina_app.views.plot_items import Reference, Trace, TraceItems, trace_of
 from wina_app.views.plot_labels import LineEnd, LineLabels
@@ -37,7 +37,7 @@ class DataPlot(pg.PlotWidget):
     def __init__(self, name: str) -> None:
         super().__init__(enableMenu=False)  # making pyqtgraph's own, which is not used, takes a third of the plot
         self.setAccessibleName(name)
-        self.setMinimumSize(240, 160)
+        self._titles = ("", "")
         self._traces: tuple[Trace, ...] = ()
         self._references: tuple[Reference, ...] = ()
         self._items: list[TraceItems] = []
@@ -77,6 +77,8 @@ class DataPlot(pg.PlotWidget):
         self.getPlotItem().vb.setLimits(minYRange=least)
         self.getPlotItem().setLabel("bottom", x)
         self.getPlotItem().setLabel("left", y)
+        self._titles = x, y
+        self.updateGeometry()
         style_plot(self.getPlotItem())
 
     def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
@@ -130,8 +132,17 @@ class DataPlot(pg.PlotWidget):
         """Show everything again."""
         self.getPlotItem().enableAutoRange()
 
+    def minimumSizeHint(self) -> QSize:
+        """Room for the titles of the axes."""
+        across, up = map(QFontMetricsF(font("small")).horizontalAdvance, self._titles)
+        return QSize(
+            max(scaled(30 * GRID), math.ceil(across) + 12 * GRID),
+            max(scaled(20 * GRID), math.ceil(up) + scaled(6 * GRID)),
+        )
+
     def _restyle(self) -> None:
         style_plot(self.getPlotItem())
+        self.updateGeometry()
         self._cross.setPen(pg.mkPen(tokens().muted, style=Qt.PenStyle.DotLine))
         self._catch.setPen(pg.mkPen(tokens().text, width=2))
         self._rings.setPen(pg.mkPen(tokens().text, width=2))

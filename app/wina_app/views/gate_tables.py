@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTab
 from wina_app.models.gate_view import GateNow, short_name
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import percent as share
-from wina_app.theme import GRID, font, notifier, text_on
+from wina_app.theme import GRID, font, notifier, scaled, text_on
 from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale, percent
 from wina_app.views.controls import method_swatch
@@ -32,7 +32,6 @@ class _Table(QTableWidget):
         self.setShowGrid(False)
         self.setCornerButtonEnabled(False)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.verticalHeader().setDefaultSectionSize(_ROW)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self.horizontalHeader().setSectionsClickable(False)
         notifier().changed.connect(self.restyle)
@@ -46,8 +45,9 @@ class _Table(QTableWidget):
         self._fit()
 
     def _fit(self) -> None:
-        frame = 2 * self.frameWidth()
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + self.rowCount() * _ROW + frame + 2)
+        frame, row = 2 * self.frameWidth(), scaled(_ROW)
+        self.verticalHeader().setDefaultSectionSize(row)
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + self.rowCount() * row + frame + 2)
 
 
 class GateFigures(_Table):

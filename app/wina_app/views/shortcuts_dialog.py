@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QDialog, QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
-from wina_app.theme import GRID
+from wina_app.theme import GRID, scaled
 from wina_app.translation import tr
 from wina_app.views.command_palette import Entry
+
+_OF_SCREEN = 0.9
 
 
 class ShortcutsDialog(QDialog):
@@ -26,10 +29,13 @@ class ShortcutsDialog(QDialog):
         self.table.setShowGrid(False)
         for row, entry in enumerate(with_keys):
             for column, text in enumerate((entry.keys, entry.text, entry.where)):
-                self.table.setItem(row, column, QTableWidgetItem(text))
+                item = QTableWidgetItem(text)
+                item.setToolTip(text)
+                self.table.setItem(row, column, item)
         self.table.resizeColumnsToContents()
         self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
         column.addWidget(self.table)
-        self.resize(GRID * 85, GRID * 70)
+        wanted = QSize(scaled(GRID * 85), scaled(GRID * 70))
+        self.resize(wanted.boundedTo(self.screen().availableSize() * _OF_SCREEN))
