@@ -180,7 +180,9 @@ def test_a_rotation_is_shown_and_saved(wina: Wina, tmp_path: Path) -> None:
 
 def test_a_calibration_is_shown(wina: Wina) -> None:
     rows = json.loads(wina.succeeds("calibrate", "demo", "--tokens", "512", "--json"))
-    assert {row["metric"] for row in rows} == {"threshold", "relative_error"}
+    assert {row["metric"] for row in rows} == {
+        "threshold", "relative_error", "kept_energy", "norm_spread", "off_diagonal_energy"
+    }  # fmt: skip
 
 
 def test_eval_reaches_every_field_that_the_window_sets(wina: Wina, tmp_path: Path) -> None:
