@@ -23,7 +23,7 @@ ABSCISSAE: dict[Abscissa, str] = {
 }
 
 
-MOST_LINES = 40
+MOST_LINES = 20
 """That are drawn at once; more could neither be told apart nor drawn without a stall."""
 
 
