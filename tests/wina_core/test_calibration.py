@@ -57,7 +57,7 @@ def draw(kind: str, count: int, seed: int) -> torch.Tensor:
     }[kind]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(
         ["normal", "lognormal", "cauchy", "tiny", "huge", "far apart", "mostly zero", "bfloat16", "float16", "float64"]
@@ -340,7 +340,7 @@ def test_selections_have_cuts_of_their_own_but_top_k_and_threshold_share_theirs(
     assert found["top_p"].max() <= 1 + 1 / 64
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), shift=st.floats(-5, 5), skew=st.booleans())
 def test_the_mode_is_where_values_are_densest(seed: int, shift: float, skew: bool) -> None:
     normal = torch.randn(1024, 6, generator=torch.Generator().manual_seed(seed))

@@ -53,7 +53,7 @@ def test_swapping_the_runs_turns_the_interval_over_and_keeps_p(both: int, one: i
 SCORES = st.lists(st.tuples(*[st.floats(-5, 5)] * 2), min_size=1, max_size=12)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(pairs=SCORES)
 def test_the_bootstrap_is_the_same_again_and_turns_over_with_the_runs(pairs: list[tuple[float, float]]) -> None:
     first, second = (np.array([(pair[side], 1.0) for pair in pairs]) for side in (0, 1))
@@ -112,7 +112,7 @@ def every_flip(differences: Sequence[float], shares: Sequence[float], effect: fl
 DIFFERENCES = st.lists(st.tuples(st.integers(-2, 2), st.sampled_from((1.0, 2.0))), min_size=1, max_size=9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(documents=DIFFERENCES)
 def test_sign_flips_are_the_enumeration_of_all_and_the_interval_is_what_they_do_not_refuse(
     documents: list[tuple[int, float]],

@@ -13,7 +13,7 @@ def test_trailing_padding_is_told_from_zeros_inside():
 
 
 @given(tokens=st.integers(1, 300), percent=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_dense_prefix_is_what_the_gated_rest_leaves(tokens, percent):
     real = torch.ones(1, tokens, dtype=torch.bool)
     expected = tokens - int((1 - percent / 100) * tokens)

@@ -104,7 +104,7 @@ GATED: tuple[LatencyMethod, ...] = ("teal", "wina", "rsparse")
 DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     method=st.sampled_from(GATED),
     dtype=st.sampled_from(DTYPES),

@@ -120,7 +120,7 @@ def best_error(weight, x, keep) -> float:
     return min(errors)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), inputs=st.integers(2, 9), data=st.data())
 def test_wina_is_optimal_for_orthogonal_columns(seed, inputs, data):
     """Lemma "optimal approximation error over single linear layer" of the paper."""

@@ -24,7 +24,7 @@ def _rounded_otherwise(gram: Tensor, seed: int) -> Tensor:
     return gram + 1e-15 * torch.linalg.matrix_norm(gram) * (noise + noise.T)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(rows=st.integers(1, 12), columns=st.integers(1, 12), seed=st.integers(0, 2**31))
 def test_a_basis_is_orthogonal_and_makes_the_columns_so(rows: int, columns: int, seed: int) -> None:
     w = _random(rows, columns, seed=seed)

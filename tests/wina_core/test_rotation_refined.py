@@ -41,7 +41,7 @@ def _orthogonal(n: int, seed: int) -> Tensor:
 
 
 @given(st.integers(1, 12), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_cayley_transform_is_a_rotation_and_starts_at_the_identity(n: int, seed: int) -> None:
     a = _random(n, n, seed=seed)
     turn = cayley(a - a.T)
@@ -59,7 +59,7 @@ def test_descent_finds_a_rotation_that_is_known() -> None:
 
 
 @given(st.integers(0, 99), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_dropped_part_is_what_wina_drops_on_the_rotated_matrix(seed: int, sparsity: float) -> None:
     w, q, x = _random(5, 8, seed=seed), _orthogonal(8, seed + 1), _random(3, 8, seed=seed + 2)
     dropped = dropped_part(x, q, w.T @ w, sparsity)

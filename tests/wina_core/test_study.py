@@ -196,7 +196,7 @@ STUDIES = st.builds(
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(study=STUDIES)
 def test_whatever_study_is_written_reads_back_equal(
     suffix: str, study: StudySpec, tmp_path_factory: pytest.TempPathFactory

@@ -52,7 +52,7 @@ def metrics(spec: RunSpec) -> dict[tuple[str, str], float]:
     return {(metric.task, metric.metric): metric.value for metric in record.metrics}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(2, 12), st.integers(2, 12), st.floats(0, 0.95))
 def test_wina_is_never_worse_than_teal_where_columns_are_orthogonal(seed, outputs, inputs, sparsity):
     generator = torch.Generator().manual_seed(seed)
@@ -94,7 +94,7 @@ def test_errors_by_hand():
     assert outcome(deep, masked(1 / 3, weighted=True)).error == pytest.approx(2 * silu(1.5))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3, 0.6]), st.sampled_from([0.5, 0.8, 1.0]))
 def test_r_sparse_is_its_equation_written_naively(seed, sparsity, rho):
     weight = draw("theorem", 40, seed).matrices[1]

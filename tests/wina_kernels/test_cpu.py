@@ -30,8 +30,6 @@ from tests.wina_kernels.backend_checks import (
 
 many = settings(
     max_examples=150,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

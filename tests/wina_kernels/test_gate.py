@@ -24,7 +24,7 @@ def draw(kind: str, shape: tuple[int, ...], seed: int) -> torch.Tensor:
     }[kind]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(KINDS),
     dtype=st.sampled_from(DTYPES),

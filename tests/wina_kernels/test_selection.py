@@ -25,7 +25,7 @@ def test_dropped_inputs_are_rounded_to_nearest_halves_up_and_one_is_always_kept(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_exactly_the_k_highest_are_kept_and_equals_by_index(dtype, data):
     inputs = data.draw(st.integers(1, 12))
@@ -78,7 +78,7 @@ def test_a_threshold_between_two_16_bit_values_separates_them():
     assert threshold_mask(torch.stack([lower, upper]), 1.0077).tolist() == [False, True]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     values=st.lists(st.integers(0, 6), min_size=1, max_size=12),
     share=st.floats(0.01, 0.99),
