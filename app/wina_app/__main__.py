@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from wina_app import translation
 
-    gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
+    collect_garbage_rarely()
     app = QApplication(sys.argv[:1])
     translation.install(app)
     from wina_app.application import Application  # has texts that are made while it is imported
@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     application = Application(app, options.database, settings)
     application.start("demo" if options.demo else options.model, options.page)
     return app.exec()
+
+
+def collect_garbage_rarely() -> None:
+    """As `_MIDDLE_PER_FULL` says, in this process."""
+    gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from typing import Protocol
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QWindow
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 NOTCH = 120
 """One notch of a wheel, in eighths of a degree."""
@@ -168,7 +169,8 @@ class XDevices:
             self._running = None
         if self._queue:
             self._running = subprocess.Popen(["xdotool", *self._queue.pop(0)])
-        return self._running is not None
+        handing_on = QApplication.activeWindow() is None  # the window manager, from a window that was closed
+        return handing_on or self._running is not None
 
     def _do(self, *words: str) -> None:
         self._queue.append(list(words))

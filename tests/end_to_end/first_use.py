@@ -117,6 +117,7 @@ class FirstUse:
         yield from self.act()
         yield from self.save_as("results.csv")
         yield from self.export_plot()
+        yield Seen("no dialog is left", lambda: self.plot_dialog() is None)
 
     def methods(self) -> set[str]:
         """In the rows of the results table."""

@@ -14,11 +14,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
+from wina_app.__main__ import collect_garbage_rarely
 from wina_app.application import Application
 from wina_app.engine_thread import EngineThread
 
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog
+
+collect_garbage_rarely()  # as in the window's own process
 
 _OWN_BY_QT = ("QTipLabel", "QComboBoxPrivateContainer")
 
