@@ -61,6 +61,13 @@ def finish(engine):
     engine.answer(*events, done())
 
 
+def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(bench, tmp_path):
+    _, view, workbench, *_ = bench
+    for source in (DEMO, DEMO, ModelSource(location=str(tmp_path)), DEMO):
+        load(workbench, source)
+    assert view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
+
+
 def test_dense_is_one_run_and_every_other_arm_one_per_sparsity(bench):
     controller, view, workbench, *_ = bench
     load(workbench, DEMO)

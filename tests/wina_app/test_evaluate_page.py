@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QFileDialog
+from wina_app.models.evaluation_grid import DEMO_DOCUMENTS, DEMO_TASKS
 from wina_app.models.gate_choices import Gating
 from wina_app.theme import apply_theme
 from wina_app.views.evaluate_arms import ArmPanel
@@ -54,6 +55,23 @@ def test_choosing_a_plan_asks_for_dense_and_that_plan_alone(page) -> None:
     assert choice.rotations == (LAYERWISE,)
     assert choice.sparsities == ""
     assert choice.with_plan
+
+
+def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(page) -> None:
+    page.suit_model(is_demo=False)
+    assert (page.choice().tasks, page.choice().limit) == ((), None)
+    page.suit_model(is_demo=True)
+    assert (page.choice().tasks, page.choice().limit) == (DEMO_TASKS, DEMO_DOCUMENTS)
+
+
+def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
+    page.suit_model(is_demo=True)
+    page.tasks.limit.setValue(7)
+    page.tasks.add_tasks(["piqa"])
+    page.suit_model(is_demo=False)
+    assert (page.choice().tasks, page.choice().limit) == (("piqa",), 7)
+    page.suit_model(is_demo=True)
+    assert (page.choice().tasks, page.choice().limit) == ((*DEMO_TASKS, "piqa"), 7)
 
 
 def test_every_registered_method_is_offered_and_explained(page) -> None:

@@ -42,6 +42,9 @@ class EvaluateView(Protocol):
     ) -> None:
         """Offer rotations for the arms, as far as they are exact for the model."""
 
+    def suit_model(self, *, is_demo: bool) -> None:
+        """Begin with what can be measured on another model than before."""
+
     def show_plan(self, budget: float | None, origin: str) -> None:
         """Describe the current plan; None when there is none."""
 
@@ -85,6 +88,7 @@ class EvaluateController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._study: StudySpec | None = None
+        self._suits_demo: bool | None = None
         self._asked = 0
         self._own: set[str] = set()
         self._visible = False
@@ -212,11 +216,18 @@ class EvaluateController(QObject):
     def _on_context(self) -> None:
         workspace = self._workspace
         self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
+        if workspace.source is not None:
+            self._suit_model(is_demo=workspace.source.location == "demo")
         offered = rotation_choices(workspace.rotation, list(ROTATION_PRESETS.values()))
         self._view.show_rotations(offered, workspace.rotation, workspace.summary)
         plan = workspace.plan
         self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.origin)
         self._settle.start()
+
+    def _suit_model(self, *, is_demo: bool) -> None:
+        if is_demo != self._suits_demo:
+            self._suits_demo = is_demo
+            self._view.suit_model(is_demo=is_demo)
 
     def _on_requeued(self, job_id: str) -> None:
         self._settle.start()

@@ -28,6 +28,8 @@ from wina_core.specs import (
 from wina_core.study_specs import StudySpec
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
+DEMO_DOCUMENTS = 100
+"""Of each of the demo's tasks at first, so that a first comparison is there within some two minutes on two cores."""
 DENSE_COLUMN = "dense"
 PLAN_COLUMN = tr("plan")
 

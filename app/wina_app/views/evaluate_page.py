@@ -121,6 +121,10 @@ class EvaluatePage(Page):
         """Offer rotations for the arms, as far as they are exact for the model."""
         self.arms.show_rotations(rotations, current, summary)
 
+    def suit_model(self, *, is_demo: bool) -> None:
+        """Tick the demo's tasks for the demo alone."""
+        self.tasks.suit_model(is_demo=is_demo)
+
     def show_plan(self, budget: float | None, origin: str) -> None:
         """Describe the current plan; None when there is none."""
         self.arms.show_plan(budget, origin)

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from wina_app.models.evaluation_grid import DEMO_TASKS
+from wina_app.models.evaluation_grid import DEMO_DOCUMENTS, DEMO_TASKS
 from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label, with_term
@@ -46,8 +46,6 @@ class TaskPanel(SidePanel):
         self.list.setAccessibleName(tr("Tasks"))
         self.list.setFixedHeight(_LIST_HEIGHT)
         self.list.setSpacing(2)
-        for name in DEMO_TASKS:
-            self._append(name, name)
         self.list.itemChanged.connect(lambda _: self.changed.emit())
         column.addWidget(self.list)
         self.search = TaskSearch()
@@ -130,10 +128,9 @@ class TaskPanel(SidePanel):
 
     def fields(self) -> dict[str, Any]:
         """The fields of `Choice` that say what is measured."""
-        items = [self.list.item(row) for row in range(self.list.count())]
-        ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
+        ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
         return {
-            "tasks": tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
+            "tasks": tuple(ticked),
             "task_folders": tuple(self.folders),
             "data_folder": self.data.edit.text(),
             "limit": self.limit.value() or None,
@@ -147,13 +144,30 @@ class TaskPanel(SidePanel):
 
     def add_tasks(self, names: list[str]) -> None:
         """Tick tasks, adding those that are not listed yet."""
-        listed = {self.list.item(row).data(Qt.ItemDataRole.UserRole): row for row in range(self.list.count())}
+        listed = self._listed()
         for name in names:
             if name in listed:
-                self.list.item(listed[name]).setCheckState(Qt.CheckState.Checked)
+                listed[name].setCheckState(Qt.CheckState.Checked)
             else:
                 self._append(name, name)
         self.changed.emit()
+
+    def suit_model(self, *, is_demo: bool) -> None:
+        """Tick the demo's tasks for the demo, of which a first comparison takes a part; other models know nothing of
+        what they ask. What else was chosen stays."""
+        listed = self._listed()
+        if not is_demo:
+            for name in listed.keys() & set(DEMO_TASKS):
+                listed[name].setCheckState(Qt.CheckState.Unchecked)
+            return
+        if not listed.keys() & set(DEMO_TASKS):
+            self.limit.setValue(DEMO_DOCUMENTS)
+        self.add_tasks(list(DEMO_TASKS))
+
+    def _listed(self) -> dict[str, QListWidgetItem]:
+        """The list's items by their tasks, in its order."""
+        items = [self.list.item(row) for row in range(self.list.count())]
+        return {item.data(Qt.ItemDataRole.UserRole): item for item in items}
 
     def _append(self, name: str, text: str) -> None:
         item = QListWidgetItem(text)
