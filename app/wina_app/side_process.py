@@ -35,11 +35,6 @@ class SideProcess(QObject):
         self._process.errorOccurred.connect(self._on_error)
         self._command = tuple(command)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether there is a process."""
-        return self._process.processId() > 0
-
     def start(self) -> None:
         """Returns at once."""
         self._process.start(self._command[0], list(self._command[1:]))

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 from wina_app.settings import Settings
+from wina_app.side_process import SideProcess
 from wina_app.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
@@ -166,3 +167,8 @@ class Recorded:
     def named(self, name: str) -> dict[str, Any]:
         """Keywords of the last call."""
         return [kwargs for called, _, kwargs in self._calls if called == name][-1]
+
+
+def is_running(process: SideProcess) -> bool:
+    """Whether there is a process beside the window's."""
+    return process.findChild(QProcess).processId() > 0

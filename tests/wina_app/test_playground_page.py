@@ -135,10 +135,10 @@ def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
 
 def test_read_outs_and_how_an_answer_ended_are_shown(page):
     pane = page.panes["sparse"]
-    assert set(pane.shown_figures().values()) == {"\N{EN DASH}"}
+    assert {number.text() for number in pane._numbers.values()} == {"\N{EN DASH}"}
     GATED.ended = Answered(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
     page.show_figures("sparse", {"decode": "100.0 tokens/s"})
-    assert pane.shown_figures()["decode"] == "100.0 tokens/s"
+    assert pane._numbers["decode"].text() == "100.0 tokens/s"
     assert pane._state.text() == "ended by itself"
 
 

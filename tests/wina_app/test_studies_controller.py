@@ -9,7 +9,7 @@ from wina_app.controllers.study_reports import StudyReports
 from wina_app.models.launch_choice import LaunchChoice
 from wina_app.settings import Settings
 
-from tests.wina_app.fakes import ENVIRONMENT, done, result
+from tests.wina_app.fakes import ENVIRONMENT, done, is_running, result
 from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
 from tests.wina_app.studies_bench import PLAIN, Bench
 from wina_core.cli.study import open_study
@@ -389,9 +389,9 @@ def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot
     reports = reporting(mapped, "import time; time.sleep(600)")
     mapped.controller.report(tmp_path / "reports")
     (process,) = reports._running
-    qtbot.waitUntil(lambda: process.is_running, timeout=PROCESS_MS)
+    qtbot.waitUntil(lambda: is_running(process), timeout=PROCESS_MS)
     mapped.workbench.stop()
-    assert not process.is_running
+    assert not is_running(process)
     assert not mapped.view.calls("show_error")
 
 

@@ -9,7 +9,7 @@ from wina_app.task_indexing import BUILDING, TaskIndexing
 from wina_app.views.evaluate_page import EvaluatePage
 from wina_app.views.task_search import TaskSearch
 
-from tests.wina_app.fakes import make_workbench
+from tests.wina_app.fakes import is_running, make_workbench
 from wina_core.task_index import TaskEntry, TaskIndex, save_index
 
 ENTRIES = (
@@ -70,9 +70,9 @@ def test_closing_the_window_ends_the_process(store, qtbot):
     found = indexing(store, "import time; time.sleep(600)")
     found.ask()
     process = found._process
-    qtbot.waitUntil(lambda: process.is_running, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: is_running(process), timeout=LOAD_MS)
     found.stop()
-    assert not process.is_running
+    assert not is_running(process)
 
 
 @pytest.fixture

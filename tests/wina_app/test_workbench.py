@@ -4,6 +4,7 @@ import pytest
 
 from tests.wina_app.fakes import done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
+from tests.wina_core.samples import opened_models
 from wina_core.engine.protocol import Cancel, InspectJob, Pause, Resume
 
 
@@ -20,7 +21,7 @@ def test_what_a_job_returns_is_stored_and_announced(bench):
     workbench.results_changed.connect(lambda: changes.append(1))
     workbench.submit(InspectJob(model=SOURCE), "Load")
     engine.answer(result(summary()), done())
-    assert [row.source for row in store.store.recent_models()] == [SOURCE]
+    assert opened_models(store.store) == [summary()]
     assert changes
 
 

@@ -13,6 +13,7 @@ from wina_core.specs import (
     RunSpec,
     UniformSparsity,
 )
+from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 
 MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
@@ -84,3 +85,10 @@ def summary(source: ModelSource = MODEL) -> ModelSummary:
         gated_parameters=640,
         memory_bytes=20_000_000_000,
     )
+
+
+def opened_models(store: Store) -> list[ModelSummary]:
+    """What the database has of the models that were opened, the last one last."""
+    with store._engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT summary FROM models WHERE opened IS NOT NULL ORDER BY opened, id")
+        return [ModelSummary.model_validate_json(text) for (text,) in rows]

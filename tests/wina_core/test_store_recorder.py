@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, run, study, summary, unit
+from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, opened_models, run, study, summary, unit
 from wina_core.engine.protocol import (
     Accepted,
     CalibrateJob,
@@ -21,7 +21,7 @@ from wina_core.engine.protocol import (
     RunFinished,
     RunStarted,
 )
-from wina_core.records import CalibrationRecord, RotationReport
+from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.specs import DEVIATION, CalibrationSpec, RotationSpec
 from wina_core.store import Recorder, Store
 
@@ -91,7 +91,7 @@ def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> N
 
 def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: Store) -> None:
     Recorder(store, InspectJob(model=MODEL)).record(Result(job_id=JOB, value=summary()))
-    assert store.recent_models()[0].summary == summary()
+    assert opened_models(store) == [summary()]
 
     rotation = RotationSpec()
     report = RotationReport(
@@ -101,10 +101,12 @@ def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: St
     assert store.rotations(MODEL)[0].report == report
 
     calibration = CalibrationSpec()
-    record = CalibrationRecord(key="k", tokens=64, layers=(), seconds=1.0)
+    stat = LayerRecord(layer=0, projection="q", metric="norm_spread", value=0.5)
+    record = CalibrationRecord(key="k", tokens=64, layers=(stat,), seconds=1.0)
     job = CalibrateJob(model=MODEL, rotation=rotation, method=WINA, calibration=calibration)
     Recorder(store, job).record(Result(job_id=JOB, value=record))
-    assert store.find_calibration(MODEL, rotation, WINA, calibration) == record
+    (cell,) = store.cell_stats(MODEL, rotation, WINA)
+    assert (cell.metric, cell.value) == ("norm_spread", 0.5)
 
 
 def test_a_result_of_the_wrong_kind_is_a_defect(store: Store) -> None:

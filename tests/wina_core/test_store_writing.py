@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, run, study, summary, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, opened_models, run, study, summary, unit
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
@@ -179,21 +179,18 @@ def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
     assert store.metric_rows() == []
 
 
-def test_models_are_listed_by_when_they_were_opened(store: Store) -> None:
+def test_a_model_keeps_its_summary_and_when_it_was_opened_last(store: Store) -> None:
     other = ModelSource(location="org/other")
     for source in (MODEL, other, MODEL):
         store.record_model(source, summary(source))
     edited = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
     store.record_model(edited, summary(edited))
-    found = store.recent_models()
-    assert [row.source for row in found] == [edited, other]
-    assert found[1].summary == summary(other)
-    assert len(store.recent_models(limit=1)) == 1
+    assert opened_models(store) == [summary(other), summary(MODEL), summary(edited)]
 
 
-def test_a_model_that_was_only_studied_is_not_a_recent_one(store: Store) -> None:
+def test_a_model_that_was_only_studied_was_not_opened(store: Store) -> None:
     store.save_study(study(), (run(),))
-    assert store.recent_models() == []
+    assert opened_models(store) == []
 
 
 def _report(spec: RotationSpec, deviation: float) -> RotationReport:
@@ -228,26 +225,21 @@ def _calibration(scale: float) -> CalibrationRecord:
     return CalibrationRecord(key=f"key{scale}", tokens=4096, layers=layers, seconds=1.0)
 
 
-def test_calibrations_are_found_by_what_they_depend_on(store: Store) -> None:
+def _cells(record: CalibrationRecord) -> list[tuple[object, ...]]:
+    return [(row.metric, row.layer, row.projection, row.x, row.value) for row in record.layers]
+
+
+def test_a_calibration_is_known_by_what_it_depends_on_and_replaced_by_a_newer_one(store: Store) -> None:
     rotation, spec = RotationSpec(), CalibrationSpec()
     store.record_calibration(MODEL, rotation, WINA, spec, _calibration(1.0))
     store.record_calibration(MODEL, rotation, WINA, spec, _calibration(2.0))
     by_threshold = WINA.model_copy(update={"selection": "threshold"})
-    assert store.find_calibration(MODEL, rotation, WINA, spec) == _calibration(2.0)
-    assert store.find_calibration(MODEL, rotation, by_threshold, spec) == _calibration(2.0)
-    assert store.find_calibration(MODEL, RotationSpec(mode="none"), WINA, spec) is None
-    assert store.find_calibration(MODEL, rotation, WINA, CalibrationSpec(text=TextSpec(tokens=128))) is None
-
-
-def test_error_curves_are_those_of_the_latest_calibration(store: Store) -> None:
-    rotation = RotationSpec()
-    assert store.error_curves(MODEL, rotation, WINA) == ()
-    store.record_calibration(MODEL, rotation, WINA, CalibrationSpec(), _calibration(1.0))
+    for method in (WINA, by_threshold):
+        assert store.cell_stats(MODEL, rotation, method) == _cells(_calibration(2.0))
+        assert len(store.cells_stamp(MODEL, rotation, method)) == 1
+    assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
     store.record_calibration(MODEL, rotation, WINA, CalibrationSpec(text=TextSpec(tokens=128)), _calibration(3.0))
-    curves = store.error_curves(MODEL, rotation, WINA)
-    assert [(curve.layer, curve.projection) for curve in curves] == [(0, "q"), (0, "down"), (1, "q"), (1, "down")]
-    assert (curves[3].x, curves[3].value) == ((0.25, 0.5), (0.75, 1.5))
-    assert store.error_curves(MODEL, rotation, WINA, "threshold")[0].value == (0.75, 1.5)
+    assert store.cell_stats(MODEL, rotation, WINA) == _cells(_calibration(3.0))
 
 
 def test_plans_are_kept_by_name(store: Store) -> None:

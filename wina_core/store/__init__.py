@@ -2,7 +2,6 @@
 
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
-    Curve,
     DecodeRow,
     DeletedRow,
     FrontierLine,
@@ -11,7 +10,6 @@ from wina_core.store.rows import (
     LayerMap,
     MetricFilter,
     MetricRow,
-    ModelRow,
     PlanRow,
     RotationRow,
     RunDetails,
@@ -22,7 +20,6 @@ from wina_core.store.rows import (
 from wina_core.store.store import Store
 
 __all__ = [
-    "Curve",
     "DecodeRow",
     "DeletedRow",
     "FrontierLine",
@@ -31,7 +28,6 @@ __all__ = [
     "LayerMap",
     "MetricFilter",
     "MetricRow",
-    "ModelRow",
     "PlanRow",
     "Recorder",
     "RotationRow",

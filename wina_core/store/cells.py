@@ -6,7 +6,7 @@ from wina_core.errors import WinaError
 from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.store.metrics import Query
-from wina_core.store.rows import CellStat, Curve, LayerMap, PlannedRun
+from wina_core.store.rows import CellStat, LayerMap, PlannedRun
 from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run
 
 
@@ -20,10 +20,10 @@ def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, me
 
 
 def cell_stats(
-    connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec, metric: str = ""
+    connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> list[CellStat]:
-    """Every metric, or the named one, of the latest calibration that has it, and the rotation's residuals where no
-    calibration brought them; in the order in which they were measured."""
+    """Every metric of the latest calibration that has it, and the rotation's residuals where no calibration brought
+    them; in the order in which they were measured."""
     owners = [LayerStat.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))]
     owners += [LayerStat.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
     found: list[CellStat] = []
@@ -31,23 +31,10 @@ def cell_stats(
     for owner in owners:
         query = select(LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
         query = query.where(owner, LayerStat.metric.not_in(known)).order_by(LayerStat.id)
-        rows = connection.execute(query.where(LayerStat.metric == metric) if metric else query)
-        new = [CellStat._make(row) for row in rows]
+        new = [CellStat._make(row) for row in connection.execute(query)]
         known |= {row.metric for row in new}
         found += new
     return found
-
-
-def curves_of(stats: list[CellStat]) -> tuple[Curve, ...]:
-    """The curves of one metric, layer by layer."""
-    curves: dict[tuple[int, str], list[tuple[float, float]]] = {}
-    for row in sorted(stats, key=lambda row: row.layer):  # stable: projections keep their order
-        if row.x is not None:
-            curves.setdefault((row.layer, row.projection), []).append((row.x, row.value))
-    return tuple(
-        Curve(layer, projection, *(tuple(axis) for axis in zip(*sorted(points), strict=True)))
-        for (layer, projection), points in curves.items()
-    )
 
 
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:

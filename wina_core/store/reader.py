@@ -7,33 +7,30 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, desc, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.measurements import measurement_key
 from wina_core.plan import PlanLayout, SparsityPlan
-from wina_core.records import CalibrationRecord, LayerRecord, ModelSummary, RotationReport, SampleRecord
-from wina_core.specs import AllocatedSparsity, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.records import LayerRecord, RotationReport, SampleRecord
+from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import cells
 from wina_core.store.metrics import MetricRows, Query
 from wina_core.store.reuse import missing_of, readable_spec, twins
 from wina_core.store.rows import (
     CellStat,
-    Curve,
     DecodeRow,
     LatencyRow,
     LayerMap,
     MetricFilter,
     MetricRow,
-    ModelRow,
     PlannedRun,
     PlanRow,
     RotationRow,
 )
 from wina_core.store.run_reader import RunReader
 from wina_core.store.tables import (
-    Calibration,
     Decoding,
     Environment,
     Latency,
@@ -145,13 +142,6 @@ class Reader(RunReader):
         table = tuple(tuple(cells.get((row, column), math.nan) for column in projections) for row in range(layers))
         return LayerMap(first, projections, table)
 
-    def error_curves(
-        self, model: ModelSource, rotation: RotationSpec, method: MethodSpec, metric: str = "relative_error"
-    ) -> tuple[Curve, ...]:
-        """The curves of the latest calibration that has them, whatever its text; empty when there is none."""
-        with self._reading() as connection:
-            return cells.curves_of(cells.cell_stats(connection, model, rotation, method, metric))
-
     def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
         """Changes whenever `cell_stats` does, and is sooner read."""
         with self._reading() as connection:
@@ -199,23 +189,6 @@ class Reader(RunReader):
 
     # ---- what was prepared before --------------------------------------------------------------------------------
 
-    def recent_models(self, limit: int = 20) -> list[ModelRow]:
-        """The models that were opened last, each location once."""
-        latest = select(Model.location, func.max(Model.opened).label("opened")).group_by(Model.location).subquery()
-        query = (
-            select(Model.spec, Model.summary, Model.opened)
-            .join(latest, and_(latest.c.location == Model.location, latest.c.opened == Model.opened))
-            .where(Model.summary.is_not(None))
-            .order_by(desc(Model.opened), desc(Model.id))
-            .limit(limit)
-        )
-        with self._reading() as connection:
-            return [
-                ModelRow(ModelSource.model_validate_json(spec), ModelSummary.model_validate_json(summary), opened)
-                for spec, summary, opened in connection.execute(query)
-                if summary is not None and opened is not None
-            ]
-
     def rotations(self, model: ModelSource) -> list[RotationRow]:
         """The rotations that were computed of a model, the latest first."""
         query = (
@@ -240,18 +213,6 @@ class Reader(RunReader):
                 )
                 for row in connection.execute(query).all()
             ]
-
-    def find_calibration(
-        self, model: ModelSource, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec
-    ) -> CalibrationRecord | None:
-        """The stored calibration of exactly this, if there is one."""
-        query = _calibrations(model, rotation, method).where(Calibration.hash == spec.content_hash())
-        with self._reading() as connection:
-            found = connection.execute(query).first()
-            if found is None:
-                return None
-            layers = _layers(connection, LayerStat.calibration_id == found.id)
-        return CalibrationRecord(key=found.key, tokens=found.tokens, layers=layers, seconds=found.seconds)
 
     def list_plans(self) -> list[PlanRow]:
         """The named plans, the last saved first."""
@@ -285,18 +246,6 @@ class Reader(RunReader):
 def unknown_plan(name: str) -> str:
     """That there is no plan of this name, as a sentence."""
     return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
-
-
-def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
-    return (
-        select(Calibration)
-        .join(Model, Model.id == Calibration.model_id)
-        .where(
-            Model.hash == model.content_hash(),
-            Calibration.rotation_hash == rotation.content_hash(),
-            Calibration.method_label == method.label,
-        )
-    )
 
 
 def _layers(connection: Connection, owner: ColumnElement[bool]) -> tuple[LayerRecord, ...]:

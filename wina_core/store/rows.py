@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wina_core.accounting import metric_warning
-from wina_core.records import ModelSummary, RotationReport
-from wina_core.specs import ModelSource, RotationSpec
+from wina_core.records import RotationReport
+from wina_core.specs import RotationSpec
 
 
 class MetricRow(NamedTuple):
@@ -145,14 +145,6 @@ class PlanRow(NamedTuple):
     saved: float
 
 
-class ModelRow(NamedTuple):
-    """A model that was opened before."""
-
-    source: ModelSource
-    summary: ModelSummary
-    opened: float
-
-
 class RotationRow(NamedTuple):
     """A rotation that was computed before."""
 
@@ -214,16 +206,6 @@ class LayerMap:
     """The unit of the run during which it was measured."""
     projections: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A calibration's curve of one projection of one layer, in the order of x."""
-
-    layer: int
-    projection: str
-    x: tuple[float, ...]
-    value: tuple[float, ...]
 
 
 class CellStat(NamedTuple):

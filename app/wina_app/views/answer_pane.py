@@ -107,10 +107,6 @@ class AnswerPane(QWidget):
             number.setAccessibleName(f"{_READOUTS[name][0]}: {text}")
         self._show_state()
 
-    def shown_figures(self) -> dict[str, str]:
-        """The read-outs by their names, as they stand there."""
-        return {name: number.text() for name, number in self._numbers.items()}
-
     def copy_answer(self) -> None:
         """Put its text on the clipboard."""
         if self._answer is not None:

@@ -226,8 +226,3 @@ class LatencyPage(Page):
     def show_chart(self, chart: Chart, fresh: bool) -> None:
         """Draw both plots; a fresh one shows something else than before, not more of the same."""
         self.plots.show_chart(chart, fresh=fresh)
-
-    @property
-    def shows_nothing(self) -> bool:
-        """Whether the empty state stands where plots and table would."""
-        return self._panes.currentWidget() is not self._results

@@ -83,10 +83,6 @@ class ResultsList(QWidget):
         """Show the columns to choose from."""
         self._chooser.pop_up(self.columns)
 
-    def show_group(self, key: str) -> None:
-        """Mark by which column the rows are grouped."""
-        self.group.setCurrentIndex(self.group.findData(key))
-
     def show_columns(self, keys: Sequence[str], common: str) -> None:
         """Show these columns in this order, and say what is common to all rows."""
         self.table.show_columns(keys)
