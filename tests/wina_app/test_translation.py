@@ -114,7 +114,7 @@ def test_a_translation_beside_the_resources_is_installed(qapp, tmp_path: Path, m
     """With the forms of its language's numbers, of which Polish has three."""
     _release(tmp_path / "translations" / "wina_pl.qm", tmp_path)
     monkeypatch.setattr(translation, "resources_folder", lambda: tmp_path)
-    before = set(qapp.children())
+    before = qapp.children()
     translation.install(qapp, QLocale("de_DE"))
     assert tr("Quit") == "Quit", "there is no German"
     translation.install(qapp, QLocale("pl_PL"))
@@ -123,7 +123,7 @@ def test_a_translation_beside_the_resources_is_installed(qapp, tmp_path: Path, m
         assert tr("Not finished yet: {jobs}.", jobs="3") == "Jeszcze trwa: 3."
         assert [tr("{n} jobs", "{n} job", n) for n in (1, 2, 5)] == ["1 zadanie", "2 zadania", "5 zadań"]
     finally:
-        for translator in set(qapp.children()) - before:
+        for translator in (child for child in qapp.children() if child not in before):
             QCoreApplication.removeTranslator(translator)
             translator.deleteLater()
     assert tr("Quit") == "Quit"
