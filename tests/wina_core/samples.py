@@ -1,6 +1,6 @@
 """Small studies, runs and records for the tests of the store."""
 
-from wina_core.plan import PlanLayout
+from wina_core.plan import PlanLayout, UniformSparsity
 from wina_core.records import Environment, LayerRecord, MetricRecord, ModelSummary, UnitRecord
 from wina_core.specs import (
     DEVIATION,
@@ -11,7 +11,6 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
-    UniformSparsity,
 )
 from wina_core.store import Store
 from wina_core.study_specs import StudySpec

@@ -21,10 +21,11 @@ from wina_core.comparison import (
 )
 from wina_core.errors import WinaError
 from wina_core.paper import COMMONSENSE
+from wina_core.plan import UniformSparsity
 from wina_core.proportions import newcombe
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.run_labels import LabelledRun, RunLabel
-from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec, UniformSparsity
+from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 

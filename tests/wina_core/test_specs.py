@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from wina_core.engine.protocol import REQUESTS
 from wina_core.errors import explain
-from wina_core.plan import PlanLayout, SparsityPlan
+from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DEVIATION,
@@ -20,7 +20,6 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
     TextSpec,
-    UniformSparsity,
 )
 from wina_core.study_specs import StudySpec
 

@@ -14,6 +14,7 @@ from wina_core.engine.protocol import EvaluateJob, Partial, PendingRun, RunFaile
 from wina_core.engine.session import Session
 from wina_core.errors import WinaError
 from wina_core.paths import resources_folder
+from wina_core.plan import UniformSparsity
 from wina_core.records import METRIC_UNITS
 from wina_core.reporting import Silent
 from wina_core.sources import local_folder, resolve
@@ -25,7 +26,6 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
     SyntheticSpec,
-    UniformSparsity,
 )
 from wina_core.study import expand, load_study
 from wina_core.study_specs import StudySpec

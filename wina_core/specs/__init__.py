@@ -1,0 +1,90 @@
+"""What can be asked for: frozen, versioned descriptions of models, rotations, methods, evaluations and runs.
+
+A spec says everything that a number depends on and nothing else; its content hash is its identity in the store
+and in the cache. This package is light: it never imports torch.
+"""
+
+from wina_core.specs.allocations import AllocatedSparsity, AllocatorName, AllocatorSpec, DivergenceSpec, Plan
+from wina_core.specs.base import Spec
+from wina_core.specs.evaluations import (
+    COST,
+    DEVIATION,
+    MOST_DOCUMENTS,
+    MOST_EXAMPLES,
+    OWN_UNITS,
+    PREFILL_POLICIES,
+    SYNTHETIC,
+    EvaluationSpec,
+    Fraction,
+    NetworkName,
+    SyntheticSpec,
+    TaskSpec,
+)
+from wina_core.specs.gates import DENSE, CalibrationSpec, Correction, Masks, MethodSpec, Selection, Variant
+from wina_core.specs.rotations import (
+    AS_RELEASED_ROTATION,
+    FREE_KL_ROTATION,
+    FREE_ROTATION,
+    MATRICES_FILE,
+    NO_ROTATION,
+    ROTATION_MODES,
+    USUAL_EFFORT,
+    AttentionBasis,
+    MlpBasis,
+    Objective,
+    RotationMode,
+    RotationSpec,
+    Weighting,
+)
+from wina_core.specs.runs import Arm, RunSpec, check_synthetic
+from wina_core.specs.sources import ROLE, Bits, DType, ModelSource, Quantization, TextSpec
+
+__all__ = [
+    "AS_RELEASED_ROTATION",
+    "COST",
+    "DENSE",
+    "DEVIATION",
+    "FREE_KL_ROTATION",
+    "FREE_ROTATION",
+    "MATRICES_FILE",
+    "MOST_DOCUMENTS",
+    "MOST_EXAMPLES",
+    "NO_ROTATION",
+    "OWN_UNITS",
+    "PREFILL_POLICIES",
+    "ROLE",
+    "ROTATION_MODES",
+    "SYNTHETIC",
+    "USUAL_EFFORT",
+    "AllocatedSparsity",
+    "AllocatorName",
+    "AllocatorSpec",
+    "Arm",
+    "AttentionBasis",
+    "Bits",
+    "CalibrationSpec",
+    "Correction",
+    "DType",
+    "DivergenceSpec",
+    "EvaluationSpec",
+    "Fraction",
+    "Masks",
+    "MethodSpec",
+    "MlpBasis",
+    "ModelSource",
+    "NetworkName",
+    "Objective",
+    "Plan",
+    "Quantization",
+    "RotationMode",
+    "RotationSpec",
+    "RunSpec",
+    "Selection",
+    "Spec",
+    "SyntheticSpec",
+    "TaskSpec",
+    "TextSpec",
+    "Variant",
+    "Weighting",
+    "check_synthetic",
+]

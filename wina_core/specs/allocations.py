@@ -1,0 +1,80 @@
+"""How a budget is spread over the cells of a plan, and what a run may be planned with."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wina_core.plan import Sparsity, SparsityPlan, UniformSparsity
+from wina_core.specs.base import Spec
+from wina_core.specs.sources import TextSpec
+
+AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]
+
+
+class DivergenceSpec(Spec):
+    """The text on which the divergence that each cell causes alone was measured: what an allocator leaves in the store
+    beside calibrations."""
+
+    divergence_text: TextSpec
+
+
+class AllocatorSpec(Spec):
+    """How a budget is spread over the cells of a plan (decoder layer x projection).
+
+    `uniform`: the same target everywhere. `greedy`: TEAL's, every layer the same budget; `as_released` with its
+    published weights and overshoot, else corrected. `curves`: the optimum over all layers of each cell's own KL
+    divergence, by Lagrange multipliers. `refine`: from `curves` on, moves budget between cells while the measured KL
+    falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
+    """
+
+    name: AllocatorName = "uniform"
+    variant: Literal["corrected", "as_released"] = "corrected"
+    step: float = Field(default=0.025, gt=0.0, le=0.5)
+    """Greedy: the sparsity that one step adds to q; to the others in inverse proportion to their weights. Others: the
+    smallest move between cells."""
+    rounds: int = Field(default=20, ge=1)
+    """Refine: passes over the cells; evolution: generations."""
+    text: TextSpec = TextSpec(tokens=8_192)
+    """Where errors and divergences are measured."""
+    seed: int = Field(default=0, ge=0)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "refine (6 rounds)": whatever it depends on and differs from the
+        default, so that no two allocators share a line of a plot, and one that saw the text of the evaluation shows it.
+        """
+        default = AllocatorSpec()
+        searches = self.name in ("refine", "evolution")
+        details = {
+            "as released": self.variant != default.variant and self.name == "greedy",
+            f"step {self.step:g}": self.step != default.step,
+            f"{self.rounds} round{'s' if self.rounds > 1 else ''}": self.rounds != default.rounds and searches,
+            f"seed {self.seed}": self.seed != default.seed and self.name == "evolution",
+            f"on {self.text.label}": self.text != default.text,
+        }
+        text = ", ".join(detail for detail, told in details.items() if told)
+        return f"{self.name} ({text})" if text and self.name != "uniform" else self.name
+
+
+class AllocatedSparsity(BaseModel):
+    """A budget and the allocator that spreads it; the table itself is worked out where the model is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["allocated"] = "allocated"
+    sparsity: Sparsity
+    """The budget: mean target over all cells, weighted by their numbers of weights."""
+    allocator: AllocatorSpec
+
+    @property
+    def budget(self) -> float:
+        """The budget, named as a table's."""
+        return self.sparsity
+
+    @property
+    def origin(self) -> str:
+        """The allocator's label, named as a table's."""
+        return self.allocator.label
+
+
+Plan = Annotated[UniformSparsity | SparsityPlan | AllocatedSparsity, Field(discriminator="kind")]

@@ -1,0 +1,125 @@
+"""How the residual stream is rotated before gating, and which rotations are proposed."""
+
+import re
+from typing import Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from wina_core.specs.base import Spec
+from wina_core.specs.sources import TextSpec
+
+RotationMode = Literal["none", "global", "per_layer", "per_site"]
+AttentionBasis = Literal["k", "qkv", "activations"]
+MlpBasis = Literal["gate", "gate_up", "activations"]
+Weighting = Literal["trace", "sensitivity"]
+Objective = Literal["eigen", "error", "kl"]
+ROTATION_MODES: tuple[RotationMode, ...] = get_args(RotationMode)
+
+MATRICES_FILE = "wina_rotation_matrices.safetensors"
+"""Name of the bases' file in an exported rotated model's folder, to be given as `RotationSpec.matrices`."""
+
+_USUAL_BASES: tuple[tuple[AttentionBasis, ...], tuple[MlpBasis, ...]] = (
+    ("qkv", "activations"),
+    ("gate_up", "activations"),
+)
+_STEPS = 300
+
+USUAL_EFFORT: dict[Objective, tuple[int, TextSpec]] = {
+    "eigen": (_STEPS, TextSpec()),
+    "error": (_STEPS, TextSpec(tokens=32_768)),
+    "kl": (1000, TextSpec(source="demo:training", tokens=262_144)),
+}
+"""Objective of a rotation -> the steps and the text that it is proposed with, which labels do not name."""
+
+
+class RotationSpec(Spec):
+    """How the residual stream is rotated before gating (paper, appendix "Orthogonal Tensor Transformation").
+
+    `global`: one Q for the whole stream, free at run time. `per_layer`, `per_site`: one Q per layer, or one per
+    attention input and one per MLP input (the paper's), with d x d shortcuts on the residual. `per_head` also rotates
+    V's outputs and O's inputs per head, in any mode. `matrices` replays given orthogonal matrices from a safetensors
+    file instead of computing them.
+
+    `weighting` says what is summed over the sites that share a basis: by `trace` the named Gram matrices, each divided
+    by its trace; by `sensitivity`, instead of those, each site's Fisher information and, as heavy as it, the second
+    moments of its activations. `objective` says how the sum becomes a basis: `eigen`, its eigenvectors; `error`, those
+    improved by `steps` Cayley steps on the calibrated error of gating; `kl`, improved further on the KL divergence.
+    """
+
+    mode: RotationMode = "global"
+    attention_basis: tuple[AttentionBasis, ...] = _USUAL_BASES[0]
+    mlp_basis: tuple[MlpBasis, ...] = _USUAL_BASES[1]
+    per_head: bool = True
+    weighting: Weighting = "trace"
+    objective: Objective = "eigen"
+    steps: int = Field(default=_STEPS, ge=1)
+    text: TextSpec = TextSpec()
+    matrices: str | None = None
+    matrices_fingerprint: str = ""
+    """Digest of the file of given matrices (`wina_core.sources.resolve_rotation`); empty until resolved."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mode != "none" and not self.matrices and not (self.attention_basis and self.mlp_basis):
+            raise ValueError("a rotation needs at least one basis for the attention and one for the MLP inputs")
+        if self.weighting == "sensitivity" and (self.attention_basis, self.mlp_basis) != _USUAL_BASES:
+            raise ValueError("sites weighted by sensitivity have no named bases; leave those out, or weight by trace")
+        return self
+
+    @property
+    def is_identity(self) -> bool:
+        """True when the weights stay as they are."""
+        return self.mode == "none" and not self.per_head
+
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "global + heads"."""
+        if self.is_identity:
+            return "none"
+        text: str = self.mode
+        if self.matrices:
+            file = re.split(r"[/\\]", self.matrices)[-1]
+            text += f" (given: {' '.join(part for part in (file, self.matrices_fingerprint[:6]) if part)})"
+        else:
+            steps, read = USUAL_EFFORT[self.objective]
+            text += self._basis_label
+            if self.objective != "eigen":
+                text += " refined" if self.objective == "error" else " refined on KL"
+                text += f" in {self.steps} steps" if self.steps != steps else ""
+            elif self.weighting == "sensitivity" and self.mode != "none":
+                text += " by sensitivity"
+            if self.reads_text and self.text != read:
+                text += f" on {self.text.label}"
+        return f"{text} + heads" if self.per_head else text
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the bases depend on `text`."""
+        if self.matrices or self.is_identity:
+            return False
+        by_stream = "activations" in (*self.attention_basis, *self.mlp_basis) or self.weighting == "sensitivity"
+        return self.objective != "eigen" or (self.mode != "none" and by_stream)
+
+    @property
+    def _basis_label(self) -> str:
+        bases = {"+".join(self.attention_basis), "+".join(self.mlp_basis)}
+        if self.mode == "none" or bases == {"qkv+activations", "gate_up+activations"}:
+            return ""
+        if bases == {"activations"}:
+            return " (activations)"
+        return f" ({'+'.join(self.attention_basis)}, {'+'.join(self.mlp_basis)})"
+
+
+NO_ROTATION = RotationSpec(mode="none", per_head=False)
+
+AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False)
+"""The published transform: bases from k_proj and gate_proj alone, with residual shortcuts."""
+
+FREE_ROTATION = RotationSpec(weighting="sensitivity", objective="error", text=USUAL_EFFORT["error"][1])
+"""What the window and the command line propose: one Q for the stream and one per head, refined on the calibrated error
+of gating, and nothing to compute at run time."""
+
+FREE_KL_ROTATION = RotationSpec(
+    weighting="sensitivity", objective="kl", steps=USUAL_EFFORT["kl"][0], text=USUAL_EFFORT["kl"][1]
+)
+"""The same refined further on the gated model's KL divergence: the best and by far the slowest to find."""

@@ -1,0 +1,55 @@
+"""One point of a study, and one line of its plots."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from wina_core.plan import UniformSparsity
+from wina_core.specs.allocations import Plan
+from wina_core.specs.base import Spec
+from wina_core.specs.evaluations import SYNTHETIC, EvaluationSpec, Fraction
+from wina_core.specs.gates import DENSE, CalibrationSpec, MethodSpec
+from wina_core.specs.rotations import NO_ROTATION, RotationSpec
+from wina_core.specs.sources import ModelSource
+
+
+class RunSpec(Spec):
+    """One point of a study: one model, rotation, method and plan, and what to measure on it."""
+
+    model: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    method: MethodSpec = DENSE
+    plan: Plan = UniformSparsity(sparsity=0.0)
+    calibration: CalibrationSpec | None = None
+    evaluation: EvaluationSpec = EvaluationSpec()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method.needs_calibration and self.calibration is None:
+            raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
+        check_synthetic((self.model,), self.evaluation)
+        return self
+
+
+class Arm(Spec):
+    """A method together with the rotation it runs on: one line of a frontier plot."""
+
+    name: str = ""
+    """What the study calls it, in the paper's words where it repeats the paper: "WINA", "TEAL-transform"."""
+    rotation: RotationSpec = NO_ROTATION
+    method: MethodSpec = DENSE
+    sparsities: tuple[Fraction, ...] = ()
+    """Its own in place of the study's, for a method that does not reach all of those; empty for the study's."""
+    roles: tuple[str, ...] = ()
+    """The study's roles whose models it is for, where models need different rotations; empty for every model."""
+
+    @property
+    def label(self) -> str:
+        """Legend text, for example "wina, global + heads"."""
+        return self.method.label if self.rotation.is_identity else f"{self.method.label}, {self.rotation.label}"
+
+
+def check_synthetic(models: tuple[ModelSource, ...], evaluation: EvaluationSpec) -> None:
+    """Random networks are measured under their own name, and nothing else is."""
+    if any((model.location == SYNTHETIC) != (evaluation.synthetic is not None) for model in models):
+        raise ValueError(f'the model "{SYNTHETIC}" and `evaluation.synthetic` belong together: give both or neither')

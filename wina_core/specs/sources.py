@@ -1,0 +1,50 @@
+"""Where models and texts come from."""
+
+import re
+from typing import Literal
+
+from pydantic import Field
+
+from wina_core.specs.base import Spec
+
+DType = Literal["auto", "float64", "float32", "bfloat16", "float16"]
+Bits = Literal["int8", "int4"]
+Quantization = Literal["none", Bits]
+
+ROLE = "role:"
+"""What the location of a model begins with that a study names by its role in it, as "role:Llama-2-7B"."""
+
+
+class ModelSource(Spec):
+    """Where a model comes from and how it is held. `location` is a local folder, a hub id, "demo", or for random
+    networks "synthetic"."""
+
+    location: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: DType = "auto"
+    device: str = "auto"
+    """"auto", the accelerator if there is one; "cpu", "cuda", "cuda:1", ...; or "spread", for a model too large for one
+    accelerator: its layers are spread over all of them."""
+    quantization: Quantization = "none"
+    """Weight-only quantization of the gated matrices after loading and rotating: int8 by torchao, int4 by HQQ."""
+    fingerprint: str = ""
+    """Digest of the local files (`wina_core.sources.fingerprint`), so that edited weights are never taken for the
+    old ones; empty until resolved, and for hub ids."""
+
+
+class TextSpec(Spec):
+    """`tokens // sequence` rows of `sequence` tokens, spread evenly over a text. `source` is a UTF-8 file, or
+    "demo:calibration", "demo:training" or "demo:heldout" for the shipped ones."""
+
+    source: str = "demo:calibration"
+    tokens: int = Field(default=16_384, ge=64)
+    sequence: int = Field(default=512, ge=16)
+    fingerprint: str = ""
+    """Digest of a user's file (`wina_core.sources.resolve_text`); empty until resolved, and for shipped texts."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables and plots, for example "16384 tokens of wikitext.txt 3fa9c1"."""
+        name = self.source if self.source.startswith("demo:") else re.split(r"[/\\]", self.source)[-1]
+        parts = [f"{self.tokens} tokens", f"in rows of {self.sequence}" if self.sequence != 512 else "", f"of {name}"]
+        return " ".join(part for part in (*parts, self.fingerprint[:6]) if part)
