@@ -1,4 +1,4 @@
-"""What the Results page computes without any widget: table, groups, columns, frontier, and a run as a study."""
+"""What the Results page computes without any widget: table, groups, columns and frontier."""
 
 import math
 import shutil
@@ -17,7 +17,6 @@ from wina_app.models.results_frontier import (
     readout,
 )
 from wina_app.models.results_rows import Entry, make_entries
-from wina_app.models.results_study import study_of
 from wina_app.models.results_table import ResultsTable
 
 from tests.wina_app.results_content import PLAIN, filter_by, show_rows
@@ -25,16 +24,13 @@ from tests.wina_app.stored_runs import (
     ARMS,
     GLOBAL,
     SPARSITIES,
-    layout,
     record_demo_study,
     record_run,
     run_spec,
 )
-from wina_core.plan import SparsityPlan
 from wina_core.results.columns import BY_KEY, COLUMNS
-from wina_core.specs import NO_ROTATION, AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource
+from wina_core.specs import NO_ROTATION
 from wina_core.store import FrontierLine, Store
-from wina_core.study import expand
 
 ACC = Measure("demo_choice", "acc", True)
 
@@ -364,9 +360,6 @@ def test_a_readout_tells_all_there_is(entries):
         assert part in text
 
 
-# ---- studies ---------------------------------------------------------------------------------------------------------
-
-
 def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
     def line(method: str, selection: str = "topk", plan: str = "uniform", rotation: str = "none") -> FrontierLine:
         return FrontierLine("", "m", method, rotation, selection, plan, "", ())
@@ -383,31 +376,3 @@ def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
     assert assigned[1] == assigned[2] == 0
     assert assigned[0] == assigned[5], "the same spread has the same pattern"
     assert len({assigned[row] for row in (0, 1, 3, 4)}) == 4
-
-
-@pytest.mark.parametrize("explicit", [False, True])
-@pytest.mark.parametrize("selection", ["topk", "threshold"])
-def test_a_run_as_a_study_expands_to_exactly_that_run(explicit, selection):
-    spec = run_spec("wina", GLOBAL, SparsityPlan.uniform(layout(), 0.5) if explicit else 0.5).model_copy(
-        update={
-            "model": ModelSource(location="someone/model"),
-            "method": MethodSpec(name="wina", selection=selection),
-            "calibration": CalibrationSpec() if selection == "threshold" else None,
-        }
-    )
-    (run,) = expand(study_of(spec))
-    assert run.content_hash() == spec.content_hash()
-
-
-def test_the_dense_run_as_a_study():
-    spec = run_spec("dense", NO_ROTATION, 0.0).model_copy(update={"model": ModelSource(location="someone/model")})
-    (run,) = expand(study_of(spec))
-    assert run.content_hash() == spec.content_hash()
-
-
-def test_an_allocated_run_is_a_study_that_allocates_again():
-    plan = AllocatedSparsity(sparsity=0.65, allocator=AllocatorSpec(name="greedy", variant="as_released"))
-    spec = run_spec("wina", NO_ROTATION, 0.5).model_copy(
-        update={"plan": plan, "model": ModelSource(location="someone/model")}
-    )
-    assert [run.plan for run in expand(study_of(spec))] == [plan]
