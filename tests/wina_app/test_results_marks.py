@@ -125,6 +125,27 @@ def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):
     assert len(control.table.shown) == len(before) - 3
 
 
+def test_undo_brings_back_what_it_deleted_and_not_what_another_window_did(control, runs):
+    store, (mine, theirs, again, *_) = runs
+    store.delete_runs([theirs])
+    control.marks.delete([mine, theirs, again])
+    store.restore_runs([again])
+    store.delete_runs([again])  # by the other window too, after it had brought the run back
+    control.marks.undo_stack.undo()
+    assert {row.run for row in store.deleted_runs()} == {theirs, again}
+
+
+def test_a_deletion_that_the_store_refused_has_nothing_to_undo(control, runs):
+    store, (mine, busy, *_) = runs
+    store.delete_runs([mine])
+    with store._engine.begin() as connection:  # since this window looked
+        connection.exec_driver_sql("UPDATE runs SET status = 'running' WHERE hash = ?", (busy,))
+    control.marks.delete([mine, busy])
+    assert "wait or are being computed" in control.view.last("show_error")
+    control.marks.undo_stack.undo()
+    assert [row.run for row in store.deleted_runs()] == [mine]
+
+
 def test_what_is_being_computed_is_not_deleted(control, runs):
     store, hashes = runs
     store.begin_run(hashes[0], None)

@@ -24,8 +24,9 @@ def mark(connection: Connection, marks: Mapping[str, RunMarks], only: Collection
         connection.execute(update(Run).where(Run.hash == bindparam("of")), rows)
 
 
-def hide(connection: Connection, runs: Sequence[str]) -> None:
-    """Delete the runs with these hashes, until they are restored. WinaError while one waits or is being computed."""
+def hide(connection: Connection, runs: Sequence[str]) -> float:
+    """Delete the runs with these hashes, until they are restored; when, in seconds since 1970, which those that had
+    been deleted before keep. WinaError while one waits or is being computed."""
     _check_known(connection, runs)
     busy = set(connection.scalars(select(Run.hash).where(Run.status.in_(("queued", "running")))))
     if waiting := len(busy.intersection(runs)):
@@ -35,13 +36,15 @@ def hide(connection: Connection, runs: Sequence[str]) -> None:
     now = time.time()
     for some in _portions(runs):
         connection.execute(update(Run).where(Run.hash.in_(some), Run.deleted.is_(None)).values(deleted=now))
+    return now
 
 
-def unhide(connection: Connection, runs: Sequence[str]) -> None:
-    """Restore those of the runs that are deleted."""
+def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = None) -> None:
+    """Restore those of the runs that are deleted, or that were at just this time."""
     _check_known(connection, runs)
     for some in _portions(runs):
-        connection.execute(update(Run).where(Run.hash.in_(some)).values(deleted=None))
+        back = update(Run).where(Run.hash.in_(some)).values(deleted=None)
+        connection.execute(back if deleted is None else back.where(Run.deleted == deleted))
 
 
 def erase(connection: Connection) -> int:

@@ -182,15 +182,16 @@ class Store(Reader):
         with self._writing() as connection:
             run_marks.mark(connection, marks, only)
 
-    def delete_runs(self, runs: Sequence[str]) -> None:
-        """Take the runs with these hashes out of all lists; what waits or is being computed is refused."""
+    def delete_runs(self, runs: Sequence[str]) -> float:
+        """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Returns when:
+        `restore_runs` takes back by it what this deleted, and nothing else."""
         with self._writing() as connection:
-            run_marks.hide(connection, runs)
+            return run_marks.hide(connection, runs)
 
-    def restore_runs(self, runs: Sequence[str]) -> None:
-        """Bring deleted runs back, with their numbers."""
+    def restore_runs(self, runs: Sequence[str], deleted: float | None = None) -> None:
+        """Bring deleted runs back, with their numbers: all of these, or those that were `deleted` then."""
         with self._writing() as connection:
-            run_marks.unhide(connection, runs)
+            run_marks.unhide(connection, runs, deleted)
 
     def purge_deleted(self) -> int:
         """Erase deleted runs for good; how many."""

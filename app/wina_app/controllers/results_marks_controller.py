@@ -52,6 +52,22 @@ class _Step(QUndoCommand):
         self._undo()
 
 
+class _Deletion:
+    """Runs that are deleted, and later brought back as far as it was this that deleted them. For the store's thread."""
+
+    def __init__(self, runs: Sequence[str]) -> None:
+        self._runs = runs
+        self._when: float | None = None
+
+    def do(self, store: "Store") -> None:
+        self._when = None  # for as long as the store may refuse
+        self._when = store.delete_runs(self._runs)
+
+    def undo(self, store: "Store") -> None:
+        if self._when is not None:
+            store.restore_runs(self._runs, self._when)
+
+
 class ResultsMarksController(QObject):
     """Between the table, the store and whoever shows marks; `refresh` reads the store again after a change."""
 
@@ -134,7 +150,8 @@ class ResultsMarksController(QObject):
             )
             return
         text = tr("delete 1 run") if len(runs) == 1 else tr("delete {count:,} runs", count=len(runs))
-        self._push(text, lambda store: store.delete_runs(runs), lambda store: store.restore_runs(runs))
+        deletion = _Deletion(runs)
+        self._push(text, deletion.do, deletion.undo)
         done = tr("1 run is deleted.") if len(runs) == 1 else tr("{count:,} runs are deleted.", count=len(runs))
         self._view.show_notice(
             done + " " + tr("Undo brings them back; `wina results purge` erases for good what is deleted.")
