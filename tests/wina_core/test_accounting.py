@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,7 +143,8 @@ def test_masks_are_shared_where_the_scores_agree():
     even = (0.5,) * 7
 
     def inputs(method: MethodSpec, targets: tuple[float, ...] = even, shape: ModelShape = shape) -> list[Mask]:
-        return sorted(masks(shape, 0, targets, method), key=lambda mask: (mask.inputs, mask.scaled))
+        found = masks(shape, np.array([targets]), method)
+        return sorted(found.elements(), key=lambda mask: (mask.inputs, mask.scaled))
 
     plain, scaled, wide = Mask(8, False), Mask(8, True), Mask(16, True)
     assert inputs(WINA) == [*[scaled] * 6, wide]
@@ -160,14 +162,17 @@ def test_masks_are_shared_where_the_scores_agree():
 
 
 def test_quantized_weights_are_read_with_their_scales():
-    assert Storage("bfloat16").matrix_bytes(10, 96, 48, 10) == 2 * 480
-    assert Storage("bfloat16", "int8").matrix_bytes(10, 96, 48, 10) == 480 + 2 * 10
-    assert Storage("bfloat16", "int4").matrix_bytes(10, 96, 48, 10) == 240 + 2 * 2 * 10 * 3
-    assert Storage("bfloat16", "int4").matrix_bytes(10, 128, 48, 10) == 240 + 2 * 2 * 10 * 2
-    assert Storage("bfloat16", "int4").matrix_bytes(9, 96, 48, 9) == 216 + 2 * 2 * 9 * 6  # 27 groups of 32 are odd
-    assert Storage("bfloat16", "int4").matrix_bytes(9, 96, 48, 18) == 216 + 2 * 2 * 9 * 3  # in a layer with 9 more
+    def read(sizes: tuple[int, int, int, int], quantization: str = "none") -> float:
+        return float(Storage("bfloat16", quantization).matrix_bytes(*map(np.array, sizes)))
+
+    assert read((10, 96, 48, 10)) == 2 * 480
+    assert read((10, 96, 48, 10), "int8") == 480 + 2 * 10
+    assert read((10, 96, 48, 10), "int4") == 240 + 2 * 2 * 10 * 3
+    assert read((10, 128, 48, 10), "int4") == 240 + 2 * 2 * 10 * 2
+    assert read((9, 96, 48, 9), "int4") == 216 + 2 * 2 * 9 * 6  # 27 groups of 32 are odd
+    assert read((9, 96, 48, 18), "int4") == 216 + 2 * 2 * 9 * 3  # in a layer with 9 more
     with pytest.raises(WinaError, match="24 inputs and 10 outputs, which do not divide into them; choose int8"):
-        Storage("bfloat16", "int4").matrix_bytes(10, 24, 12, 10)
+        read((10, 24, 12, 10), "int4")
     plain, int8 = (terms(row(costs(shape_of(), WINA, HALF, quantization=q), "per_site")) for q in ("none", "int8"))
     assert int8["projections"][1] == 576 + 4 * 2 * (8 + 4 + 4 + 8 + 16 + 16 + 8)
     assert {name for name in plain if plain[name] != int8[name]} == {"projections"}

@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+
+import numpy as np
 
 from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
+from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.terms import Cost, Storage
 from wina_core.accounting.warning import sparsity_warning
 from wina_core.methods import get_method
-from wina_core.methods.base import BLOCKS
+from wina_core.methods.base import Method
 from wina_core.methods.targets import cell_rho, mask_plan, resolve_plan
 from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
@@ -40,10 +42,10 @@ def costs(
     storage = Storage(shape.dtype, quantization)
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
+    gated_parts, sparsity = gated.terms(method, storage), 1 - gated.read_weights / _all_weights(shape)
     rows = [_row("dense", shape, 0.0, 0, dense_parts, dense_parts)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
-        parts = dense_parts | gated.terms(method, storage) | {"shortcuts": terms.shortcuts(shape, mode, storage)}
-        sparsity = 1 - gated.read_weights / _all_weights(shape)
+        parts = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
         rows.append(_row(mode, shape, sparsity, gated.added_numbers, parts, dense_parts))
     return CostRecord(
         shape=shape,
@@ -69,91 +71,66 @@ def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str,
     }
 
 
-class _Cell(NamedTuple):
-    """A gated matrix [m, n] as it is read: so many of its outputs, so many of its inputs, and a low-rank part."""
-
-    shape: tuple[int, int]
-    outputs: float
-    inputs: float
-    rank: int
-    together: int
-    """Outputs of the linear layer that it is a part of: its own, or those of the fused one."""
-
-    @property
-    def weights(self) -> float:
-        return self.outputs * self.inputs + self.rank * sum(self.shape)
-
-
 @dataclass(frozen=True)
 class _GatedMatrices:
-    """What a method makes of the gated matrices."""
+    """What a method makes of the gated matrices: so many of their outputs and inputs are read, and a low-rank part."""
 
-    cells: tuple[_Cell, ...]
-    masks: tuple[Mask, ...]
+    sizes: Matrices
+    outputs: Table
+    inputs: Table
+    rank: Table
+    masks: Counter[Mask]
 
     @classmethod
     def of(cls, shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan) -> "_GatedMatrices":
-        rule = get_method(method)
+        rule, sizes = get_method(method), matrices(shape)
         targets = resolve_plan(plan, shape.layout, method)
-        dropped = mask_plan(targets, method)
-        cells = []
-        for layer, row in enumerate(_matrices(shape)):
-            for column, (name, m, n, together) in enumerate(row):
-                share = dropped.sparsity[layer][column]
-                rank = rule.rank((m, n), targets.sparsity[layer][column], cell_rho(targets, layer, column))
-                drops_outputs = rule.by_gate_activation and name == "up"
-                outputs = kept_inputs(m, share, method) if drops_outputs else m
-                inputs = n if drops_outputs else kept_inputs(n, share, method)
-                cells.append(_Cell((m, n), outputs, inputs, rank, together))
-        return cls(
-            cells=tuple(cells),
-            masks=tuple(
-                mask for layer, row in enumerate(dropped.sparsity) for mask in masks(shape, layer, row, method)
-            ),
-        )
+        dropped = np.array(mask_plan(targets, method).sparsity)
+        outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method)
+        if rule.by_gate_activation:
+            up = shape.layout.projections.index("up")
+            outputs = outputs.copy()
+            outputs[:, up] = kept_inputs(outputs[:, up], dropped[:, up], method)
+            inputs[:, up] = sizes.inputs[:, up]
+        return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method))
 
     @property
     def read_weights(self) -> float:
         """Weights that are read of the gated matrices and of their low-rank parts."""
-        return sum(cell.weights for cell in self.cells)
+        return total(self.outputs * self.inputs + self.rank * (self.sizes.outputs + self.sizes.inputs))
 
     @property
     def added_numbers(self) -> int:
         """Norms, calibrated values and biases that are read beside the weights."""
-        return sum(mask.numbers for mask in self.masks)
+        return sum(count * mask.numbers for mask, count in self.masks.items())
 
     def terms(self, method: MethodSpec, storage: Storage) -> dict[str, Cost]:
         """The gated matrices, what is added to them, and the making of the masks."""
         return {
-            "projections": _sum(
-                terms.projection(c.outputs, c.shape[1], c.inputs, c.together, storage) for c in self.cells
-            ),
-            "low rank": _sum(terms.low_rank(*c.shape, c.rank, storage) for c in self.cells if c.rank),
+            "projections": terms.projections(self.outputs, self.sizes, self.inputs, storage),
+            "low rank": terms.low_rank(self.sizes, self.rank, storage),
             "gating": _sum(
-                terms.gating(mask, method.selection, storage).times(count)
-                for mask, count in Counter(self.masks).items()
+                terms.gating(mask, method.selection, storage).times(count) for mask, count in self.masks.items()
             ),
         }
 
 
-@lru_cache(maxsize=8)
-def _matrices(shape: ModelShape) -> tuple[tuple[tuple[str, int, int, int], ...], ...]:
-    """(projection, outputs m, inputs n, outputs of its linear layer) of every gated matrix, [layer][projection]."""
-    return tuple(
-        tuple(
-            (name, count // inputs, inputs, _together(shape, layer, name))
-            for name, count, inputs in zip(shape.layout.projections, parameters, shape.inputs[layer], strict=True)
-        )
-        for layer, parameters in enumerate(shape.layout.parameters)
+def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
+    """Of what is added for each matrix's dropped inputs."""
+    if rule.default_rho is None:
+        return np.zeros_like(sizes.outputs)
+    return np.array(
+        [
+            [
+                rule.rank((int(m), int(n)), target, cell_rho(targets, layer, column))
+                for column, (m, n, target) in enumerate(zip(*row, strict=True))
+            ]
+            for layer, row in enumerate(
+                zip(sizes.outputs.tolist(), sizes.inputs.tolist(), targets.sparsity, strict=True)
+            )
+        ],
+        dtype=float,
     )
-
-
-def _together(shape: ModelShape, layer: int, name: str) -> int:
-    (block,) = (block for block in BLOCKS if name in block)
-    columns = [
-        index for index, other in enumerate(shape.layout.projections) if other in (block if shape.fused else (name,))
-    ]
-    return sum(shape.layout.parameters[layer][column] // shape.inputs[layer][column] for column in columns)
 
 
 def _all_weights(shape: ModelShape) -> int:

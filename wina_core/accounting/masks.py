@@ -1,9 +1,12 @@
 """Which masks a method makes for each token, and over how many inputs: what gating has to be paid for."""
 
-import math
+from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
+from wina_core.accounting.matrices import Table, matrices
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
 from wina_core.records import ModelShape
@@ -30,31 +33,38 @@ class Mask(NamedTuple):
         return self.inputs * (self.scaled + self.values) + self.added_biases
 
 
-def kept_inputs(inputs: int, sparsity: float, method: MethodSpec) -> float:
+def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec) -> Table:
     """How many of n inputs a mask keeps: n - floor(s n + 1/2), at least 1, where a method keeps the top k (as
-    `wina_kernels.selection.kept_inputs`), and the expected n (1 - s) where its cuts are calibrated."""
+    `wina_kernels.selection.kept_inputs`), and the expected n (1 - s) where its cuts are calibrated. Of tables, for each
+    of their cells."""
     if method.selection == "topk":
-        return max(1, inputs - math.floor(sparsity * inputs + 0.5))
-    return inputs * (1 - sparsity)
+        return np.maximum(1.0, inputs - np.floor(np.multiply(sparsity, inputs) + 0.5))
+    return np.multiply(inputs, np.subtract(1.0, sparsity))
 
 
-def masks(shape: ModelShape, layer: int, targets: tuple[float, ...], method: MethodSpec) -> list[Mask]:
-    """The distinct masks of one decoder layer, `targets` being its row of a resolved plan; where all inputs are kept
-    there is none.
+def masks(shape: ModelShape, dropped: Table, method: MethodSpec) -> Counter[Mask]:
+    """How many there are of each mask in all decoder layers, `dropped` being what `mask_plan` says, float64
+    [layers, projections]; where all inputs are kept there is none.
 
     Projections with the same input share a mask where their scores and the numbers they keep agree: always under
     `shared`, and under `separate` where the method scores them by the same norms, or by none.
     """
     values = int(get_method(method).centred) + int(method.correction != "none")
-    found = []
+    inputs, biases = matrices(shape).inputs, _biases(shape, values)
+    kept = kept_inputs(inputs, dropped, method)
+    gated = kept < inputs
+    found: Counter[Mask] = Counter()
     for block in _blocks(shape.layout.projections, shape.fused, method):
-        groups: dict[tuple[tuple[str, ...], float], list[int]] = {}
-        for column, norms in block:
-            inputs = shape.inputs[layer][column]
-            kept = kept_inputs(inputs, targets[column], method)
-            if kept < inputs:
-                groups.setdefault((norms, kept), []).append(column)
-        found += [_mask(shape, layer, columns, bool(norms), values) for (norms, _), columns in groups.items()]
+        for place, (column, norms) in enumerate(block):
+            same = {
+                other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its in block if its == norms
+            }
+            earlier = [same[other] for other, its in block[:place] if its == norms]
+            first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
+            added = sum(same[other] * biases[:, other] for other in same)
+            counts = Counter(zip(inputs[first, column].tolist(), added[first].tolist(), strict=True))
+            for (over, outputs), count in counts.items():
+                found[Mask(int(over), bool(norms), values, int(outputs))] += count
     return found
 
 
@@ -71,13 +81,7 @@ def _blocks(
     return tuple(tuple((projections.index(name), norms) for name, norms in block.items()) for block in blocks)
 
 
-def _mask(shape: ModelShape, layer: int, columns: list[int], scaled: bool, values: int) -> Mask:
-    inputs = shape.inputs[layer][columns[0]]
-    if not values:
-        return Mask(inputs, scaled)
-    outputs = sum(
-        shape.layout.parameters[layer][column] // inputs
-        for column in columns
-        if shape.layout.projections[column] not in shape.biased
-    )
-    return Mask(inputs, scaled, values, outputs)
+def _biases(shape: ModelShape, values: int) -> Table:
+    """Outputs of each matrix for which replaced inputs make a bias."""
+    unbiased = [name not in shape.biased for name in shape.layout.projections]
+    return matrices(shape).outputs * unbiased * (values > 0)

@@ -8,8 +8,12 @@ and so are scalar multipliers, soft caps, and the arithmetic of dequantizing.
 
 import math
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 from wina_core.accounting.masks import Mask
+from wina_core.accounting.matrices import Matrices, Table, total
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
 from wina_core.specs import Quantization, Selection
@@ -60,9 +64,9 @@ class Storage:
         """Bytes of a weight that is not quantized, and of an element of the KV cache."""
         return ELEMENT_BYTES[self.dtype]
 
-    def matrix_bytes(self, outputs: float, inputs: int, kept: float, together: int) -> float:
-        """Bytes read of W [outputs m, inputs n] where the columns of `kept` inputs k are needed; e bytes an element.
-        `together` are the outputs of the linear layer that is quantized as one.
+    def matrix_bytes(self, outputs: Table, inputs: Table, kept: Table, together: Table) -> Table:
+        """Bytes read of each W [outputs m, inputs n] where the columns of `kept` inputs k are needed; e bytes an
+        element. `together` are the outputs of the linear layer that is quantized as one.
 
         none: e m k. int8, one scale an output: m k + e m. int4, a scale and a zero for each group of g inputs, which
         mixes kept and dropped ones and is therefore read whole: m k / 2 + 2 e m n / g. Raises WinaError where no
@@ -71,7 +75,7 @@ class Storage:
         if self.quantization == "int8":
             return outputs * kept + self.element * outputs
         if self.quantization == "int4":
-            return outputs * kept / 2 + 2 * self.element * outputs * inputs / _int4_group(together, inputs)
+            return outputs * kept / 2 + 2 * self.element * outputs * inputs / _int4_groups(together, inputs)
         return self.element * outputs * kept
 
 
@@ -81,25 +85,31 @@ def int4_group(outputs: int, inputs: int) -> int | None:
     return next((size for size in INT4_GROUPS if inputs % size == outputs * inputs % (2 * size) == 0), None)
 
 
-def _int4_group(outputs: int, inputs: int) -> int:
-    group = int4_group(outputs, inputs)
+def _int4_groups(outputs: Table, inputs: Table) -> Table:
+    return np.vectorize(_int4_group, otypes=[float])(outputs, inputs)
+
+
+@cache
+def _int4_group(outputs: float, inputs: float) -> int:
+    group = int4_group(int(outputs), int(inputs))
     if group is None:
         raise WinaError(
             f"int4 quantization takes groups of {INT4_GROUPS[-1]} inputs or more, but a matrix of this model has "
-            f"{inputs} inputs and {outputs} outputs, which do not divide into them; choose int8."
+            f"{inputs:.0f} inputs and {outputs:.0f} outputs, which do not divide into them; choose int8."
         )
     return group
 
 
-def projection(outputs: float, inputs: int, kept: float, together: int, storage: Storage) -> Cost:
-    """A gated matrix [m, n] of which k inputs are kept: 2 m k operations, the bytes of k columns. Where outputs are
+def projections(outputs: Table, sizes: Matrices, kept: Table, storage: Storage) -> Cost:
+    """Gated matrices [m, n] of which k inputs are kept: 2 m k operations, the bytes of k columns. Where outputs are
     dropped instead (CATS and up), m is the number that is kept, and k = n."""
-    return Cost(2 * outputs * kept, storage.matrix_bytes(outputs, inputs, kept, together))
+    read = storage.matrix_bytes(outputs, sizes.inputs, kept, sizes.together)
+    return Cost(total(2 * outputs * kept), total(read))
 
 
-def low_rank(outputs: int, inputs: int, rank: int, storage: Storage) -> Cost:
-    """R-Sparse's U_r S_r V_r^T beside a matrix [m, n], S_r folded in: 2 r (m + n) operations, e r (m + n) bytes."""
-    weights = rank * (outputs + inputs)
+def low_rank(sizes: Matrices, rank: Table, storage: Storage) -> Cost:
+    """R-Sparse's U_r S_r V_r^T beside matrices [m, n], S_r folded in: 2 r (m + n) operations, e r (m + n) bytes."""
+    weights = total(rank * (sizes.outputs + sizes.inputs))
     return Cost(2 * weights, storage.element * weights)
 
 

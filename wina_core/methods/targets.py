@@ -53,6 +53,8 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
 def mask_plan(plan: SparsityPlan, spec: MethodSpec) -> SparsityPlan:
     """The fraction of its inputs that each cell's mask drops, for a resolved plan: more beside a low-rank part."""
     method = get_method(spec)
+    if method.default_rho is None:
+        return plan
     table = tuple(
         tuple(method.mask_sparsity(target, cell_rho(plan, layer, column)) for column, target in enumerate(row))
         for layer, row in enumerate(plan.sparsity)

@@ -1,0 +1,45 @@
+"""The sizes of a model's gated matrices as tables, so that a whole plan is counted at once. Light."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from wina_core.methods.base import BLOCKS
+from wina_core.records import ModelShape
+
+Table = npt.NDArray[np.float64]
+"""[layers, projections]; whole numbers of them are exact up to 2^53."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """Of every gated matrix W [m, n]."""
+
+    outputs: Table
+    """m."""
+    inputs: Table
+    """n."""
+    together: Table
+    """Outputs of the linear layer that it is a part of: its own, or those of the fused one."""
+
+
+@lru_cache(maxsize=8)
+def matrices(shape: ModelShape) -> Matrices:
+    """Kept, since every plan of a model is counted on the same tables; not to be written to."""
+    names = shape.layout.projections
+    inputs = np.array(shape.inputs, dtype=float)
+    outputs = np.array(shape.layout.parameters, dtype=float) // inputs
+    together = outputs.copy()
+    for block in BLOCKS if shape.fused else ():
+        columns = [index for index, name in enumerate(names) if name in block]
+        together[:, columns] = outputs[:, columns].sum(axis=1, keepdims=True)
+    for table in (outputs, inputs, together):
+        table.setflags(write=False)
+    return Matrices(outputs, inputs, together)
+
+
+def total(table: Table) -> float:
+    """The sum, matrix by matrix: numpy adds in another order, which differs in the last digits of expected counts."""
+    return float(sum(table.ravel().tolist()))
