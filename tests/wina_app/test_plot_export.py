@@ -300,7 +300,7 @@ def test_the_dialog_shows_what_it_will_be_and_remembers(page, figure, qtbot, tmp
     assert dialog.pixels.text() == "2,362 x 1,417 pixels"
     qtbot.waitUntil(lambda: dialog.picture.pixmap().width() > dialog.picture.pixmap().height())
     with qtbot.waitSignal(dialog.saved) as saved:
-        dialog.save_to(tmp_path / "frontier")
+        dialog.save_to(tmp_path / "frontier.png")
     assert saved.args == [str(tmp_path / "frontier.png")]
     assert (tmp_path / "frontier.png").is_file()
     assert last.choice.width == 100.0

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QLineEdit,
     QPushButton,
@@ -20,6 +19,7 @@ from wina_app.translation import tr
 from wina_app.views.controls import labelled, rule, text_label
 from wina_app.views.evaluate_arms import ArmPanel
 from wina_app.views.evaluate_tasks import TaskPanel
+from wina_app.views.file_dialogs import save_as
 from wina_app.views.page import Page
 from wina_app.views.run_grid import RunGrid
 from wina_core.methods.presets import PRESETS
@@ -92,11 +92,9 @@ class EvaluatePage(Page):
         self.arms.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
-        file, kind = QFileDialog.getSaveFileName(self, tr("Save study"), f"{self.name.text()}.toml", _FORMATS)
-        if file:
-            path = Path(file)
-            known = path.suffix.lower() in (".toml", ".json")
-            self.save_requested.emit(path if known else Path(file + (".json" if "json" in kind else ".toml")))
+        path = save_as(self, tr("Save study"), f"{self.name.text()}.toml", _FORMATS)
+        if path is not None:
+            self.save_requested.emit(path)
 
     # ---- what is shown ----------------------------------------------------------------------------------------------
 

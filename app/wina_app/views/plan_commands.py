@@ -11,6 +11,7 @@ from wina_app.controllers.sparsity_controller import SparsityController
 from wina_app.models.sparsity_maps import MAP_KEYS
 from wina_app.models.sparsity_presets import presets
 from wina_app.translation import tr
+from wina_app.views.file_dialogs import save_as
 from wina_app.views.page import Page, with_keys
 from wina_app.views.plan_menu import PlanMenu
 from wina_app.views.plan_name_bar import PlanNameBar
@@ -124,24 +125,23 @@ class PlanCommands:
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        if name := self._chosen(QFileDialog.getOpenFileName, tr("Open sparsity plan"), "", _plans()):
+        if name := self._chosen(tr("Open sparsity plan")):
             self._sparsity.open_plan(Path(name))
 
     def _save(self) -> None:
-        if name := self._chosen(QFileDialog.getSaveFileName, tr("Save sparsity plan"), "plan.json", _plans()):
-            self._sparsity.save_plan(Path(name))
+        if path := save_as(self._page, tr("Save sparsity plan"), "plan.json", _plans()):
+            self._sparsity.save_plan(path)
 
     def _save_study(self) -> None:
-        formats = tr("Study (*.toml *.json)")
-        if name := self._chosen(QFileDialog.getSaveFileName, tr("Save study"), "plan study.toml", formats):
-            self._library.save_study(Path(name))
+        if path := save_as(self._page, tr("Save study"), "plan study.toml", tr("Study (*.toml *.json)")):
+            self._library.save_study(path)
 
     def _compare_file(self) -> None:
-        if name := self._chosen(QFileDialog.getOpenFileName, tr("Compare with a sparsity plan"), "", _plans()):
+        if name := self._chosen(tr("Compare with a sparsity plan")):
             self._library.compare_file(Path(name))
 
-    def _chosen(self, dialog: Callable[..., tuple[str, str]], title: str, name: str, formats: str) -> str:
-        return dialog(self._page, title, name, formats)[0]
+    def _chosen(self, title: str) -> str:
+        return QFileDialog.getOpenFileName(self._page, title, "", _plans())[0]
 
 
 def _plans() -> str:

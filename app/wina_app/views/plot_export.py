@@ -116,11 +116,6 @@ def preview(figure: Figure, choice: PlotFile, widest: QSize) -> QImage:
         return image_of_figure(figure, QSize(width, height), scale)
 
 
-def with_suffix(path: Path, choice: PlotFile) -> Path:
-    """The path with the suffix of the format, where it has none or another."""
-    return path if path.suffix.lower() == f".{choice.format}" else path.with_name(f"{path.name}.{choice.format}")
-
-
 def _for_paper(figure: Figure) -> tuple[Figure, Tokens]:
     shown = tokens()
     return recoloured(figure, {getattr(shown, name): getattr(LIGHT, name) for name in _NEUTRAL}), LIGHT

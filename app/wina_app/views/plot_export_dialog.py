@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QSpinBox,
@@ -24,7 +23,8 @@ from wina_app.theme import GRID, scaled
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
 from wina_app.views.controls import explain_disabled, labelled, pad_text, text_label
-from wina_app.views.plot_export import draw_figure, preview, with_suffix
+from wina_app.views.file_dialogs import save_as
+from wina_app.views.plot_export import draw_figure, preview
 from wina_core.errors import WinaError
 
 _PREVIEW = QSize(52 * GRID, 40 * GRID)
@@ -144,14 +144,13 @@ class PlotExportDialog(QDialog):
     def _ask(self) -> None:
         choice = self.choice()
         kind = f"{FORMATS[choice.format][0]} (*.{choice.format})"
-        chosen, _ = QFileDialog.getSaveFileName(self, tr("Export plot"), f"{self._name}.{choice.format}", kind)
-        if chosen:
-            self.save_to(Path(chosen))
+        path = save_as(self, tr("Export plot"), f"{self._name}.{choice.format}", kind)
+        if path is not None:
+            self.save_to(path)
 
     def save_to(self, path: Path) -> None:
         """Draw the figure, and write it on a thread of its own, since compressing it takes as long again."""
         choice = self.choice()
-        path = with_suffix(path, choice)
         light = choice.light or choice.format == "py"
         write = draw_figure(self._figure, path, choice.model_copy(update={"light": light}))
         self.save.setEnabled(False)

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
 from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QFileDialog, QMenu, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
 
 from wina_app.models.row_table import RowTable
 from wina_app.theme import GRID, font, notifier
 from wina_app.translation import tr
+from wina_app.views.file_dialogs import save_as
 
 _FORMATS = (
     "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex);;Excel (*.xlsx);;Parquet (*.parquet)"
@@ -89,6 +90,4 @@ class RowTableView(QTableView):
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:
     """Where to export a table to; None when the user thought better of it."""
-    chosen, kind = QFileDialog.getSaveFileName(parent, tr("Export table"), f"{name}.csv", _FORMATS)
-    path = Path(chosen)
-    return None if not chosen else path if path.suffix else path.with_suffix(kind[kind.find("*") + 1 :].rstrip(")"))
+    return save_as(parent, tr("Export table"), f"{name}.csv", _FORMATS)
