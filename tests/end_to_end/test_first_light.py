@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -14,10 +13,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFileDialog
 from wina_app.application import Application
-from wina_app.models import evaluation_grid
 
 from tests.wina_app.conftest import close
-from wina_core.specs import TextSpec
 from wina_core.store import Store
 
 WAIT_MS = 240_000
@@ -43,7 +40,6 @@ def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_window_and_the_command_line_give_the_same_numbers(
     application: Application, qtbot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_grid, "TextSpec", partial(TextSpec, tokens=TOKENS))
     workbench, window = application.workbench, application.window
     workspace = workbench.workspace
 
@@ -82,6 +78,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     evaluate = window.pages["evaluate"]
     window.show_page("evaluate")
     evaluate.tasks.limit.setValue(LIMIT)
+    evaluate.tasks.deviation_tokens.setValue(TOKENS)
     evaluate.arms.sparsities.setText("50")
     evaluate.arms.plan.setChecked(True)
     for box in evaluate.arms.methods:

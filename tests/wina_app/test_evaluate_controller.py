@@ -29,6 +29,7 @@ CHOICE = Choice(
     batch_size=16,
     dense_prefix=0.0,
     deviation="demo:heldout",
+    deviation_tokens=16_384,
     calibration="demo:calibration",
     methods=(DENSE, TEAL, WINA),
     rotations=(NO_ROTATION, RotationSpec()),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QFileDialog
-from wina_app.models.evaluation_grid import DEMO_DOCUMENTS, DEMO_TASKS
+from wina_app.models.evaluation_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
 from wina_app.models.gate_choices import Gating
 from wina_app.theme import apply_theme
 from wina_app.views.evaluate_arms import ArmPanel
@@ -61,7 +61,8 @@ def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(pag
     page.suit_model(is_demo=False)
     assert (page.choice().tasks, page.choice().limit) == ((), None)
     page.suit_model(is_demo=True)
-    assert (page.choice().tasks, page.choice().limit) == (DEMO_TASKS, DEMO_DOCUMENTS)
+    assert (page.choice().tasks, page.choice().limit) == (FIRST_TASKS, FIRST_DOCUMENTS)
+    assert (page.choice().deviation_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
 
 
 def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
@@ -71,7 +72,7 @@ def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
     page.suit_model(is_demo=False)
     assert (page.choice().tasks, page.choice().limit) == (("piqa",), 7)
     page.suit_model(is_demo=True)
-    assert (page.choice().tasks, page.choice().limit) == ((*DEMO_TASKS, "piqa"), 7)
+    assert (page.choice().tasks, page.choice().limit) == ((*FIRST_TASKS, "piqa"), 7)
 
 
 def test_every_registered_method_is_offered_and_explained(page) -> None:

@@ -28,8 +28,8 @@ from wina_core.specs import (
 from wina_core.study_specs import StudySpec
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
-DEMO_DOCUMENTS = 100
-"""Of each of the demo's tasks at first, so that a first comparison is there within some two minutes on two cores."""
+FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 100, 4096, "50, 65"
+"""What the demo begins with: a first comparison that is there in about a minute, as the study demo-quick is."""
 DENSE_COLUMN = "dense"
 PLAN_COLUMN = tr("plan")
 
@@ -49,6 +49,7 @@ class Choice:
     dense_prefix: float
     deviation: str | None
     """Source of the text on which runs are compared with dense; None for no comparison."""
+    deviation_tokens: int
     calibration: str
     methods: tuple[MethodSpec, ...]
     rotations: tuple[RotationSpec, ...]
@@ -121,7 +122,9 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
                 num_fewshot=choice.num_fewshot,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
-                deviation=None if choice.deviation is None else TextSpec(source=choice.deviation),
+                deviation=None
+                if choice.deviation is None
+                else TextSpec(source=choice.deviation, tokens=choice.deviation_tokens),
             ),
         )
     except ValidationError as error:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.models.evaluation_grid import Choice, Grid
+from wina_app.models.evaluation_grid import FIRST_SPARSITIES, Choice, Grid
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID
 from wina_app.translation import tr
@@ -40,7 +40,7 @@ class EvaluatePage(Page):
 
     def __init__(self) -> None:
         super().__init__("evaluate", tr("Evaluate"))
-        self._problem = ""
+        self._problem, self._demo_began = "", False
         self.save = QPushButton(tr("Save study…"))
         self.save.setAccessibleName(tr("Save study"))
         self.save.clicked.connect(self._choose_file)
@@ -109,6 +109,7 @@ class EvaluatePage(Page):
                     "background, and stores every number the moment it is there."
                 ),
                 tr("Go to the Model page"),
+                wants_model=True,
             )
         elif self.is_empty:
             self.show_content()
@@ -120,7 +121,11 @@ class EvaluatePage(Page):
         self.arms.show_rotations(rotations, current, summary)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's tasks for the demo alone."""
+        """Tick the demo's tasks for the demo alone, which begins, the first time, with a comparison that ends soon."""
+        if is_demo and not self._demo_began:
+            self._demo_began = True
+            self.tasks.begin_demo()
+            self.arms.sparsities.setText(FIRST_SPARSITIES)
         self.tasks.suit_model(is_demo=is_demo)
 
     def show_plan(self, budget: float | None, origin: str) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from wina_app.models.evaluation_grid import DEMO_DOCUMENTS, DEMO_TASKS
+from wina_app.models.evaluation_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.controls import Fold, SidePanel, beside, labelled, pad_text, text_label, with_term
@@ -86,13 +86,17 @@ class TaskPanel(SidePanel):
         self.deviation = QCheckBox(tr("KL, perplexity, top-1 agreement"))
         self.deviation.setAccessibleName(tr("Measure the deviation from dense"))
         self.deviation.setChecked(True)
-        self.deviation.toggled.connect(lambda on: self.deviation_text.setEnabled(on))
         self.deviation.toggled.connect(self.changed)
         self.deviation_text = QLineEdit("demo:heldout")
         self.deviation_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
         self.deviation_text.textChanged.connect(self.changed)
+        self.deviation.toggled.connect(self.deviation_text.setEnabled)
         column.addWidget(self.deviation)
-        column.addLayout(labelled(tr("Text ({tokens} tokens)", tokens=f"{TextSpec().tokens:,}"), self.deviation_text))
+        column.addLayout(labelled(tr("Text"), self.deviation_text))
+        self.deviation_tokens = self._spin(64, 100_000_000, TextSpec().tokens, "", tr(" tokens"))
+        self.deviation_tokens.setToolTip(tr("Spread evenly over the text; the more, the surer the KL divergence"))
+        self.deviation.toggled.connect(self.deviation_tokens.setEnabled)
+        column.addLayout(labelled(tr("Of the text"), self.deviation_tokens))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Settings"), "section"))
         self.limit = self._spin(0, 10_000_000, 0, tr("all"), tr(" documents"))
@@ -137,6 +141,7 @@ class TaskPanel(SidePanel):
             "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
             "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
+            "deviation_tokens": self.deviation_tokens.value(),
             "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,
@@ -152,17 +157,19 @@ class TaskPanel(SidePanel):
                 self._append(name, name)
         self.changed.emit()
 
+    def begin_demo(self) -> None:
+        """List the demo's tasks; a first comparison takes a part of one."""
+        self.limit.setValue(FIRST_DOCUMENTS)
+        self.deviation_tokens.setValue(FIRST_TOKENS)
+        for name in DEMO_TASKS:
+            self._append(name, name)
+
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's tasks for the demo, of which a first comparison takes a part; other models know nothing of
-        what they ask. What else was chosen stays."""
-        listed = self._listed()
-        if not is_demo:
-            for name in listed.keys() & set(DEMO_TASKS):
-                listed[name].setCheckState(Qt.CheckState.Unchecked)
-            return
-        if not listed.keys() & set(DEMO_TASKS):
-            self.limit.setValue(DEMO_DOCUMENTS)
-        self.add_tasks(list(DEMO_TASKS))
+        """Tick what a first comparison takes for the demo alone: other models know nothing of what it asks."""
+        for name, item in self._listed().items():
+            if name in DEMO_TASKS:
+                on = is_demo and name in FIRST_TASKS
+                item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def _listed(self) -> dict[str, QListWidgetItem]:
         """The list's items by their tasks, in its order."""
