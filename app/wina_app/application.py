@@ -96,6 +96,8 @@ class Application(QObject):
         self.focus_frames = FocusFrames(self)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
+        if settings.trouble:
+            self.window.show_notice(settings.trouble)
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 

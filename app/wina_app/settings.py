@@ -1,6 +1,7 @@
 """What the window remembers between starts: one small JSON file, written atomically, read entry by entry.
 
-A damaged file, or one damaged entry, costs no more than itself: the default takes its place.
+A damaged file, entry or item costs no more than itself: the default takes its place. A file that a newer version wrote
+is left as it is.
 """
 
 import json
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from PySide6.QtCore import QByteArray
 
 from wina_app.preferences import Preferences, read_preferences
+from wina_app.translation import tr
 from wina_core import paths
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
@@ -32,12 +34,24 @@ def _default_path() -> Path | None:
         return None
 
 
+def _is_newer(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    version = content.get("version") if isinstance(content, dict) else None
+    return isinstance(version, int) and version > VERSION
+
+
 class Settings:
     """Typed access to the entries; every change is on disk, where there is a place for it, when its setter returns."""
 
     def __init__(self, path: Path | None = None) -> None:
         """`path` is for tests; by default "window.json" in the configuration folder."""
         self._path = path or _default_path()
+        self.trouble = ""
+        """What the user should know of the file, as a sentence; empty when all is well."""
+        self._leave_newer()
         self._values = self._read()
 
     def _read(self) -> dict[str, object]:
@@ -50,8 +64,25 @@ class Settings:
         except (OSError, ValueError, RecursionError) as error:
             _log.warning("The window's settings in %s cannot be read (%s) and start afresh.", self._path, error)
             return {}
-        known = isinstance(content, dict) and content.get("version") == VERSION
-        return dict(content) if known else {}
+        if isinstance(content, dict) and content.get("version") == VERSION:
+            return content
+        _log.warning("%s holds no settings of the window, which start afresh.", self._path)
+        return {}
+
+    def _leave_newer(self) -> None:
+        """From here on nothing is kept, if a newer version keeps what is its own in the file; another window may begin
+        to while this one is open."""
+        if self._path is not None and _is_newer(self._path):
+            self.trouble = tr(
+                "A newer version of the workbench keeps its settings in {path}, which this one leaves as they are; "
+                "what is set here holds until the window is closed.",
+                path=self._path,
+            )
+            _log.warning("%s", self.trouble)
+            self._path = None
+
+    def _texts(self, key: str) -> list[str]:
+        return [one for one in self._get(key, list[object], []) if isinstance(one, str)]
 
     def _get(self, key: str, kind: type[T], default: T) -> T:
         try:
@@ -61,6 +92,7 @@ class Settings:
 
     def _set(self, **values: object) -> None:
         self._values |= {"version": VERSION, **values}
+        self._leave_newer()
         if self._path is None:
             return
         try:
@@ -89,7 +121,7 @@ class Settings:
     @property
     def recent(self) -> list[str]:
         """Locations of models opened before, the last one first."""
-        return self._get("recent", list[str], [])
+        return self._texts("recent")
 
     def add_recent(self, location: str) -> None:
         """A model was opened."""
@@ -103,7 +135,7 @@ class Settings:
     @property
     def studies(self) -> list[str]:
         """Study files of the user's own, in the order in which they were opened."""
-        return self._get("studies", list[str], [])
+        return self._texts("studies")
 
     @studies.setter
     def studies(self, value: list[str]) -> None:
@@ -112,7 +144,8 @@ class Settings:
     @property
     def study_data(self) -> dict[str, str]:
         """Study's file: the folder that its tasks' data are taken from here, whatever the file says."""
-        return self._get("study_data", dict[str, str], {})
+        stored = self._get("study_data", dict[str, object], {})
+        return {file: folder for file, folder in stored.items() if isinstance(folder, str)}
 
     @study_data.setter
     def study_data(self, value: dict[str, str]) -> None:
@@ -121,7 +154,7 @@ class Settings:
     @property
     def results_columns(self) -> list[str]:
         """Columns of the results table in their order, as `ColumnChoice.written` has them; empty for the usual ones."""
-        return self._get("results_columns", list[str], [])
+        return self._texts("results_columns")
 
     @results_columns.setter
     def results_columns(self, value: list[str]) -> None:
@@ -130,7 +163,7 @@ class Settings:
     @property
     def recent_databases(self) -> list[str]:
         """URLs of databases opened before, the last one first."""
-        return self._get("recent_databases", list[str], [])
+        return self._texts("recent_databases")
 
     def add_recent_database(self, url: str) -> None:
         """A database was opened."""
@@ -149,7 +182,7 @@ class Settings:
     @property
     def prompts(self) -> list[str]:
         """What was sent to the Playground before, the last one first."""
-        return self._get("prompts", list[str], [])
+        return self._texts("prompts")
 
     @prompts.setter
     def prompts(self, value: list[str]) -> None:

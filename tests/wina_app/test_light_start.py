@@ -32,3 +32,11 @@ def test_the_window_opens_its_store_and_closes_without_importing_anything_heavy(
     modules = set(json.loads(done.stdout.splitlines()[-1]))
     assert "sqlalchemy" in modules
     assert not modules & set(HEAVY)
+
+
+def test_the_settings_can_be_imported_before_anything_else():
+    """Qt's hook looks at each module that is imported after it, and pydantic's own late imports do not bear that."""
+    environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+    command = [sys.executable, "-c", "from wina_app.settings import Settings"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

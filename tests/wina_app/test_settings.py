@@ -4,7 +4,7 @@ import json
 
 import pytest
 from PySide6.QtCore import QByteArray
-from wina_app.settings import RECENT_LIMIT, Settings
+from wina_app.settings import RECENT_LIMIT, VERSION, Settings
 
 
 def test_entries_come_back(tmp_path):
@@ -40,6 +40,41 @@ def test_one_bad_entry_costs_only_itself(tmp_path):
     settings = Settings(file)
     assert (settings.preferences.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
     assert settings.preferences.engines == 0
+
+
+def test_one_bad_item_costs_only_itself(tmp_path):
+    file = tmp_path / "window.json"
+    lists = ("recent", "studies", "recent_databases", "results_columns", "prompts")
+    stored = {name: ["first", 7, None, "second"] for name in lists} | {"study_data": {"a.toml": "/data", "b.toml": 3}}
+    file.write_text(json.dumps({"version": 1, **stored}))
+    settings = Settings(file)
+    assert [getattr(settings, name) for name in lists] == [["first", "second"]] * len(lists)
+    assert settings.study_data == {"a.toml": "/data"}
+
+
+def test_a_newer_versions_file_is_left_as_it_is_and_this_is_said_once(tmp_path, caplog):
+    file = tmp_path / "window.json"
+    newer = json.dumps({"version": VERSION + 1, "theme": "sepia", "recent": {"models": []}})
+    file.write_text(newer)
+    settings = Settings(file)
+    settings.prefer(theme="dark")
+    settings.add_recent("/models/a")
+    assert (settings.preferences.theme, settings.recent) == ("dark", ["/models/a"]), "until the window is closed"
+    assert file.read_text() == newer
+    assert caplog.text.count("newer version") == 1
+    assert str(file) in settings.trouble
+
+
+def test_a_newer_window_that_is_opened_later_keeps_its_file_too(tmp_path):
+    file = tmp_path / "window.json"
+    settings = Settings(file)
+    settings.prefer(theme="dark")
+    assert settings.trouble == ""
+    newer = json.dumps({"version": VERSION + 1})
+    file.write_text(newer)
+    settings.prefer(theme="light")
+    assert file.read_text() == newer
+    assert "newer version" in settings.trouble
 
 
 @pytest.mark.parametrize("content", ['{"version": 1, "recent": [', "[" * 100_000], ids=["cut off", "nested"])
