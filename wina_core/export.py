@@ -59,10 +59,12 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
         with suppress(OSError):  # the first error is the one to tell
             partial.unlink()
-        raise WinaError(_write_error(path, error)) from error
+        if isinstance(error, OSError):
+            raise WinaError(_write_error(path, error)) from error
+        raise WinaError(f"{str(path)!r} cannot be written ({error}); choose another name.") from error
 
 
 def _write_error(path: Path, error: OSError) -> str:

@@ -262,8 +262,10 @@ def _text(path: Path) -> str:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    except UnicodeDecodeError as error:
+        raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+        cause = getattr(error, "strerror", None) or error
         raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
 
 

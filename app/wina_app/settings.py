@@ -90,6 +90,9 @@ class Settings:
         except ValidationError:
             return default
 
+    def _bytes(self, key: str) -> QByteArray:
+        return QByteArray.fromBase64(self._get(key, str, "").encode(errors="replace"))
+
     def _set(self, **values: object) -> None:
         self._values |= {"version": VERSION, **values}
         self._leave_newer()
@@ -200,12 +203,12 @@ class Settings:
     @property
     def geometry(self) -> QByteArray:
         """QMainWindow.saveGeometry; empty when unknown."""
-        return QByteArray.fromBase64(self._get("geometry", str, "").encode())
+        return self._bytes("geometry")
 
     @property
     def layout(self) -> QByteArray:
         """QMainWindow.saveState: docks and toolbars; empty when unknown."""
-        return QByteArray.fromBase64(self._get("layout", str, "").encode())
+        return self._bytes("layout")
 
     def save_window(self, geometry: QByteArray, layout: QByteArray, page: str) -> None:
         """Remember where the window was and what it showed."""

@@ -176,3 +176,10 @@ def test_a_missing_folder_and_a_folder_in_the_way_are_told(tmp_path: Path) -> No
     with pytest.raises(WinaError, match=r"a\.txt cannot be written \(.+\); choose another place\."):
         write_atomically(tmp_path / "a.txt", b"")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["nul\0.csv", "half\ud800.csv"])
+def test_a_name_that_no_file_can_have_is_told_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WinaError, match=r"cannot be written \(.+\); choose another name\.$"):
+        write_atomically(tmp_path / name, b"")
+    assert not list(tmp_path.iterdir())

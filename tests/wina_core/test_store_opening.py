@@ -78,6 +78,19 @@ def test_what_is_not_a_url_is_told(url: str) -> None:
         Store(url)
 
 
+def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_arguments: object, **_options: object) -> None:
+        raise ModuleNotFoundError("No module named 'driver'", name="driver")
+
+    monkeypatch.setattr("wina_core.store.connection.create_engine", missing)
+    with pytest.raises(WinaError) as caught:
+        Store("postgresql://me:secret@host/results")
+    assert str(caught.value) == (
+        "The results database postgresql://me:***@host/results needs the Python package driver, which is not "
+        "installed; install it, or name another database."
+    )
+
+
 def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: Engine) -> None:
     schema._upgrade(engine, "0000")
     with Store(tmp_path / "declared.sqlite"):

@@ -285,3 +285,12 @@ def test_the_documents_of_a_task_are_stored_with_it_and_missed_where_they_were_n
     assert [(pending.spec, pending.units) for pending in store.pending((with_them, without), samples=True)] == [
         (without, ("choice",))
     ]
+
+
+def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5)
+    for use in (lambda: store.save_plan("a\ud800", plan), lambda: store.load_plan("a\ud800")):
+        with pytest.raises(WinaError, match=r"^'a\\ud800' has characters that no text can have; leave them out\.$"):
+            use()
+    store.save_plan("'; DROP TABLE plans; -- \N{GRINNING FACE}\0" + "n" * 300, plan)
+    assert store.load_plan(store.list_plans()[0].name) == plan

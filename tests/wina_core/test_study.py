@@ -283,6 +283,8 @@ def test_a_wrong_file_is_told_by_line_or_field(tmp_path: Path, name: str, conten
 def test_files_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WinaError, match=r"missing\.toml cannot be read \(No such file or directory\)"):
         load_study(tmp_path / "missing.toml")
+    with pytest.raises(WinaError, match=r"cannot be read \(embedded null byte\); check the path"):
+        load_study(tmp_path / "nul\0.toml")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(WinaError, match="it is not UTF-8 text"):
         load_study(tmp_path / "binary.json")

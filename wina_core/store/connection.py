@@ -44,7 +44,13 @@ def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
     refused at once when somebody else wrote in between.
     """
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            raise WinaError(
+                f"The results database {url.render_as_string(hide_password=True)} needs the Python package "
+                f"{error.name}, which is not installed; install it, or name another database."
+            ) from error
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if sqlite_file(url) is None:
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
@@ -82,6 +88,8 @@ def explained(url: URL) -> Iterator[None]:
         if sentence is None:
             raise
         raise WinaError(sentence) from error
+    except UnicodeEncodeError as error:
+        raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
 
 
 def damaged(place: object) -> str:
