@@ -9,15 +9,16 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from wina_app.controllers.job_notices import JobNotices
 from wina_app.controllers.jobs_controller import JobsController
 from wina_app.controllers.opening_controller import OpeningController
 from wina_app.engine_thread import EngineThread
-from wina_app.main_window import MainWindow, look_of
+from wina_app.main_window import MainWindow
 from wina_app.models.job_texts import page_of
+from wina_app.preferences import look_of
 from wina_app.session import Session
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
@@ -90,6 +91,8 @@ class Application(QObject):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
+        self.window.page_missing.connect(self._add_page)
+        self.workbench.workspace.loading_changed.connect(self._show_loading)
         self._add_jobs()
         self._add_file_menu()
         self.notices = JobNotices(self.workbench, self.window)
@@ -106,22 +109,20 @@ class Application(QObject):
         open a model and a page if named."""
         first = page or self.workbench.settings.page
         first = first if first in PAGES else next(iter(PAGES))
-        self._add_page(first)
         self.window.show_page(first)
         self.window.show()
         QApplication.processEvents()  # paints it
         self.workbench.start()
         for key in PAGES:
-            if key != first:
-                self._add_page(key)
-                QApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
-        if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
-            QTimer.singleShot(0, QApplication.quit)
-            return
-        self.window.show_page(first)  # now that it can take the focus
+            self._add_page(key)
+            QApplication.processEvents()
+            if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
+                QTimer.singleShot(0, QApplication.quit)
+                return
+        self.window.show_page(self.window.current_page.key)  # now that it can take the focus
         if model is not None:
             self.model.open(model)
-        elif self.workbench.settings.preferences.reopen:
+        elif self.workbench.settings.preferences.reopen and not self.model.was_asked:
             self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
 
     def _add_jobs(self) -> None:
@@ -143,18 +144,30 @@ class Application(QObject):
         view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
 
     def _add_page(self, key: str) -> None:
-        importlib.import_module(f"wina_app.wiring.{key}").add(self)
+        """Make a page, unless it is there already because it was to be shown before its turn."""
+        if key in PAGES and key not in self.window.pages:
+            importlib.import_module(f"wina_app.wiring.{key}").add(self)
+            self._show_loading()
+
+    def _show_loading(self) -> None:
+        """Pages that want a model say that one is on its way."""
+        workspace = self.workbench.workspace
+        for page in self.window.pages.values():
+            page.show_awaited_model(workspace.loading, workspace.breadcrumb())
 
     def evaluate_plan(self) -> None:
         """The plan that is being edited is what the Evaluate page is set to."""
         workspace = self.workbench.workspace
+        self._add_page("evaluate")
         self.choose_plan(workspace.method, workspace.rotation)
 
     def show_study(self, study: "StudySpec") -> None:
         """The results of a study: its runs', or its sweeps'."""
+        page = "results" if study.models else "latency"
+        self._add_page(page)
         if study.models:
             self.results.show_study(study)
-        self.window.show_page("results" if study.models else "latency")
+        self.window.show_page(page)
 
     def _add_file_menu(self) -> None:
         window, menus = self.window, self.window.menus

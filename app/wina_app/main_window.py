@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from wina_app import about
 from wina_app.icons import icon
-from wina_app.preferences import Preferences
+from wina_app.preferences import Preferences, look_of
 from wina_app.theme import GRID, apply_theme
 from wina_app.translation import tr
 from wina_app.views.command_palette import CommandPalette, Entry
@@ -51,6 +51,8 @@ class MainWindow(QMainWindow):
     """Everything has ended and is on disk."""
     dropped = Signal(object)
     """Path of a file or folder that was dropped onto the window."""
+    page_missing = Signal(str)
+    """Key of a page that is to be shown and was not taken in yet."""
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
@@ -255,10 +257,11 @@ class MainWindow(QMainWindow):
         return next(page for page in self.pages.values() if page is self._stack.currentWidget())
 
     def show_page(self, key: str) -> None:
-        """Switch to a page, and to where the keyboard was on it; one that is not there, or not yet, changes nothing."""
+        """Switch to a page, and to where the keyboard was on it; one that is not there yet is made first."""
         if key not in self.pages:
+            self.page_missing.emit(key)
+        if (page := self.pages.get(key)) is None:
             return
-        page = self.pages[key]
         before = page.focusWidget()
         self._stack.setCurrentWidget(page)
         self.rail.select(key)
@@ -292,8 +295,10 @@ class MainWindow(QMainWindow):
         self.message.show_message("error", text)
 
     def clear_failure(self) -> None:
-        """It is mended, or something else is tried."""
+        """It is mended, or something else is tried; a page that says the same has it no more either."""
         self.message.hide()
+        for page in self.pages.values():
+            page.message.withdraw(self.message.label.text())
 
     def show_notice(self, text: str) -> None:
         """Something that concerns the whole window, and is no failure."""
@@ -393,8 +398,3 @@ class MainWindow(QMainWindow):
         self.has_stopped = True
         self.close()
         self.closed.emit()
-
-
-def look_of(preferences: Preferences) -> tuple[str, float, str]:
-    """What `apply_theme` takes."""
-    return preferences.theme, preferences.text_size / 100, preferences.colour_map

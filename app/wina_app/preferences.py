@@ -54,6 +54,11 @@ class Preferences(BaseModel):
     )
 
 
+def look_of(preferences: Preferences) -> tuple[str, float, str]:
+    """What `apply_theme` takes."""
+    return preferences.theme, preferences.text_size / 100, preferences.colour_map
+
+
 def read_preferences(entries: dict[str, Any]) -> Preferences:
     """From stored entries, each read for itself: one that makes no sense costs only itself."""
     return Preferences(**{name: _valid(field, entries[name]) for name, field in _fields() if name in entries})

@@ -64,6 +64,8 @@ class StoreThread(QThread):
         self._store: Any = None
         self._missing = ""
         """Why there is no store."""
+        self.unanswered = 0
+        """Questions whose answers have not arrived on the main thread, from which they are asked."""
         self._tasks: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._answered.connect(self._deliver)
 
@@ -74,6 +76,8 @@ class StoreThread(QThread):
         refused: Callable[[str], None] = lambda text: _log.error("%s", text),
     ) -> None:
         """Call `question(store)` here, then `answer` with what it returned, or `refused` with a WinaError's text."""
+        self.unanswered += 1
+        answer, refused = self._counted(answer), self._counted(refused)
 
         def task() -> bool:
             try:
@@ -167,6 +171,13 @@ class StoreThread(QThread):
             self._store.close()
         self._store = store
         self.opened.emit(store)
+
+    def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:
+        def receive(value: Any) -> None:
+            self.unanswered -= 1
+            receiver(value)
+
+        return receive
 
     def _opened_store(self) -> Any:
         if self._store is None:

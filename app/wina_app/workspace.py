@@ -20,6 +20,7 @@ class Workspace(QObject):
     rotation_changed = Signal()
     method_changed = Signal()
     plan_changed = Signal()
+    loading_changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,6 +30,18 @@ class Workspace(QObject):
         self._report: RotationReport | None = None
         self._method = MethodSpec(name="wina")
         self._plan: SparsityPlan | None = None
+        self._loading = ""
+
+    @property
+    def loading(self) -> str:
+        """Name of the model that is being opened; empty while none is."""
+        return self._loading
+
+    def set_loading(self, name: str) -> None:
+        """A model of this name is being opened; empty once it is there, or is not to come."""
+        if name != self._loading:
+            self._loading = name
+            self.loading_changed.emit()
 
     @property
     def source(self) -> ModelSource | None:
@@ -97,6 +110,11 @@ class Workspace(QObject):
     def breadcrumb(self) -> list[tuple[str, str]]:
         """(page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
-            return [("model", tr("no model"))]
-        name = self._source.location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
+            return [("model", tr("loading {name}…", name=self._loading) if self._loading else tr("no model"))]
+        name = name_of(self._source.location)
         return [("model", name), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
+
+
+def name_of(location: str) -> str:
+    """The last part of a model's folder or hub id."""
+    return location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]

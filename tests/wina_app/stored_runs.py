@@ -64,6 +64,7 @@ class DirectStore(QObject):
 
     changed = Signal()
     opened = Signal(object)
+    unanswered = 0
 
     def __init__(self, store: Store) -> None:
         super().__init__()

@@ -15,21 +15,26 @@ from wina_app.controllers.job_notices import LONG_SECONDS, JobNotices
 from wina_app.controllers.opening_controller import OpeningController
 from wina_app.engine_thread import EngineThread
 from wina_app.models.openable import kind_of
+from wina_app.models.sparsity_files import write_plan
 from wina_app.preferences import Preferences
 from wina_app.session import Session
 from wina_app.settings import Settings
+from wina_app.store_thread import StoreThread
 from wina_app.theme import magnitude_map, text_scale, tokens
 from wina_app.views.settings_dialog import SettingsDialog
+from wina_app.workbench import Workbench
 from wina_app.workspace import Workspace
 
 from tests.wina_app.conftest import close
-from tests.wina_app.fakes import FakeClient, Recorded, done, make_workbench, result
+from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import Accepted, Failed, InspectJob
+from wina_core.engine.protocol import Accepted, Done, Failed, InspectJob
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
-from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs import Arm, MethodSpec, RotationSpec
 from wina_core.store import Store
+from wina_core.study import save_study_file
+from wina_core.study_specs import StudySpec
 
 # ---- actions -----------------------------------------------------------------------------------------------------
 
@@ -132,6 +137,9 @@ def test_what_a_path_is_is_told_by_its_content(tmp_path: Path):
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "study.toml").touch()
     (tmp_path / "plan.json").write_text("{}")
+    save_study_file(StudySpec(name="s", models=(SOURCE,), arms=(Arm(),)), tmp_path / "study.json")
+    assert kind_of(tmp_path / "study.json") == "study"
+    write_plan(SparsityPlan.uniform(layout(), 0.5), tmp_path / "plan.json")
     Store(f"sqlite:///{tmp_path / 'named.anyhow'}").close()
     assert kind_of(tmp_path / "model") == kind_of(tmp_path / "model" / "config.json") == "model"
     assert kind_of(tmp_path / "study.toml") == "study"
@@ -158,8 +166,14 @@ def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path)
 def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbot):
     window, settings = application.window, application.workbench.settings
     other = tmp_path / "other.sqlite"
+    window.show_failure("The database is damaged.")
+    window.pages["model"].show_error("The database is damaged.")
+    window.pages["results"].show_error("Something else.")
     application.opening.new_database(other)
     qtbot.waitUntil(lambda: settings.recent_databases == [str(other)])
+    assert window.message.isHidden()
+    assert window.pages["model"].message.isHidden()
+    assert not window.pages["results"].message.isHidden()
     assert other.is_file()
     assert window.current_page.key == "results"
     assert str(other) in window.status._database.whole()
@@ -195,6 +209,25 @@ def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):
     opening.open_database(str(tmp_path / "other.sqlite"))
     assert "while jobs run" in view.last("show_failure")
     assert not (tmp_path / "other.sqlite").exists()
+
+
+def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_path: Path, qtbot):
+    """A study was saved in the database, and its job is not submitted yet."""
+    store, view = StoreThread(str(tmp_path / "results.sqlite")), Recorded()
+    workbench = Workbench(FakeEngine(), store, Settings(tmp_path / "window.json"))
+    opening = OpeningController(workbench, view, {})
+    store.start()
+    store.ask(lambda store: store.url, lambda _: workbench.submit(InspectJob(model=SOURCE), "Evaluate"))
+    opening.open_database(str(tmp_path / "first.sqlite"))
+    opening.open_database(str(tmp_path / "other.sqlite"))
+    qtbot.waitUntil(lambda: view.calls("show_failure") != [])
+    assert "while jobs run" in view.last("show_failure")
+    workbench.jobs.apply(Done(job_id=workbench.jobs.active[0].id, cancelled=True))
+    opening.open_database(str(tmp_path / "other.sqlite"))
+    qtbot.waitUntil(lambda: view.last("show_database") == str(tmp_path / "other.sqlite"))
+    store.finish()
+    assert view.calls("show_database") == [str(tmp_path / name) for name in ("results.sqlite", "other.sqlite")]
+    assert not (tmp_path / "first.sqlite").exists()
 
 
 # ---- what is told in passing -------------------------------------------------------------------------------------

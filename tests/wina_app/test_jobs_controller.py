@@ -23,6 +23,7 @@ from wina_core.engine.protocol import (
 from wina_core.plan import UniformSparsity
 from wina_core.records import EstimateRecord, UnitRecord
 from wina_core.specs import Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 
 LOAD = InspectJob(model=SOURCE)
@@ -110,6 +111,21 @@ def test_an_evaluation_that_died_is_done_again_as_far_as_it_is_missing_and_under
     assert len(engine.submitted) == 2
     view.retry_requested.emit(job_id)
     assert len(engine.submitted) == 2, "it is queued already"
+
+
+def test_a_job_whose_runs_are_in_another_database_is_not_done_again_in_this_one(bench, tmp_path):
+    workbench, engine, store, view, _ = bench
+    job_id = workbench.submit(BATCH, "Evaluate")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine was killed."))
+    store.store.close()
+    store.store, failures = Store(tmp_path / "other.sqlite"), []
+    workbench.storing_failed.connect(failures.append)
+    view.retry_requested.emit(job_id)
+    assert failures == [
+        "This job's runs are not in this results database; open the one that has them, or evaluate them anew."
+    ]
+    assert workbench.jobs[job_id].state == "failed"
+    assert len(engine.submitted) == 1
 
 
 def test_a_job_of_which_nothing_is_missing_is_done(bench):

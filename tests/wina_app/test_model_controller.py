@@ -237,3 +237,34 @@ def test_the_panel_asks_for_what_is_chosen_and_shows_the_answer(qtbot):
     panel.show_cost(None, "out of reach")
     assert panel.problem.isVisible()
     assert not panel.table.isVisible()
+
+
+def test_every_page_that_wants_a_model_says_that_one_is_being_loaded(application, qtbot):
+    window, workbench = application.window, application.workbench
+    wanting = [window.pages[key] for key in ("rotation", "sparsity", "evaluate", "playground")]
+
+    def said():
+        return {(page._empty.heading.text(), page._crumbs.accessibleName()) for page in wanting}
+
+    before = said()
+    application.model.open("demo")
+    assert {title for title, _ in said()} == {"demo is being loaded…"}
+    assert workbench.workspace.breadcrumb() == [("model", "loading demo…")]
+    qtbot.waitUntil(lambda: len(workbench.jobs.active) == 1)
+    application.model.cancel()
+    qtbot.waitUntil(lambda: not workbench.jobs.active)
+    assert said() == before
+    application.model.open("/no/such/folder")
+    qtbot.waitUntil(window.pages["model"].message.isVisible)
+    assert said() == before
+
+
+def test_loading_ends_with_the_model_and_begins_again_with_a_retry(bench):
+    controller, _view, workbench, engine = bench
+    controller.open("demo")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine was killed."))
+    assert workbench.workspace.loading == ""
+    workbench.retry(engine.last.job_id)
+    assert workbench.workspace.loading == "demo"
+    engine.answer(result(summary()), done())
+    assert workbench.workspace.loading == ""

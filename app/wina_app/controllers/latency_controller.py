@@ -119,6 +119,7 @@ class LatencyController(QObject):
         self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
         self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
         self._workspace.model_changed.connect(self._on_context)
+        self._workspace.loading_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.method_changed.connect(self._on_context)
         workbench.environment_changed.connect(self._show)

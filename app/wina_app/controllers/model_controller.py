@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from wina_app.models.job_list import JobEntry
 from wina_app.translation import tr
 from wina_app.workbench import Workbench
+from wina_app.workspace import name_of
 from wina_core import sources
 from wina_core.accounting import costs
 from wina_core.engine.protocol import InspectJob
@@ -62,6 +63,11 @@ class ModelController(QObject):
         workbench.jobs.requeued.connect(self._on_requeued)
         view.show_recent(workbench.settings.recent)
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether a model was to be opened, whatever became of it."""
+        return self._request > 0
+
     def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
         """Open a folder, a hub id, or "demo"."""
         self._view.clear_message()
@@ -75,6 +81,7 @@ class ModelController(QObject):
         self.cancel()
         self._job_id = None  # what becomes of it concerns nobody any more
         self._view.show_loading(None)
+        self._workbench.workspace.set_loading(name_of(location))
         self._request += 1
         request = self._request
         self._workbench.store.ask(
@@ -119,8 +126,8 @@ class ModelController(QObject):
 
     def _load(self, request: int, source: ModelSource) -> None:
         if request == self._request:
-            name = source.location.replace("\\", "/").rstrip("/").rpartition("/")[2]
-            self._job_id = self._workbench.submit(InspectJob(model=source), tr("Load {name}", name=name))
+            title = tr("Load {name}", name=name_of(source.location))
+            self._job_id = self._workbench.submit(InspectJob(model=source), title)
             self._last = self._job_id
             self._show_loading(self._job_id)
 
@@ -132,10 +139,13 @@ class ModelController(QObject):
 
     def _show_loading(self, job_id: str) -> None:
         entry, first = self._workbench.jobs[job_id], self._workbench.jobs.active[0]
+        if isinstance(entry.job, InspectJob):
+            self._workbench.workspace.set_loading(name_of(entry.job.model.location))
         self._view.show_loading(entry, first.title if first is not entry and entry.state == "queued" else "")
 
     def _refuse(self, request: int, text: str) -> None:
         if request == self._request:
+            self._workbench.workspace.set_loading("")
             self._view.show_error(text)
 
     def _on_job_changed(self, job_id: str) -> None:
@@ -159,3 +169,4 @@ class ModelController(QObject):
             self._workbench.settings.add_recent(entry.job.model.location)
             self._view.show_recent(self._workbench.settings.recent)
             self._view.show_summary(entry.job.model, entry.result)
+        self._workbench.workspace.set_loading("")

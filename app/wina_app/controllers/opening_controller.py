@@ -38,6 +38,8 @@ class OpeningController(QObject):
         super().__init__()
         self._workbench, self._view, self._openers = workbench, view, openers
         self._asked_for: str | None = None
+        self._settling = False
+        """Whether it is waited for answers before the database is changed."""
         workbench.store.opened.connect(self._on_opened)
 
     def open(self, path: Path) -> None:
@@ -51,22 +53,15 @@ class OpeningController(QObject):
         if kind == "database":
             self.open_database(str(path))
             return
-        self._openers[kind](path.parent if kind == "model" and path.is_file() else path)
         self._view.show_page(_PAGES[kind])
+        self._openers[kind](path.parent if kind == "model" and path.is_file() else path)
 
     def open_database(self, url: str) -> None:
         """Go over to another results database, a file or an SQLAlchemy URL; not while jobs write into this one."""
         self._view.clear_failure()
-        if self._workbench.jobs.active:
-            self._view.show_failure(
-                tr(
-                    "The results database cannot be changed while jobs run, since their results go into it; wait for "
-                    "them or cancel them first."
-                )
-            )
-            return
         self._asked_for = url
-        self._workbench.store.switch(url, self._refused)
+        if not self._settling:
+            self._switch()
 
     def new_database(self, path: Path) -> None:
         """Begin an empty database in a file that is not there yet."""
@@ -75,6 +70,22 @@ class OpeningController(QObject):
             self._view.show_failure(tr('"{path}" exists already; choose another name, or open it.', path=path))
             return
         self.open_database(str(path))
+
+    def _switch(self, _answer: object = None) -> None:
+        """Once everything is answered that was asked: an answer may submit a job whose runs this database has."""
+        store, self._settling = self._workbench.store, False
+        if self._workbench.jobs.active:
+            self._refused(
+                tr(
+                    "The results database cannot be changed while jobs run, since their results go into it; wait for "
+                    "them or cancel them first."
+                )
+            )
+        elif store.unanswered:
+            self._settling = True
+            store.ask(lambda _store: None, self._switch, self._switch)
+        elif self._asked_for is not None:
+            store.switch(self._asked_for, self._refused)
 
     def _on_opened(self, store: Any) -> None:
         self._view.show_database(store.url.database or str(store.url), str(store.url))

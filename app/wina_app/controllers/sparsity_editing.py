@@ -181,6 +181,7 @@ class SparsityEditing(QObject):
         """
         plan, constraints = self._workspace.plan, self._choices.constraints
         if plan is None:
+            self._view.show_error(tr("A plan is for a model's layers, and no model is open; open one first."))
             return
         try:
             found.for_layout(plan.layout)

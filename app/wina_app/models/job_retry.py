@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from wina_app.translation import tr
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun
+from wina_core.errors import WinaError
 
 
 def rest_of(job: Job, measured: Mapping[str, tuple[str, ...]], store: Any) -> Job | None:
     """The job, less what the store has by now, and the points of a sweep that were `measured` by it; None when nothing
-    is missing. Reads the store and hashes runs: not for the main thread."""
+    is missing. Reads the store and hashes runs: not for the main thread. Raises WinaError for runs that this store
+    does not know."""
     match job:
         case EvaluateJob():
             runs = _missing(job, store)
@@ -23,9 +26,13 @@ def rest_of(job: Job, measured: Mapping[str, tuple[str, ...]], store: Any) -> Jo
 
 def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
     asked = {run.spec.content_hash(): run for run in job.runs}
-    found = []
+    found = {}
     for pending in store.pending([run.spec for run in job.runs], job.samples):
-        run = asked[pending.spec.content_hash()]
-        if units := tuple(unit for unit in run.units if unit in pending.units):
-            found.append(PendingRun(spec=run.spec, units=units))
-    return tuple(found)
+        name = pending.spec.content_hash()
+        if units := tuple(unit for unit in asked[name].units if unit in pending.units):
+            found[name] = PendingRun(spec=pending.spec, units=units)
+    if any(store.run_status(name) is None for name in found):
+        raise WinaError(
+            tr("This job's runs are not in this results database; open the one that has them, or evaluate them anew.")
+        )
+    return tuple(found.values())

@@ -8,6 +8,9 @@ from wina_core.errors import WinaError
 
 Kind = Literal["model", "study", "plan", "database"]
 _SQLITE = b"SQLite format 3\0"
+_STUDY = (b'"models":', b'"roles":', b'"latency":')
+"""One of these has every study that is written as JSON, and no plan."""
+_HEAD_BYTES = 2**16
 
 
 def kind_of(path: Path) -> Kind:
@@ -21,7 +24,8 @@ def kind_of(path: Path) -> Kind:
         if path.exists() and not path.is_file():  # a pipe would keep its reader waiting for ever
             raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
         with path.open("rb") as file:
-            if file.read(len(_SQLITE)) == _SQLITE:
+            head = file.read(_HEAD_BYTES)
+            if head.startswith(_SQLITE):
                 return "database"
     except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
         reason = getattr(error, "strerror", None) or error
@@ -31,7 +35,7 @@ def kind_of(path: Path) -> Kind:
     if path.name == "config.json" or path.suffix.lower() == ".safetensors":
         return "model"
     if path.suffix.lower() == ".json":
-        return "plan"
+        return "study" if any(word in head for word in _STUDY) else "plan"
     raise WinaError(
         tr(
             '"{name}" is nothing that can be opened here: choose a model folder, a study (.toml), a sparsity plan '

@@ -30,8 +30,12 @@ def parse_percent(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < 1:
+        shown = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
         raise WinaError(
-            tr('"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.', text=text)
+            tr(
+                '"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.',
+                text=shown,
+            )
         )
     return value
 

@@ -20,7 +20,7 @@ def model_folder(parent: QWidget, then: Then) -> None:
 
 def study(parent: QWidget, then: Then) -> None:
     """A study file."""
-    _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml)")[0], then)
+    _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
 
 
 def database(parent: QWidget, then: Then) -> None:

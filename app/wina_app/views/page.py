@@ -39,7 +39,8 @@ class EmptyState(QWidget):
 
     def __init__(self, title: str, text: str, button: str = "") -> None:
         super().__init__()
-        heading = text_label(title, "title")
+        self.title = title
+        self.heading = text_label(title, "title")
         self._text = text_label(text, wrap=True)
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
@@ -48,7 +49,7 @@ class EmptyState(QWidget):
         self.button.clicked.connect(self.triggered)
         column = QVBoxLayout()
         column.setSpacing(GRID)
-        column.addWidget(heading)
+        column.addWidget(self.heading)
         column.addWidget(self._text)
         column.addSpacing(GRID)
         column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
@@ -106,6 +107,11 @@ class MessageBar(QFrame):
         self.style().polish(self)
         self.show()
 
+    def withdraw(self, text: str) -> None:
+        """Hide it if this is what it says."""
+        if self.label.text() == text:
+            self.hide()
+
     def _do_again(self) -> None:
         self.hide()
         if self._again is not None:
@@ -162,6 +168,7 @@ class Page(QWidget):
         self.body = QStackedWidget()
         """The content or the empty state, whichever is shown."""
         self._empty: EmptyState | None = None
+        self._wants_model = False
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -185,13 +192,20 @@ class Page(QWidget):
         self.body.addWidget(self._content)
         self.body.setCurrentWidget(self._content)
 
-    def show_empty(self, title: str, text: str, button: str = "") -> None:
-        """Replace the content by an empty state; its button emits `empty_triggered`."""
+    def show_empty(self, title: str, text: str, button: str = "", *, wants_model: bool = False) -> None:
+        """Replace the content by an empty state, perhaps for want of a model; its button emits `empty_triggered`."""
         self.show_content()
-        self._empty = EmptyState(title, text, button)
+        self._empty, self._wants_model = EmptyState(title, text, button), wants_model
         self._empty.triggered.connect(self.empty_triggered)
         self.body.addWidget(self._empty)
         self.body.setCurrentWidget(self._empty)
+
+    def show_awaited_model(self, name: str, breadcrumb: list[tuple[str, str]]) -> None:
+        """Where a model is wanted, say that the one of this name is on its way; empty for none."""
+        if self._empty is not None and self._wants_model:
+            loading = tr("{name} is being loaded…", name=name)
+            self._empty.heading.setText(loading if name else self._empty.title)
+            self.set_breadcrumb(breadcrumb)
 
     def show_content(self) -> None:
         """Back from the empty state."""

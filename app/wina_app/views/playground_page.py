@@ -139,6 +139,7 @@ class PlaygroundPage(Page):
                     "far the sparse model is from the dense one, with the speed of each."
                 ),
                 tr("Open a model"),
+                wants_model=True,
             )
 
     def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:

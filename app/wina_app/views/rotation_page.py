@@ -137,6 +137,7 @@ class RotationPage(Page):
                     "the right basis the columns of the weights are orthogonal, and dropping inputs costs less."
                 ),
                 tr("Go to the Model page"),
+                wants_model=True,
             )
         elif self.is_empty:
             self.show_content()

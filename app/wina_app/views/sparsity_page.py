@@ -255,6 +255,7 @@ class SparsityPage(Page):
                     "you edit directly. Open a model to start with a uniform plan."
                 ),
                 tr("Open a model"),
+                wants_model=True,
             )
 
     def show_calibrating(self, running: bool) -> None:
