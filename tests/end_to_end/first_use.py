@@ -83,7 +83,6 @@ class FirstUse:
     def evaluate(self) -> Script:
         """Dense and the plan on a few documents."""
         page = self.pages["evaluate"]
-        yield from self.untick_task(1)
         yield from self.hands.tick(page.tasks.deviation, False)
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
@@ -196,17 +195,6 @@ class ByKeyboard(FirstUse):
         self.keys("Ctrl+Z")
         yield from ()
 
-    def untick_task(self, row: int) -> Script:
-        """In the list of tasks."""
-        tasks = self.pages["evaluate"].tasks.list
-        yield from self.hands.focus(tasks)
-        self.keys("Home")
-        for _ in range(row):
-            self.keys("Down")
-        yield Seen("the task is current", lambda: tasks.currentRow() == row)
-        self.keys("Space")
-        yield Seen("it is not ticked", lambda: tasks.item(row).checkState() == Qt.CheckState.Unchecked)
-
     def follow(self, button: QToolButton) -> Script:
         """A toast's button."""
         yield from self.hands.press(button)
@@ -304,13 +292,6 @@ class ByMouse(FirstUse):
     def undo(self) -> Script:
         """By the button."""
         yield from self.hands.press(self.pages["sparsity"].plan_buttons["Undo"])
-
-    def untick_task(self, row: int) -> Script:
-        """Its box."""
-        tasks = self.pages["evaluate"].tasks.list
-        area = tasks.visualItemRect(tasks.item(row))
-        yield from self.hands.click(tasks.viewport(), QPoint(area.left() + 12, area.center().y()))
-        yield Seen("it is not ticked", lambda: tasks.item(row).checkState() == Qt.CheckState.Unchecked)
 
     def follow(self, button: QToolButton) -> Script:
         """A toast's button."""
