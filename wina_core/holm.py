@@ -1,6 +1,9 @@
 """Several tests at once: Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979, 65-70)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+Task = TypeVar("Task", bound=Hashable)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
@@ -14,4 +17,15 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
     for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
         corrected[index] = largest
+    return tuple(corrected)
+
+
+def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float], ...]:
+    """Of each of several runs that are compared with one and the same: the p of its tasks, as each counts among all the
+    runs that have the task."""
+    corrected: list[dict[Task, float]] = [{} for _ in runs]
+    for task in dict.fromkeys(task for ps in runs for task in ps):
+        having = [index for index, ps in enumerate(runs) if task in ps]
+        for index, p in zip(having, holm([runs[index][task] for index in having]), strict=True):
+            corrected[index][task] = p
     return tuple(corrected)

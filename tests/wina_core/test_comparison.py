@@ -20,6 +20,7 @@ from wina_core.comparison import (
     mean_of_study,
 )
 from wina_core.errors import WinaError
+from wina_core.holm import holm
 from wina_core.paper import COMMONSENSE
 from wina_core.plan import UniformSparsity
 from wina_core.proportions import newcombe
@@ -259,6 +260,23 @@ def test_a_studys_arms_are_compared_at_equal_sparsity(
     assert (line["arm"], line["difference"]) == ("TEAL", -0.5)
     with pytest.raises(WinaError, match='has no arm "CATS"; its arms are: "TEAL", "WINA"'):
         wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "CATS")
+
+
+def test_the_ps_of_several_arms_are_corrected_task_by_task(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIGHT, "dense", [1] * 10)
+    dense = RunSpec(model=samples.MODEL, evaluation=STUDY.evaluation)
+    named = ((dense, "dense"), (TEAL, "TEAL"), (WINA, "WINA"))
+    store.save_study(
+        STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
+    )
+    record(store, choice(TEAL), choice(WINA), choice(dense))
+    alone = [compare_runs(store, run.content_hash(), dense.content_hash())[0].p for run in (TEAL, WINA)]
+    lines = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "dense")
+    assert [line["arm"] for line in lines] == ["TEAL", "WINA"]
+    assert [line["p"] for line in lines] == pytest.approx(holm(alone))
+    assert lines[0]["p"] == pytest.approx(2 * alone[0]), "the smaller of the two counts twice"
 
 
 @pytest.mark.parametrize("words", [(), ("a",), ("a", "b", "--study", "c"), ("a", "b", "--baseline", "c")])

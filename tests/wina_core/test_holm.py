@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.holm import holm
+from wina_core.holm import holm, holm_by_task
 
 ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
 
@@ -31,3 +31,10 @@ def test_it_refuses_what_the_step_down_procedure_refuses(found):
 @given(ps)
 def test_no_p_becomes_smaller_or_exceeds_one(found):
     assert all(p <= corrected <= 1.0 for p, corrected in zip(found, holm(found), strict=True))
+
+
+def test_runs_are_corrected_task_by_task_for_those_that_have_the_task():
+    found = holm_by_task([{"a": 0.01, "b": 0.04}, {"a": 0.03}, {"b": 0.03, "a": 0.04}])
+    assert found[0] == pytest.approx({"a": 0.03, "b": 0.06})
+    assert found[1] == pytest.approx({"a": 0.06})
+    assert found[2] == pytest.approx({"a": 0.06, "b": 0.06})

@@ -1,6 +1,7 @@
 """`wina compare`: whether one stored run is better than another, with the evidence."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -9,6 +10,7 @@ from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
 from wina_core.comparison import INTERVALS, Comparison, compare_runs, mean_of_study
 from wina_core.errors import WinaError
+from wina_core.holm import holm_by_task
 from wina_core.paper import base_metric
 from wina_core.store import Store
 from wina_core.study_runs import comparable, study_runs, usual_baseline
@@ -16,6 +18,30 @@ from wina_core.study_runs import comparable, study_runs, usual_baseline
 COLUMNS = (
     "task", "metric", "first", "second", "difference", "low", "high", "p", "n", "first only", "second only", "test",
 )  # fmt: skip
+
+
+_Task = tuple[str, str, str]
+
+
+class _Compared(NamedTuple):
+    """A run against its reference."""
+
+    tasks: tuple[Comparison, ...]
+    mean: Comparison | None
+
+    @property
+    def shown(self) -> tuple[Comparison, ...]:
+        """Line by line."""
+        return (*self.tasks, *([self.mean] if self.mean else []))
+
+    @property
+    def ps(self) -> dict[_Task, float]:
+        """Of each line, as if it were the only one."""
+        return {_task(each): each.p for each in self.shown}
+
+
+def _task(each: Comparison) -> _Task:
+    return each.unit, each.task, each.metric
 
 
 def compare(
@@ -33,7 +59,8 @@ def compare(
     as_json: options.Json = False,
 ) -> None:
     """Compare two stored runs, or a study's arms at equal sparsity, on every task they share: the difference, its 95 %
-    interval and a two-sided p. Exact McNemar tests for what is right or wrong, paired bootstraps for other scores."""
+    interval and a two-sided p. Exact McNemar tests for what is right or wrong, paired bootstraps for other scores. The
+    p of a study's arms is corrected by Holm, task by task, for all that are compared with the same run."""
     if (study is None) == (not runs) or (runs and len(runs) != 2):
         raise WinaError("Name two runs, or a study with --study.")
     if baseline and study is None:
@@ -43,7 +70,7 @@ def compare(
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
             compared = compare_runs(store, first, second, allow_unpaired=unpaired)
-            found = _lines(compared, mean_of_study(compared, "", ()))
+            found = _lines(_Compared(compared, mean_of_study(compared, "", ())))
             columns: tuple[str, ...] = COLUMNS
         else:
             columns, found = _study_lines(store, study, baseline, unpaired)
@@ -63,12 +90,27 @@ def _study_lines(
     if not pairs:
         raise WinaError(f'The study "{spec.name}" has no two arms at equal sparsity to compare.')
     tasks = spec.evaluation.task_names
-    metrics, lines = spec.evaluation.metrics, []
+    found = []
     for run, other in pairs:
-        compared = compare_runs(store, run.run, other.run, allow_unpaired=allow_unpaired, metrics=metrics)
+        compared = compare_runs(
+            store, run.run, other.run, allow_unpaired=allow_unpaired, metrics=spec.evaluation.metrics
+        )
+        found.append(_Compared(compared, mean_of_study(compared, spec.paper, tasks)))
+    lines = []
+    for (run, other), each, ps in zip(pairs, found, _corrected([other.run for _, other in pairs], found), strict=True):
         who = (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8])
-        lines += [(*who, *line) for line in _lines(compared, mean_of_study(compared, spec.paper, tasks))]
+        lines += [(*who, *line) for line in _lines(each, ps)]
     return ("model", "arm", "baseline", "sparsity", "run", "its baseline", *COLUMNS), lines
+
+
+def _corrected(references: Sequence[str], found: Sequence[_Compared]) -> list[dict[_Task, float]]:
+    """The p of each run's tasks among those of all runs with the same reference."""
+    corrected: list[dict[_Task, float]] = [{} for _ in found]
+    for reference in dict.fromkeys(references):
+        members = [index for index, each in enumerate(references) if each == reference]
+        for index, ps in zip(members, holm_by_task([found[index].ps for index in members]), strict=True):
+            corrected[index] = ps
+    return corrected
 
 
 def _run(store: Store, prefix: str) -> str:
@@ -79,12 +121,12 @@ def _run(store: Store, prefix: str) -> str:
     return found[0]
 
 
-def _lines(comparisons: tuple[Comparison, ...], over_tasks: Comparison | None) -> list[tuple[Any, ...]]:
-    shown = [*comparisons, *([over_tasks] if over_tasks else [])]
+def _lines(found: _Compared, corrected: Mapping[_Task, float] | None = None) -> list[tuple[Any, ...]]:
+    ps = found.ps if corrected is None else corrected
     return [
         (
-            each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high, each.p,
-            each.n, each.first_only, each.second_only, each.test,
+            each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high,
+            ps[_task(each)], each.n, each.first_only, each.second_only, each.test,
         )
-        for each in shown
+        for each in found.shown
     ]  # fmt: skip

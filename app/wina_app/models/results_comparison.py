@@ -11,7 +11,7 @@ from wina_app.models.run_names import name_runs
 from wina_app.models.spec_differences import spec_differences
 from wina_app.translation import tr
 from wina_core.errors import WinaError
-from wina_core.holm import holm
+from wina_core.holm import holm_by_task
 from wina_core.results.texts import UNKNOWN, count_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -96,12 +96,11 @@ def compare(store: "Store", rows: "Sequence[MetricRow]") -> RunComparison:
 def _tasks(columns: "Sequence[Mapping[tuple[str, str, str], Comparison]]") -> tuple[TaskComparison, ...]:
     keys = dict.fromkeys(key for column in columns for key in column if key[0])
     means = dict.fromkeys(key for column in columns for key in column if not key[0])
-    tasks = []
-    for key in (*keys, *means):
-        found = tuple(column.get(key) for column in columns)
-        corrected = iter(holm([each.p for each in found if each is not None]))
-        tasks.append(TaskComparison(*key, found, tuple(None if each is None else next(corrected) for each in found)))
-    return tuple(tasks)
+    corrected = holm_by_task([{key: each.p for key, each in column.items()} for column in columns])
+    return tuple(
+        TaskComparison(*key, tuple(column.get(key) for column in columns), tuple(ps.get(key) for ps in corrected))
+        for key in (*keys, *means)
+    )
 
 
 def is_paired(row: "Comparison") -> bool:
