@@ -5,7 +5,6 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from wina_app.controllers.job_notices import JobNotices
 from wina_app.controllers.jobs_controller import JobsController
 from wina_app.controllers.opening_controller import OpeningController
 from wina_app.engine_thread import EngineThread
+from wina_app.log_file import LogFile
 from wina_app.main_window import MainWindow
 from wina_app.models.job_texts import page_of
 from wina_app.preferences import look_of
@@ -26,6 +26,7 @@ from wina_app.theme import apply_theme, current_mode
 from wina_app.translation import tr
 from wina_app.views import file_dialogs
 from wina_app.views.focus_frame import FocusFrames
+from wina_app.views.impossible_keys import ImpossibleKeys
 from wina_app.views.log_dock import LogHandler, LogView
 from wina_app.wiring import PAGES
 from wina_app.workbench import Workbench
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_core.specs import MethodSpec, RotationSpec
     from wina_core.study_specs import StudySpec
 
-_LOG_BYTES = 2 * 2**20
 _SWITCH_SECONDS = 0.0002
 """How long a thread that computes keeps the interpreter from one that waits for it; Python's own choice is 0.005. The
 main thread gives the interpreter away in each of many calls of Qt, and while the store's thread computes, showing a
@@ -97,6 +97,7 @@ class Application(QObject):
         self._add_file_menu()
         self.notices = JobNotices(self.workbench, self.window)
         self.focus_frames = FocusFrames(self)
+        ImpossibleKeys(self.window)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
         if settings.trouble:
@@ -233,11 +234,13 @@ class Application(QObject):
             apply_theme(QApplication.instance(), "system")
 
     def _on_closed(self) -> None:
-        self.session.save()
-        for handler in (self._log_handler, self._file_handler):
-            logging.getLogger().removeHandler(handler)
-            handler.close()
-        QApplication.quit()
+        try:
+            self.session.save()
+            for handler in (self._log_handler, self._file_handler):
+                logging.getLogger().removeHandler(handler)
+                handler.close()
+        finally:  # or a process without a window would stay behind
+            QApplication.quit()
 
 
 def _call(do: Callable[[str], object], location: str, _checked: bool = False) -> None:
@@ -250,9 +253,7 @@ def _engine_thread(settings: Settings) -> EngineThread:
 
 def _file_handler() -> logging.Handler:
     try:
-        handler: logging.Handler = RotatingFileHandler(
-            paths.log_folder() / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
-        )
+        handler: logging.Handler = LogFile(paths.log_folder() / "window.log")
     except (OSError, WinaError):  # a log that cannot be written must not keep the window from opening
         handler = logging.NullHandler()
     handler.setLevel(logging.INFO)
