@@ -20,10 +20,15 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     qtbot.wait(1)
     window.show_page("sparsity")
     qtbot.wait(1)
-    page.heatmap.set_selection(page.heatmap.selection.click((2, 6)))
     page.heatmap.setFocus()
+    qtbot.keyClick(page.heatmap, Qt.Key.Key_G, CONTROL)
+    assert page.message.isVisible(), "what is not possible says why"
+    assert page.message.label.text() == "Select one cell of the heatmap first (Ctrl+G)"
+    page.clear_message()
+    page.heatmap.set_selection(page.heatmap.selection.click((2, 6)))
     qtbot.wait(1)
     assert command.isEnabled()
+    assert not page.message.isVisible()
     assert not window.docks["inspector"].isVisible()
     qtbot.keyClick(page.heatmap, Qt.Key.Key_G, CONTROL)
     assert window.docks["inspector"].isVisible()

@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.theme import apply_theme
@@ -271,3 +271,21 @@ def test_the_keyboard_meets_the_table_before_the_plot(filled):
         filled.plots.frontier.plot,
     ]
     assert [control for control in order if control in stops] == stops
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("Pin or unpin the selected runs", "No run is selected"),
+        ("Edit the tags of the current run", "No run is selected"),
+        ("Edit the note of the current run", "No run is selected"),
+        ("Delete the selected runs", "No run is selected"),
+        ("Copy rows as Markdown", "No row is selected"),
+    ],
+)
+def test_what_is_done_with_selected_rows_says_that_none_is(filled, command, missing):
+    filled.table.clearSelection()
+    filled.table.setCurrentIndex(QModelIndex())
+    next(action for action in filled.commands if action.text() == command).trigger()
+    assert filled.message.isVisible()
+    assert filled.message.label.text().startswith(missing)

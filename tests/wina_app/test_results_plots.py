@@ -250,3 +250,9 @@ def test_an_empty_plot_is_not_exported(page):
     page.plots.show_plot("allocation")
     page.plots.export.click()
     assert "nothing in this plot" in page.message.label.text()
+
+
+def test_without_runs_to_compare_exporting_says_what_is_missing(page):
+    page.plots.show_plot("compare")
+    page.plots.export.click()
+    assert page.message.label.text().startswith("There is no comparison to export yet. Select rows of two or more runs")

@@ -190,18 +190,29 @@ class ResultsPage(Page):
             self._settings.results_columns = self.columns.written
 
     def _delete(self) -> None:
-        self.controller.marks.delete(self.controller.runs_of(self.table.selected_rows()))
+        if runs := self._runs_to_change():
+            self.controller.marks.delete(runs)
 
     def _pin(self) -> None:
-        self.controller.marks.toggle_pin(self.controller.runs_of(self.table.selected_rows()))
+        if runs := self._runs_to_change():
+            self.controller.marks.toggle_pin(runs)
+
+    def _runs_to_change(self) -> list[str]:
+        """Those of the selected rows; where there is none, that is said."""
+        runs = self.controller.runs_of(self.table.selected_rows())
+        if not runs:
+            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+        return runs
 
     def _edit(self, key: str) -> None:
         """Edit a mark of the current row in place, in its column, which is shown if it was not."""
+        if self.controller.table.entry_at(self.table.currentIndex().row()) is None:
+            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+            return
         self.columns.show(key)
         index = self.table.currentIndex()
         column = next(at for at, each in enumerate(self.controller.table.columns) if each.key == key)
-        if index.isValid():
-            self.table.edit(index.siblingAtColumn(column))
+        self.table.edit(index.siblingAtColumn(column))
 
     def _add_commands(self) -> None:
         control, groups = self.controller, self.list
@@ -219,7 +230,13 @@ class ResultsPage(Page):
             (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
             (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
         ):
-            self.add_command(text, lambda suffix=suffix: control.copy(self.table.selected_rows(), suffix), keys)
+            self.add_command(text, lambda suffix=suffix: self._copy(suffix), keys)
+
+    def _copy(self, suffix: str) -> None:
+        if rows := self.table.selected_rows():
+            self.controller.copy(rows, suffix)
+        else:
+            self.show_error(tr("No row is selected; select those to copy first."))
 
     def _choose_group(self) -> None:
         self.list.group.setFocus()

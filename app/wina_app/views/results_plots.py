@@ -164,7 +164,10 @@ class ResultsPlots(QWidget):
             ask_and_save(page, self.figure, self.plot)
 
     def _export_comparison(self, page: Page) -> None:
-        path = ask_table_file(page, "comparison") if self.compare.shown is not None else None
+        if self.compare.shown is None:
+            page.show_error(tr("There is no comparison to export yet. {remark}", remark=self.compare.remark.text()))
+            return
+        path = ask_table_file(page, "comparison")
         if path is None:
             return
         try:
