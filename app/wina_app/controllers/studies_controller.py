@@ -289,7 +289,7 @@ class StudiesController(QObject):
 
     def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
-        if not file:
+        if file is None or file not in self._catalogue.entries:  # one that was just opened is yet to be read
             return None, []
         entry = replace(self._catalogue.entries[file], study=self._catalogue.study(file))
         return entry, self._catalogue.open_roles(file)
@@ -298,7 +298,7 @@ class StudiesController(QObject):
         file = self._selected
         self._shown = entry, roles = self._to_show()
         self._view.show_study(entry, removable=self._catalogue.is_own(file))
-        if file is None:
+        if file is None or entry is None:
             return
         self._view.show_roles(roles)
         study = self._catalogue.entries[file].study

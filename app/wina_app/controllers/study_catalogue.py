@@ -46,6 +46,8 @@ class StudyCatalogue(QObject):
         self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
         """What was expanded since the gallery was read; files that change are seen when it is read again."""
         self._waiting: list[Path] = []
+        self._listings = 0
+        """How often the list was asked for."""
         self._reading = 0
         """Counts changes of what the states depend on: answers to older questions are passed over."""
         self._next = QTimer(self)
@@ -60,6 +62,8 @@ class StudyCatalogue(QObject):
         """Read gallery, roles and the user's own files again."""
         own = list(self._own)
         self._expanded = {}
+        self._listings += 1
+        listing = self._listings
 
         def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
             shipped = list(gallery())
@@ -71,6 +75,8 @@ class StudyCatalogue(QObject):
                 return entries, {}, str(error)
 
         def answer(found: tuple[list[GalleryEntry], dict[str, str], str]) -> None:
+            if listing != self._listings:  # a later one knows files that were opened meanwhile
+                return
             entries, self.roles, trouble = found
             self.entries = {entry.file: entry for entry in entries}
             if trouble:

@@ -37,13 +37,17 @@ class StatusLine(QStatusBar):
         self.addWidget(self._memory)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and what the machine has available"))
-        self.show_engine("starting")
+        self._restyle()
         notifier().changed.connect(self._restyle)
 
     def show_engine(self, state: str) -> None:
         """One of "starting", "ready", "working", "stopping", "stopped"."""
-        self._state = state
-        look = _LOOK[state]
+        if state != self._state:
+            self._state = state
+            self._restyle()
+
+    def _restyle(self) -> None:
+        look = _LOOK[self._state]
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
         said = {
             "starting": tr("Engine starting"),
@@ -51,12 +55,9 @@ class StatusLine(QStatusBar):
             "working": tr("Engine working"),
             "stopping": tr("Engine stopping"),
             "stopped": tr("Engine stopped"),
-        }[state]
+        }[self._state]
         self._engine.setText(said)
         self._engine.setAccessibleName(said)
-
-    def _restyle(self) -> None:
-        self.show_engine(self._state)
 
     def show_environment(self, environment: Environment) -> None:
         """Where the engine computes."""
