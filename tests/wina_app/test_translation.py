@@ -44,6 +44,7 @@ NOT_FOR_PEOPLE = {
     "__main__.py": "the command line, which is English as all of `wina` is",
     "figure.py": "a command line",
     "screenshots.py": "a command line",
+    "screenshot_scenes.py": "of the same command line",
 }
 NAMES = {
     "WINA Workbench": "the program",

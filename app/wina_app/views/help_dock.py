@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QShowEvent, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from wina_app import guide
@@ -13,6 +13,8 @@ from wina_app.translation import tr
 from wina_app.views.controls import text_label
 
 _FIRST = "index.md"
+_FIT_MS = 100
+"""How long a width stays before pictures are scaled to it."""
 
 
 class HelpView(QWidget):
@@ -149,10 +151,14 @@ class _Chapter(QTextBrowser):
         self.setOpenLinks(False)
         self.setProperty("role", "guide")
         self._file = guide.folder() / _FIRST
+        self._pictures: dict[str, QImage] = {}
+        """Of the chapter, as they are in their files."""
+        self._fitting = QTimer(self, singleShot=True, interval=_FIT_MS)
+        self._fitting.timeout.connect(self._fit)
 
     def show_file(self, file: Path) -> None:
         """Show it from its beginning."""
-        self._file = file
+        self._file, self._pictures = file, {}
         self.document().setDefaultFont(font())
         self.setMarkdown(file.read_text(encoding="utf-8"))
         self._space()
@@ -189,11 +195,29 @@ class _Chapter(QTextBrowser):
         path = (self._file.parent / name.toString()).resolve()
         if kind != QTextDocument.ResourceType.ImageResource.value or not path.is_relative_to(guide.folder().parent):
             return None
-        picture = QImage(str(path))
-        width = max(self.viewport().width() - 4 * GRID, 20 * GRID)
-        if picture.width() <= width:
-            return picture
-        return picture.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
+        if name.toString() not in self._pictures:
+            self._pictures[name.toString()] = QImage(str(path))
+        return self._fitted(self._pictures[name.toString()])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The pictures follow the width, once it stays."""
+        super().resizeEvent(event)
+        if self._pictures and event.size().width() != event.oldSize().width():
+            self._fitting.start()
+
+    def _fit(self) -> None:
+        kind = QTextDocument.ResourceType.ImageResource.value
+        for name, picture in self._pictures.items():
+            self.document().addResource(kind, QUrl(name), self._fitted(picture))
+        self.document().markContentsDirty(0, self.document().characterCount())
+
+    def _fitted(self, picture: QImage) -> QImage:
+        """No wider than the text, with all the pixels that the screen has for it."""
+        ratio = self.devicePixelRatioF()
+        width = round(ratio * max(self.viewport().width() - 4 * GRID, 20 * GRID))
+        fitted = picture.scaledToWidth(min(width, picture.width()), Qt.TransformationMode.SmoothTransformation)
+        fitted.setDevicePixelRatio(ratio)
+        return fitted
 
 
 def _is_heading(block: QTextBlock) -> bool:
