@@ -92,6 +92,31 @@ def test_only_the_plot_that_is_shown_is_computed(half):
     assert half.shown() == ["frontier", "frontier", "tasks"]
 
 
+def test_the_metric_that_is_shown_first_stays_while_others_arrive(half):
+    some = [row for row in half.rows if row.metric == "kl" and row.target_sparsity in (0.0, 0.25)]
+    assert some
+    show_rows(half.table, some)
+    half.controller.set_visible(True)
+    assert half.view.last("show_frontier").measure.metric == "kl"
+    show_rows(half.table, half.rows)
+    assert half.view.last("show_frontier").measure.metric == "kl"
+    half.controller.set_scope(None)
+    show_rows(half.table, half.rows[1:])
+    assert half.view.last("show_frontier").measure.metric == "acc", "of another study it is chosen anew"
+
+
+def test_the_bars_stay_at_their_first_sparsity_and_metric_until_another_is_chosen(half):
+    show_rows(half.table, [row for row in half.rows if row.metric == "kl" and row.target_sparsity in (0.0, 0.25)])
+    half.controller.show("tasks")
+    half.controller.set_visible(True)
+    first = half.view.last("show_bars")
+    show_rows(half.table, half.rows)
+    again = half.view.last("show_bars")
+    assert (again.sparsity, again.metric) == (first.sparsity, first.metric) == (0.25, first.metric)
+    half.controller.choose_sparsity(0.65)
+    assert half.view.last("show_bars").sparsity == 0.65
+
+
 def test_each_plot_is_drawn_when_it_is_first_shown(half):
     half.controller.set_visible(True)
     half.selection.select(half.runs[1:3])

@@ -3,9 +3,9 @@
 Only the plot that is shown is computed, on the store's thread, and again when rows land or other runs are selected.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 Plot = Literal["frontier", "tasks", "latency", "layers", "allocation", "compare"]
 PLOTS: tuple[Plot, ...] = get_args(Plot)
+T = TypeVar("T")
 _OF_ROWS: tuple[Plot, ...] = ("frontier", "tasks")
 _OF_SELECTION: tuple[Plot, ...] = ("layers", "allocation", "compare")
 _PAUSE_MS = 1000
@@ -94,6 +95,8 @@ class ResultsPlotsController(QObject):
         self._abscissa: Abscissa = "target"
         self._bar_metric: str | None = None
         self._sparsity: float | None = None
+        self._first: dict[str, Any] = {}
+        """What was shown first of a study where the user chose nothing: it stays while others arrive."""
         self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
         self._kind = "products"
         self._ordinate: Ordinate = "speedup"
@@ -129,6 +132,11 @@ class ResultsPlotsController(QObject):
     def set_scope(self, scope: Scope | None) -> None:
         """Narrow the plots to a study, before its rows come; None for everything."""
         self._scope = scope
+        self._first = {}
+
+    def _keep_first(self, scope: Scope | None, **shown: Any) -> None:
+        if scope is self._scope:  # else the answer is about another study
+            self._first = {name: one for name, one in shown.items() if one is not None} | self._first
 
     def _spoil(self, *plots: Plot) -> None:
         self._stale |= set(plots)
@@ -242,17 +250,19 @@ class ResultsPlotsController(QObject):
 
     def _show_frontier(self) -> None:
         entries, scope = tuple(self._table.passing), self._scope
-        chosen, model, abscissa, paper = self._measure, self._model, self._abscissa, self._paper
+        model, abscissa, paper = self._model, self._abscissa, self._paper
+        wanted = self._measure, self._first.get("measure")
 
         def question(_store: "Store") -> tuple[Any, ...]:
             offered, named = measures(entries), models(entries)
-            measure = chosen if chosen in offered else _first_choice(offered, scope)
+            measure = _offered(wanted, offered) or _first_choice(offered, scope)
             shown = model if model in named else next(iter(named), "")
             data = frontier(entries, measure, shown, scope, paper) if measure else None
             return offered, measure, named, shown, data
 
         def answer(found: tuple[Any, ...]) -> None:
             *choices, data = found
+            self._keep_first(scope, measure=choices[1])
             self._view.show_paper(bool(scope and scope.published_measures), paper)
             self._view.show_measures(*choices)
             self._view.show_frontier(data, abscissa)
@@ -261,14 +271,15 @@ class ResultsPlotsController(QObject):
 
     def _show_tasks(self) -> None:
         entries, scope, paper = tuple(self._table.passing), self._scope, self._paper
-        model, metric, sparsity = self._model, self._bar_metric, self._sparsity
+        model, first, metric, sparsity = self._model, self._first, self._bar_metric, self._sparsity
 
         def question(_store: "Store") -> tuple[Any, ...]:
             named, metrics = models(entries), bar_metrics(entries)
             shown = model if model in named else next(iter(named), "")
-            chosen = metric if metric in metrics else next(iter(metrics), None)
+            chosen = _offered((metric, first.get("metric")), metrics) or next(iter(metrics), None)
             sparsities = bar_sparsities(entries, shown)
-            target = sparsity if sparsity in sparsities else first_sparsity(sparsities)
+            target = _offered((sparsity, first.get("sparsity")), sparsities)
+            target = first_sparsity(sparsities) if target is None else target
             chart = None
             if chosen is not None:
                 chart = bar_chart(entries, shown, chosen, target or 0.0, scope if paper else _nameless(scope))
@@ -276,6 +287,7 @@ class ResultsPlotsController(QObject):
 
         def answer(found: tuple[Any, ...]) -> None:
             named, shown, *choices, chart = found
+            self._keep_first(scope, metric=choices[1], sparsity=choices[3])
             self._view.show_paper(bool(scope and scope.published_measures), paper)
             self._view.show_measures((), None, named, shown)
             self._view.show_bar_choices(*choices)
@@ -326,6 +338,11 @@ class ResultsPlotsController(QObject):
         self._store.ask(
             lambda store: compare(store, rows), lambda found: show(found, ""), lambda text: show(None, text)
         )
+
+
+def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
+    """The first that is wanted and offered."""
+    return next((one for one in wanted if one in offered), None)
 
 
 def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
