@@ -277,6 +277,22 @@ def test_only_what_changes_is_painted_again(qtbot, heatmap, monkeypatch):
         assert set(painted) == set(changed), "not what lies between them either"
 
 
+def test_a_column_that_changes_is_painted_alone(qtbot, heatmap, monkeypatch):
+    painted = []
+    real = heatmap_painter._paint_cell
+    monkeypatch.setattr(heatmap_painter, "_paint_cell", lambda *given: (painted.append(given[3]), real(*given)))
+    heatmap.set_table([str(n) for n in range(80)], COLUMNS)
+    values = np.full((80, 7), 0.5)
+    heatmap.set_values(values, SCALE)
+    qtbot.waitUntil(lambda: bool(painted))
+    qtbot.wait(1)
+    painted.clear()
+    values[:, 2] = 0.4
+    heatmap.set_values(values, SCALE)
+    qtbot.waitUntil(lambda: bool(painted))
+    assert {column for _, column in painted} == {2}
+
+
 def test_a_fast_stroke_leaves_no_holes():
     line = cells_between((0, 0), (6, 3))
     assert (line[0], line[-1]) == ((0, 0), (6, 3))

@@ -31,11 +31,23 @@ def test_pieces_look_like_the_whole_line(qtbot, monkeypatch, style):
     in_pieces = _coverage(_plot(qtbot, x, y, style))
     assert painted[-1] >= 19
     monkeypatch.setattr(plot_line, "_JAGGED", np.inf)
+    monkeypatch.setattr(plot_line, "_LONG", np.inf)
     whole = _coverage(_plot(qtbot, x, y, style))
     assert painted[-1] == 0
     assert whole.sum() > 1000
     assert in_pieces.sum() == pytest.approx(whole.sum(), rel=0.05)
     assert np.abs(in_pieces - whole).sum() < 0.15 * whole.sum()
+
+
+def test_a_line_that_goes_up_and_down_by_many_pixels_is_painted_in_pieces(qtbot, monkeypatch):
+    painted = _follow(monkeypatch)
+    x = np.arange(20.0)
+    y = 50 + 10 * (-1) ** x
+    _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
+    assert painted[-1] == 0
+    monkeypatch.setattr(plot_line, "_LONG", 100.0)
+    _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
+    assert painted[-1] == 19
 
 
 def test_lines_that_are_smooth_or_have_gaps_are_painted_whole(qtbot, monkeypatch):

@@ -94,6 +94,15 @@ def test_a_model_starts_with_a_uniform_plan(bench):
     assert view.figures.budget == 0.5
 
 
+def test_figures_follow_every_position_of_a_drag(bench):
+    controller, view, workspace, _ = bench
+    controller.editing.begin_gesture()
+    for target in (0.2, 0.9):
+        controller.editing.paint(frozenset({(0, 6)}), target)
+        assert view.figures.budget == workspace.plan.budget != 0.5
+    controller.editing.end_gesture()
+
+
 def test_edits_reach_the_workspace_and_the_view(bench):
     controller, view, workspace, _ = bench
     controller.editing.select(frozenset({(0, 6), (1, 6)}))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from wina_app.controllers.sparsity_editing import EditingView, SparsityEditing
 from wina_app.models import sparsity_files
@@ -20,9 +20,6 @@ from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
 from wina_core.plan import Cell, SparsityPlan, load_plan
 from wina_core.specs import CalibrationSpec, MethodSpec
-
-_FIGURES_MS = 25
-"""How long after a position of a drag the read-outs follow: at most that and what counting takes."""
 
 
 class SparsityView(EditingView, Protocol):
@@ -61,14 +58,12 @@ class SparsityController(QObject):
         self._maps: PlanMaps | None = None
         self._other: SparsityPlan | None = None
         self._others_figures: PlanFigures | None = None
-        self._figures_later = QTimer(self, singleShot=True, interval=_FIGURES_MS)
-        self._figures_later.timeout.connect(self._show_figures)
         workspace.model_changed.connect(self._context_changed)
         workspace.rotation_changed.connect(self._context_changed)
         workspace.method_changed.connect(self._context_changed)
         workspace.plan_changed.connect(self._plan_changed)
         store.changed.connect(self._ask_store)
-        self.editing.settled.connect(self._settled)
+        self.editing.settled.connect(self._ask_store)
         self._context_changed()
 
     # ---- files ---------------------------------------------------------------------------------------------------
@@ -150,10 +145,6 @@ class SparsityController(QObject):
         if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
             self._ask_store()
 
-    def _settled(self) -> None:
-        self._show_figures()
-        self._ask_store()
-
     # ---- following the store -------------------------------------------------------------------------------------
 
     def _subject(self) -> Subject | None:
@@ -192,10 +183,7 @@ class SparsityController(QObject):
             return
         self._maps = PlanMaps(plan, self._workspace.method, self._facts, self._other)
         self._show_map()
-        if not self.editing.in_gesture:
-            self._show_figures()
-        elif not self._figures_later.isActive():  # counting takes longer than a frame of a drag may
-            self._figures_later.start()
+        self._show_figures()
 
     def _show_map(self) -> None:
         if self._maps is not None:
@@ -204,7 +192,6 @@ class SparsityController(QObject):
             self._view.show_map(self._key, values, reason)
 
     def _show_figures(self) -> None:
-        self._figures_later.stop()
         if self._maps is None:
             return
         if self._other is not None and self._others_figures is None:

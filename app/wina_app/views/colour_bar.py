@@ -26,7 +26,9 @@ class ColourBar(QWidget):
         notifier().changed.connect(self.update)
 
     def set_scale(self, scale: ColourScale) -> None:
-        """Show another scale."""
+        """Show another scale; the one that is shown already costs no layout."""
+        if scale == self._scale:
+            return
         self._scale = scale
         self.setAccessibleName(
             tr(

@@ -25,14 +25,24 @@ _STEPS = 256
 
 def lookup_table(name: str) -> np.ndarray:
     """The map as uint8 RGB, shape [256, 3], from low to high."""
+    return _table(_map_named(name))
+
+
+def _map_named(name: str) -> str:
+    """pyqtgraph's name of what the theme shows for a name of ours."""
     if name == HIGHLIGHT and not tokens().dark:
-        return _table(_LIGHT_HIGHLIGHT)
-    return _table(magnitude_map() if name in (MAGNITUDE, HIGHLIGHT) else name)
+        return _LIGHT_HIGHLIGHT
+    return magnitude_map() if name in (MAGNITUDE, HIGHLIGHT) else name
 
 
 @cache
 def _table(name: str) -> np.ndarray:
     return np.asarray(pg.colormap.get(name).getLookupTable(0.0, 1.0, _STEPS, alpha=False))
+
+
+@cache
+def _colours(name: str) -> tuple[QColor, ...]:
+    return tuple(QColor(*rgb) for rgb in _table(name).tolist())
 
 
 @dataclass(frozen=True)
@@ -47,11 +57,11 @@ class ColourScale:
     name: str = MAGNITUDE
 
     def colour(self, value: float) -> QColor:
-        """The colour of a finite value; values outside the range take the nearest end."""
+        """The colour of a finite value, not to be changed; values outside the range take the nearest end."""
         span = self.high - self.low
         position = (value - self.low) / span if span > 0 else 0.0
         index = round(min(max(position, 0.0), 1.0) * (_STEPS - 1))
-        return QColor(*map(int, lookup_table(self.name)[index]))
+        return _colours(_map_named(self.name))[index]
 
 
 def percent(value: float) -> str:

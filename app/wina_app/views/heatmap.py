@@ -54,7 +54,7 @@ _JUMPS = {
     Qt.Key.Key_End: (_FAR, _FAR),
 }
 _MANY = 64
-"""From this many changed cells on, all that is visible is painted: a region of so many pieces costs more."""
+"""From this many changed cells on, all between them is painted: a region of so many pieces costs more."""
 
 
 class Heatmap(QAbstractScrollArea):
@@ -212,7 +212,9 @@ class Heatmap(QAbstractScrollArea):
         """Paint these cells again."""
         geometry, wanted = self.geometry_now(), list(cells)
         if len(wanted) >= _MANY:
-            self.viewport().update(self.viewport().rect() & geometry.body.toAlignedRect())
+            rows, columns = zip(*wanted, strict=True)
+            ends = geometry.cell(min(rows), min(columns)), geometry.cell(max(rows), max(columns))
+            self.viewport().update(self.viewport().rect() & ends[0].united(ends[1]).toAlignedRect())
             return
         for row, column in wanted:
             self.viewport().update(geometry.cell(row, column).toAlignedRect())

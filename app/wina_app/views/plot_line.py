@@ -14,6 +14,9 @@ from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 _JAGGED = 5.0
 """A line that goes up and down this many times its width is painted in pieces: whole, it may take 3 ms. A stroke of the
 brush on some layers stays below it, and is painted whole in 0.2 ms."""
+_LONG = 1500.0
+"""A line that goes up and down by so many pixels is painted in pieces however wide it is: a stroke of the brush on a
+large screen is such a line, and takes 2.3 ms whole and half of that in pieces."""
 _MOST = 2000
 """Repeats of a line's dashes; most of a longer one is beyond the plot's edges, where Qt leaves dashes out."""
 
@@ -58,22 +61,28 @@ class _Curve(pg.PlotCurveItem):
             return
         solid = QPen(pen)
         solid.setStyle(Qt.PenStyle.SolidLine)
+        painter.save()
+        painter.resetTransform()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(solid)
         painter.drawLines(drawn)
+        painter.restore()
 
     def _pieces(self, painter: QPainter, pen: QPen) -> list[QLineF] | None:
-        """In the curve's coordinates; None where points are unknown, or the line is not jagged or too long."""
+        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes ten times as
+        long for a piece. None where points are unknown, or the line is not jagged or too long."""
         to_pixels = painter.deviceTransform()  # of the device, in which the pens are measured
         right, down = abs(to_pixels.m11()), abs(to_pixels.m22())
         travel, width = self._extent()
-        if not down * travel > _JAGGED * right * width:
+        if not down * travel > min(_JAGGED * right * width, _LONG):
             return None
         pattern = pen.widthF() * np.array(pen.dashPattern())
         if down * travel > _MOST * pattern.sum() > 0:
             return None
-        x, y = self.xData, self.yData
-        begin, end, along = pieces(right * x, down * y, pattern)
+        begin, end, along = pieces(right * self.xData, down * self.yData, pattern)
+        to_painter = painter.worldTransform()
+        x = to_painter.m11() * self.xData + to_painter.dx()
+        y = to_painter.m22() * self.yData + to_painter.dy()
         ends = (np.interp(place, along, values) for place in (begin, end) for values in (x, y))
         return [QLineF(*piece) for piece in zip(*(each.tolist() for each in ends), strict=True)]
 

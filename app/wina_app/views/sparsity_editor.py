@@ -80,8 +80,10 @@ class SparsityEditor(QWidget):
         single = span is not None and low == high
         with QSignalBlocker(self.slider), QSignalBlocker(self.spin):
             several = tr("{low} to {high} %", low=percent(low), high=percent(high)) if span else "\N{EN DASH}"
-            self.spin.setSpecialValueText("" if single else several)
-            self.spin.setMinimum(0.0 if single else -0.1)
+            if self.spin.specialValueText() != ("" if single else several):  # setting it lays the page out anew
+                self.spin.setSpecialValueText("" if single else several)
+            if self.spin.minimum() != (0.0 if single else -0.1):
+                self.spin.setMinimum(0.0 if single else -0.1)
             self.spin.setValue(100 * low if single else self.spin.minimum())
             if span:
                 self.slider.setValue(round(1000 * (low + high) / 2))

@@ -25,6 +25,8 @@ _TERMS: dict[FigureKey, str] = {
 }
 """What the guide's glossary explains."""
 UNKNOWN = "\N{EN DASH}"
+_LOOSE = 2 * GRID
+"""Pixels that a read-out may be narrower than its room."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,13 @@ class SparsityFigures(QWidget):
         others = {} if other is None else dict(other.readouts())
         for (key, caption, number), (_, value) in zip(self._shown, figures.readouts(), strict=True):
             texts = figure_texts(key)
-            number.setText(_text(texts, value, others.get(key)))
+            _say(number, _text(texts, value, others.get(key)))
             tip = texts.explanation
             if value is None:
                 tip += tr("\n\nUnknown: {reason}", reason=figures.reasons.get(key, ""))
+            tip = plain_tip(tip)
             for label in (caption, number):
-                label.setToolTip(plain_tip(tip))
+                label.setToolTip(tip)
             number.setAccessibleName(f"{texts.caption}: {number.text()}")
 
     def copied(self) -> str:
@@ -168,6 +171,18 @@ class SparsityFigures(QWidget):
         for _, caption, number in self._shown:
             caption.setMinimumHeight(tokens().small + HALF)  # that of the marks beside some of them
             number.setFont(font("body", bold=True, tabular=True))
+            number.setFixedSize(number.sizeHint())
+
+
+def _say(number: QLabel, text: str) -> None:
+    """In the room that there is, where the text fits: read-outs stay where they are while a drag changes their digits,
+    and Qt lays the page out anew for every new text of a label whose size is not fixed."""
+    if text == number.text():
+        return
+    number.setText(text)
+    wanted, room = number.sizeHint(), number.minimumSize()
+    if not room.width() - _LOOSE <= wanted.width() <= room.width() or wanted.height() != room.height():
+        number.setFixedSize(wanted)
 
 
 def _with_term(caption: QLabel, key: FigureKey) -> QWidget:

@@ -1,9 +1,9 @@
 """The Sparsity page: how much each projection of each decoder layer drops, edited on a heatmap."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -135,14 +135,12 @@ class SparsityPage(Page):
         return content
 
     def _add_actions(self) -> None:
-        undo, redo = self.undo_stack.createUndoAction(self), self.undo_stack.createRedoAction(self)
-        self.plan_buttons: dict[str, QToolButton] = {}
-        for name, action in ((tr("Undo"), undo), (tr("Redo"), redo)):
-            action.setIconText(name)  # what the button says; the text, in its tooltip, names the step
-            button = QToolButton()
-            button.setDefaultAction(action)
-            button.setAccessibleName(name)
-            self.plan_buttons[name] = button
+        stack = self.undo_stack
+        self.plan_buttons: dict[str, QToolButton] = {
+            tr("Undo"): _StepButton(tr("Undo"), stack.undo, stack.canUndoChanged, stack.undoTextChanged),
+            tr("Redo"): _StepButton(tr("Redo"), stack.redo, stack.canRedoChanged, stack.redoTextChanged),
+        }
+        for button in self.plan_buttons.values():
             self.header_actions.addWidget(button)
         self.header_actions.addWidget(self.plan_menu)
 
@@ -319,3 +317,21 @@ class SparsityPage(Page):
         if cell in self.editing.locked:
             lines.append(tr("locked: no edit changes it"))
         return "\n".join(lines)
+
+
+class _StepButton(QToolButton):
+    """Undo or redo; its tooltip names the step. The stack's own action for that would have it laid out anew, and the
+    page with it, whenever a drag goes on and thereby renames the step."""
+
+    def __init__(self, name: str, do: Callable[[], None], possible: SignalInstance, step: SignalInstance) -> None:
+        super().__init__()
+        self.setText(name)
+        self.setAccessibleName(name)
+        self.setEnabled(False)
+        self._name_step("")
+        self.clicked.connect(do)
+        possible.connect(self.setEnabled)
+        step.connect(self._name_step)
+
+    def _name_step(self, step: str) -> None:
+        self.setToolTip(f"{self.text()} {step}".strip())
