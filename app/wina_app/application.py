@@ -95,7 +95,7 @@ class Application(QObject):
         self.workbench.workspace.loading_changed.connect(self._show_loading)
         self._add_jobs()
         self._add_file_menu()
-        self.notices = JobNotices(self.workbench, self.window)
+        self.notices = JobNotices(self.workbench, self.window, self._show_log)
         self.focus_frames = FocusFrames(self)
         ImpossibleKeys(self.window)
         self.session = Session(settings, self.workbench.workspace)
@@ -136,13 +136,13 @@ class Application(QObject):
             dock.setWindowTitle(f"{jobs}  ·  {title}" if title else jobs)
             dock.toggleViewAction().setText(jobs)
 
-        def show_log(job_id: str) -> None:
-            log.show_job(job_id)
-            self.window.show_dock("log")
-
         view.title_changed.connect(name)
-        view.log_requested.connect(show_log)
+        view.log_requested.connect(self._show_log)
         view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
+
+    def _show_log(self, job_id: str) -> None:
+        self.log.show_job(job_id)
+        self.window.show_dock("log")
 
     def _add_page(self, key: str) -> None:
         """Make a page, unless it is there already because it was to be shown before its turn."""

@@ -1,5 +1,7 @@
 """The window's frame: rail, pages, docks, menus, status line. What the pages do is theirs."""
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import (
@@ -304,11 +306,9 @@ class MainWindow(QMainWindow):
         """Something that concerns the whole window, and is no failure."""
         self.message.show_message("notice", text)
 
-    def say(self, word: str, text: str, button: str, page: str) -> None:
-        """Tell something in passing; the button shows a page, or the log for "log"."""
-        self.toasts.say(
-            word, text, button, lambda: self.show_dock(page) if page in self.docks else self.show_page(page)
-        )
+    def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
+        """Tell something in passing, with a button that does something about it."""
+        self.toasts.say(word, text, button, do)
 
     def show_database(self, name: str, url: str) -> None:
         """Say in which database the results are."""

@@ -236,7 +236,8 @@ def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_pa
 def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path):
     workbench, engine, _store = make_workbench(tmp_path)
     view = Recorded()
-    notices = JobNotices(workbench, view)
+    logs = []
+    notices = JobNotices(workbench, view, logs.append)
     job_id = workbench.submit(InspectJob(model=SOURCE), "Load demo")
     engine.event.emit(Accepted(job_id=job_id, started=True))
     workbench.jobs[job_id].started -= LONG_SECONDS + 1
@@ -248,13 +249,16 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     workbench.submit(InspectJob(model=SOURCE), "Load a third time")
     engine.answer(lambda job_id: Failed(job_id=job_id, error="It broke."))
     assert view.last("say") == "Failed"
+    *_, show_log = view._calls[-1][1]
+    show_log()
+    assert logs == [engine.last.job_id], "of that job alone"
     del notices
 
 
 def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
     window = application.window
     for number in range(5):
-        window.say("Done", f"job {number}", "Show results", "results")
+        window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
     assert len(window.toasts.shown) == 3
     qtbot.mouseClick(window.toasts.shown[-1].button, Qt.MouseButton.LeftButton)
     assert window.current_page.key == "results"

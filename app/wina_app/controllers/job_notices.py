@@ -1,5 +1,7 @@
 """Tells when a job ends that somebody has stopped looking at."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from PySide6.QtCore import QObject
@@ -37,16 +39,20 @@ _PLACES: dict[type, tuple[str, str]] = {
 class NoticesView(Protocol):
     """What is needed of the window."""
 
-    def say(self, word: str, text: str, button: str, page: str) -> None:
-        """Tell something in passing; the button shows a page, or the log for "log"."""
+    def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
+        """Tell something in passing, with a button that does something about it."""
+
+    def show_page(self, key: str) -> None:
+        """Switch to a page."""
 
 
 class JobNotices(QObject):
     """Follows the jobs' ends."""
 
-    def __init__(self, workbench: Workbench, view: NoticesView) -> None:
+    def __init__(self, workbench: Workbench, view: NoticesView, show_log: Callable[[str], object]) -> None:
+        """`show_log` shows the log of the job with this id."""
         super().__init__()
-        self._workbench, self._view = workbench, view
+        self._workbench, self._view, self._show_log = workbench, view, show_log
         workbench.jobs.ended.connect(self._on_ended)
 
     def _on_ended(self, job_id: str) -> None:
@@ -57,9 +63,11 @@ class JobNotices(QObject):
             return
         page, button = _PLACES.get(type(entry.job), ("", ""))
         if entry.state == "failed":
-            self._view.say(tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), "log")
+            self._view.say(
+                tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
+            )
         elif entry.seconds >= LONG_SECONDS:
-            self._view.say(tr("Done"), _outcome(entry), button, page)
+            self._view.say(tr("Done"), _outcome(entry), button, partial(self._view.show_page, page))
 
 
 def _outcome(entry: JobEntry) -> str:
