@@ -16,7 +16,7 @@ _JAGGED = 5.0
 brush on some layers stays below it, and is painted whole in 0.2 ms."""
 _LONG = 1500.0
 """A line that goes up and down by so many pixels is painted in pieces however wide it is: a stroke of the brush on a
-large screen is such a line, and takes 2.3 ms whole and half of that in pieces."""
+large screen is such a line, and takes 2.3 ms whole and about 0.6 ms in pieces."""
 _MOST = 2000
 """Repeats of a line's dashes; most of a longer one is beyond the plot's edges, where Qt leaves dashes out."""
 
@@ -69,8 +69,8 @@ class _Curve(pg.PlotCurveItem):
         painter.restore()
 
     def _pieces(self, painter: QPainter, pen: QPen) -> list[QLineF] | None:
-        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes ten times as
-        long for a piece. None where points are unknown, or the line is not jagged or too long."""
+        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several
+        times as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
         to_pixels = painter.deviceTransform()  # of the device, in which the pens are measured
         right, down = abs(to_pixels.m11()), abs(to_pixels.m22())
         travel, width = self._extent()
