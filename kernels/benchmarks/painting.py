@@ -12,18 +12,18 @@ then left as they are, and axes painted from pictures of them.
 
 Of the next round it was expected that counting a plan in tables would take a tenth of what counting matrix by matrix
 took, and that with the budget kept a step would come below 16.7 ms. Counting took 8.9 ms in the median and 2.4 at best
-before, and 0.7 and 0.5 after, so that figures are shown in the same step as the edit that they follow. What was not expected: every step had the whole page laid
-out anew, for a colour bar that was given the scale that it had, a button that was named after the step, and read-outs;
-and Qt took several times as long for the pieces of jagged lines where x and y are scaled differently: 1.6 to 3.1 ms for
-a solid line of 79 pieces, 0.5 to 0.9 without.
+before, and 0.7 and 0.5 after, so that figures are shown in the same step as the edit that they follow. What was not
+expected: every step had the whole page laid out anew, for a colour bar that was given the scale that it had, a button
+that was named after the step, and read-outs; and Qt took several times as long for the pieces of jagged lines where x
+and y are scaled differently: 1.6 to 3.1 ms for a solid line of 79 pieces, 0.5 to 0.9 without.
 
 The results are of a machine that others used (one of its two processors or more), the benchmark at a higher priority;
-before and after were measured so, half an hour apart. In the median over the strokes, 95 % of
-the steps were within 24.1 ms before and 16.2 ms after for a brush, 41.7 and 25.3 with the budget kept, 35.6 and 21.4
-for a dragged line, 52.9 and 29.2 on a page of 1848 x 920. In the strokes that others disturbed least, it was 12.3 and
-9.7, 23.4 and 12.5, 24.5 and 14.3, 32.4 and 25.9 ms. So a frame is kept by a brush, with the budget kept and by a line
-only where others leave the processor alone, and it is missed on the large page and where all targets differ when the
-stroke begins (25.1 ms, 41.5 with the budget kept): of those steps painting seven lines in pieces takes a third or more.
+before and after were measured so, half an hour apart. In the median over the strokes, 95 % of the steps were within
+24.1 ms before and 16.2 ms after for a brush, 41.7 and 25.3 with the budget kept, 35.6 and 21.4 for a dragged line, 52.9
+and 29.2 on a page of 1848 x 920. In the strokes that others disturbed least, it was 12.3 and 9.7, 23.4 and 12.5, 24.5
+and 14.3, 32.4 and 25.9 ms. So a frame is kept by a brush, with the budget kept and by a line only where others leave
+the processor alone, and it is missed on the large page and where all targets differ when the stroke begins (25.1 ms,
+41.5 with the budget kept): of those steps painting seven lines in pieces takes a third or more.
 """
 
 import itertools
