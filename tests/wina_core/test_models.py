@@ -153,7 +153,11 @@ def _truncated(folder: Path) -> None:
         (_truncated, "model.safetensors is damaged or was not copied to the end; download or copy it again"),
         (_missing_shard, "model-00002-of-00002.safetensors is missing; download or copy it again"),
         (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight and 0 more"),
-        (lambda folder: _edit_config(folder, hidden_size=48), "do not fit its config.json"),
+        (
+            lambda folder: _edit_config(folder, hidden_size=48),
+            r"do not fit its config.json: they have other shapes than it asks for; copy both anew\.$",
+        ),
+        (lambda folder: _edit_config(folder, num_hidden_layers=-1), "has no layers; correct num_hidden_layers in its"),
         (lambda folder: _edit_config(folder, quantization_config={"bits": 4}), "are quantized; open the model's unq"),
         (
             lambda folder: _edit_config(folder, model_type="mamba", architectures=["MambaForCausalLM"]),

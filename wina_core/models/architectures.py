@@ -153,6 +153,9 @@ def view(model: nn.Module) -> ModelView:
     attention_rows = {"q": heads * head_dim, "k": kv_heads * head_dim, "v": kv_heads * head_dim}
     parallel = getattr(config, "use_parallel_residual", family.parallel)
     multiplier = getattr(config, "residual_multiplier", 1.0)
+    layers = attrgetter(family.layers)(model)
+    if not layers:
+        raise WinaError("The model has no layers; correct num_hidden_layers in its config.json.")
 
     def layer_view(index: int, layer: nn.Module) -> LayerView:
         attention_norm = _part(layer, family.attention_norm)
@@ -174,7 +177,7 @@ def view(model: nn.Module) -> ModelView:
         model=model,
         embedding=attrgetter(family.embedding)(model),
         positions=_part(model, family.positions),
-        layers=tuple(layer_view(index, layer) for index, layer in enumerate(attrgetter(family.layers)(model))),
+        layers=tuple(layer_view(index, layer) for index, layer in enumerate(layers)),
         final_norm=_part(model, family.final_norm) or nn.Identity(),
         head=attrgetter(family.head)(model),
         hidden_size=config.hidden_size,

@@ -161,7 +161,9 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     except torch.OutOfMemoryError as error:
         raise WinaError(_does_not_fit(source)) from error
     except (OSError, ValueError, RuntimeError) as error:
-        raise WinaError(f"The weights in {folder} do not fit its config.json: {_first_line(error)}") from error
+        others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
+        reason = "they have other shapes than it asks for; copy both anew" if others else _first_line(error).rstrip(".")
+        raise WinaError(f"The weights in {folder} do not fit its config.json: {reason}.") from error
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:
