@@ -59,11 +59,11 @@ def test_what_is_written_is_stored_and_shown_and_undone_step_by_step(control, ru
 def test_what_another_window_writes_on_a_run_meanwhile_stays(control, runs):
     store, run = runs[0], runs[1][0]
     control.marks.set_tags([run], "first")
-    store.mark_runs({run: RunMarks(note="from another window")}, ["note"])
+    store.mark_runs({run: RunMarks(tags=("first", "theirs"), note="from another window")}, ["tags", "note"])
     control.marks.set_tags([run], "second")
-    assert marks_of(runs, run) == ("second", "from another window", False)
+    assert marks_of(runs, run) == ("second, theirs", "from another window", False)
     control.marks.undo_stack.undo()
-    assert marks_of(runs, run) == ("first", "from another window", False)
+    assert marks_of(runs, run) == ("first, theirs", "from another window", False)
 
 
 @pytest.mark.parametrize("editor", ["tags", "note"])

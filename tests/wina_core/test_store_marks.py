@@ -48,6 +48,16 @@ def test_a_tag_with_a_comma_and_an_unknown_run_are_refused(store: Store) -> None
     assert store.run_details()[HASH].tags == ""
 
 
+def test_tags_that_another_window_has_changed_since_they_were_seen_stay_so(store: Store) -> None:
+    seen = {HASH: RunMarks(tags=("old", "wrong"))}
+    store.mark_runs({HASH: RunMarks(tags=("old", "theirs"))}, ("tags",))
+    mine = {HASH: RunMarks(tags=("mine", "old"))}
+    store.mark_runs(mine, ("tags",), seen)
+    assert store.run_details()[HASH].tags == "mine, old, theirs"
+    store.mark_runs(seen, ("tags",), mine)
+    assert store.run_details()[HASH].tags == "old, theirs, wrong", "undone, as far as it was done here"
+
+
 def test_a_run_is_in_several_studies(store: Store) -> None:
     store.save_study(study("another"), (DONE,))
     assert store.run_details()[HASH].studies == "a study, another"

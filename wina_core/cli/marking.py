@@ -109,7 +109,7 @@ def _mark(
         before = {
             run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
         }
-        store.mark_runs({run: change(marks) for run, marks in before.items()}, (field,))
+        store.mark_runs({run: change(marks) for run, marks in before.items()}, (field,), seen=before)
     typer.echo(f"{_counted(len(chosen))} marked.", err=True)
 
 

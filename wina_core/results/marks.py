@@ -1,6 +1,6 @@
 """What a user writes on a run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from wina_core.errors import WinaError
@@ -12,6 +12,10 @@ class RunMarks(NamedTuple):
     tags: tuple[str, ...] = ()
     note: str = ""
     pinned: bool = False
+
+
+Marks = Mapping[str, RunMarks]
+"""By the hashes of the runs."""
 
 
 def split_tags(text: str) -> tuple[str, ...]:

@@ -1,27 +1,42 @@
 """What a user writes on runs, and runs that are deleted: hidden at once, restored or erased later."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from wina_core.errors import WinaError
-from wina_core.results.marks import RunMarks, join_tags
+from wina_core.results.marks import Marks, RunMarks, join_tags, split_tags
 from wina_core.store.tables import Run, Unit
 
 _PORTION = 10_000
 """Runs that one statement names; some builds of SQLite take no more than 32,766 values."""
 
 
-def mark(connection: Connection, marks: Mapping[str, RunMarks], only: Collection[str] = RunMarks._fields) -> None:
-    """Replace what is written on the runs with these hashes, or `only` some of it: the rest may be newer there."""
+def mark(
+    connection: Connection, marks: Marks, only: Collection[str] = RunMarks._fields, seen: Marks | None = None
+) -> None:
+    """Replace what is written on the runs with these hashes, or `only` some of it: the rest may be newer there. Tags
+    that are not among those that were `seen` there stay, and those that were taken away since do not come back."""
     _check_known(connection, marks)
+    stored = {} if seen is None or "tags" not in only else _tags(connection, marks)
     rows = []
     for run, each in marks.items():
-        written = {"tags": join_tags(each.tags), "note": each.note.strip(), "pinned": each.pinned}
+        tags = set(each.tags)
+        if seen is not None and run in stored:
+            tags = (stored[run] - (set(seen[run].tags) - tags)) | (tags - set(seen[run].tags))
+        written = {"tags": join_tags(tags), "note": each.note.strip(), "pinned": each.pinned}
         rows.append({"of": run, **{name: written[name] for name in only}})
     if rows:
         connection.execute(update(Run).where(Run.hash == bindparam("of")), rows)
+
+
+def _tags(connection: Connection, runs: Iterable[str]) -> dict[str, set[str]]:
+    return {
+        row.hash: set(split_tags(row.tags))
+        for some in _portions(list(runs))
+        for row in connection.execute(select(Run.hash, Run.tags).where(Run.hash.in_(some)))
+    }
 
 
 def hide(connection: Connection, runs: Sequence[str]) -> float:

@@ -25,7 +25,7 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
-from wina_core.results.marks import RunMarks
+from wina_core.results.marks import Marks, RunMarks
 from wina_core.run_labels import LabelledRun, RunLabel
 from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.store import columns, schema, tables
@@ -177,10 +177,11 @@ class Store(Reader):
 
     # ---- what a user writes on runs ------------------------------------------------------------------------------
 
-    def mark_runs(self, marks: Mapping[str, RunMarks], only: Collection[str] = RunMarks._fields) -> None:
-        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named."""
+    def mark_runs(self, marks: Marks, only: Collection[str] = RunMarks._fields, seen: Marks | None = None) -> None:
+        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named. What
+        was done to their tags since they were `seen`, by another program or window, stays."""
         with self._writing() as connection:
-            run_marks.mark(connection, marks, only)
+            run_marks.mark(connection, marks, only, seen)
 
     def delete_runs(self, runs: Sequence[str]) -> float:
         """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Returns when:

@@ -119,7 +119,8 @@ class ResultsMarksController(QObject):
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
     def _mark(self, field: str, what: str, wanted: Mapping[str, RunMarks]) -> None:
-        """Only that field of the marks: the others may have been written meanwhile, here or in another window."""
+        """Only that field of the marks, and of tags only those that are added or taken away: the others may have been
+        written meanwhile, here or in another window."""
         before = self.marks(wanted)
         changed = {run: marks for run, marks in wanted.items() if marks != before[run]}
         if not changed:
@@ -129,7 +130,11 @@ class ResultsMarksController(QObject):
         if len(changed) > 1:
             text = tr("{what} of {count:,} runs", what=what, count=len(changed))
         only = (field,)
-        self._push(text, lambda store: store.mark_runs(changed, only), lambda store: store.mark_runs(kept, only))
+        self._push(
+            text,
+            lambda store: store.mark_runs(changed, only, seen=kept),
+            lambda store: store.mark_runs(kept, only, seen=changed),
+        )
 
     # ---- what is deleted -----------------------------------------------------------------------------------------
 
