@@ -74,8 +74,8 @@ def cost(
 def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
     """Each quantity with its value for every row, then the parts that the full figures are made of."""
     lines: list[list[object]] = [
-        ["sparsity as counted, %", *(100 * row.counted_sparsity for row in rows)],
-        ["sparsity in full, %", *(100 * row.full_sparsity for row in rows)],
+        ["counted sparsity, %", *(100 * row.counted_sparsity for row in rows)],
+        ["full sparsity, %", *(100 * row.full_sparsity for row in rows)],
         ["GFLOPs as the paper counts", *(row.counted_flops / 1e9 for row in rows)],
         ["  saving, %", *(100 * row.counted_flops_saving for row in rows)],
         ["GFLOPs, everything counted", *(row.full_flops / 1e9 for row in rows)],

@@ -19,7 +19,7 @@ Abscissa = Literal["target", "counted", "full"]
 ABSCISSAE: dict[Abscissa, str] = {
     "target": tr("target sparsity"),
     "counted": tr("counted sparsity"),
-    "full": tr("fully counted sparsity"),
+    "full": tr("full sparsity"),
 }
 
 
@@ -108,7 +108,7 @@ def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
     if point.counted_sparsity is not None:
         parts.append(tr("counted {sparsity}", sparsity=percent(point.counted_sparsity)))
     if point.full_sparsity is not None and point.full_sparsity != point.counted_sparsity:
-        parts.append(tr("fully counted {sparsity}", sparsity=percent(point.full_sparsity)))
+        parts.append(tr("full {sparsity}", sparsity=percent(point.full_sparsity)))
     if point.n is not None:
         parts.append(f"n {count_text(point.n)}")
     return "  \N{MIDDLE DOT}  ".join(parts)

@@ -40,7 +40,7 @@ def cost_table(record: CostRecord) -> CostTable:
     heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
     heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
     return CostTable(
-        (*heads, tr("Sparsity\nin full")),
+        (*heads, tr("Full\nsparsity")),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),

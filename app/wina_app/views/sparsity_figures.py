@@ -54,7 +54,7 @@ def figure_texts(key: FigureKey) -> FigureTexts:
             )
         case "full":
             return _share(
-                tr("with shortcuts"),
+                tr("Full sparsity"),
                 tr(
                     "The sparsity with all that is read beside the weights counted as weights: the rotation's residual "
                     "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
@@ -82,7 +82,8 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                 tr("Pred. error"),
                 tr(
                     "Relative output error of every matrix at its target, read off the calibration's curves, as a mean "
-                    "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs."
+                    "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs; "
+                    "the curves are measured with each token's own top k, whatever the selection."
                 ),
             )
         case "kl":
@@ -90,7 +91,8 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                 tr("Pred. KL (nats)"),
                 tr(
                     "Sum over all cells of the KL divergence from dense, in nats per token, that each causes alone at "
-                    "its target, read off the stored curves: an estimate that takes the cells' errors as independent."
+                    "its target, read off the stored curves: an estimate that takes the cells' errors as independent. "
+                    "The curves are measured with each token's own top k, whatever the selection."
                 ),
             )
         case "measured":

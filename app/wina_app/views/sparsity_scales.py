@@ -76,7 +76,8 @@ def map_texts(key: MapKey) -> MapTexts:
                 "",
                 tr(
                     "Norm of what gating changes in each matrix's output, over the norm of that output: at its target, "
-                    "on the dense model's inputs, read off the stored calibration"
+                    "on the dense model's inputs, read off the stored calibration, which keeps each token's own top k "
+                    "whatever the selection"
                 ),
             )
         case "kl":
@@ -86,7 +87,8 @@ def map_texts(key: MapKey) -> MapTexts:
                 tr("nats per token"),
                 tr(
                     "KL divergence of the model's next-token distribution from the dense model's when this cell alone "
-                    "is gated at its target, read off the stored curves; cells that share a mask share it"
+                    "is gated at its target, read off the stored curves, which are measured with each token's own top "
+                    "k whatever the selection; cells that share a mask share it"
                 ),
             )
         case "kept":
