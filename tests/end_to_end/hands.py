@@ -30,6 +30,7 @@ from tests.end_to_end.devices import Devices, window_at
 PATIENCE_S = 60
 _LOOK_MS = 10
 _MOST_TABS = 120
+_HANDLE = 8
 
 
 class Seen(NamedTuple):
@@ -171,8 +172,8 @@ class Mouse(Hands):
         control: bool = False,
     ) -> Script:
         """In the middle, or where said, once that is neither hidden nor covered."""
-        yield from self.reveal(widget)
         where = widget.rect().center() if place is None else place
+        yield from self.reveal(widget, where)
         held = widget.window()  # PySide forgets what it found in a window when it forgets the window
         yield Seen(
             f"{name_of(widget)} is not covered", lambda: uncovered(widget, where), lambda: covering(widget, where)
@@ -185,18 +186,18 @@ class Mouse(Hands):
         yield Seen(f"{name_of(button)} can be used", lambda: button.isVisible() and button.isEnabled())
         yield from self.click(button, _hit(button))
 
-    def reveal(self, widget: QWidget) -> Script:
-        """Turn the wheel until it is in view."""
+    def reveal(self, widget: QWidget, place: QPoint | None = None) -> Script:
+        """Turn the wheel until that place of it, or its middle, is in view."""
         yield Seen(f"{name_of(widget)} is shown", widget.isVisible)
         area = _scrolled_by(widget)
         for _ in range(_MOST_TABS):
-            if area is None or in_view(widget):
+            if area is None or (in_view(widget, place) and not at_edge(area, widget, place)):
                 break
-            above = widget.mapTo(area, QPoint(0, 0)).y() < 0
+            above = widget.mapTo(area, place or widget.rect().center()).y() < area.height() // 2
             bar, before = area.verticalScrollBar(), area.verticalScrollBar().value()
             self.devices.wheel(area.mapToGlobal(QPoint(4, area.height() // 2)), 1 if above else -1)
-            yield Seen("the wheel scrolls", lambda bar=bar, before=before: bar.value() != before)
-        assert in_view(widget), f"the wheel does not bring {name_of(widget)} into view"
+            yield Seen(f"the wheel scrolls to {name_of(widget)}", lambda bar=bar, before=before: bar.value() != before)
+        assert in_view(widget, place), f"the wheel does not bring {name_of(widget)} into view"
 
     def choose(self, box: QComboBox, text: str) -> Script:
         """In its list."""
@@ -258,14 +259,25 @@ def plain(text: str) -> str:
     return text.replace("&", "")
 
 
-def in_view(widget: QWidget) -> bool:
-    """Whether nothing that it lies in cuts its middle off."""
-    place, around = widget.rect().center(), widget.parentWidget()
+def in_view(widget: QWidget, place: QPoint | None = None) -> bool:
+    """Whether nothing that it lies in cuts that place of it, or its middle, off."""
+    place, around = place or widget.rect().center(), widget.parentWidget()
     while around is not None and not widget.isWindow():
         if not around.rect().contains(widget.mapTo(around, place)):
             return False
         around = None if around.isWindow() else around.parentWidget()
     return widget.isVisible()
+
+
+def at_edge(area: QAbstractScrollArea, widget: QWidget, place: QPoint | None) -> bool:
+    """Whether the handle between a dock and the page, which is wider than it looks, may lie over that place, and the
+    wheel can bring it away from there."""
+    if widget.isWindow() or widget is area.viewport():
+        return False
+    y, bar = widget.mapTo(area, place or widget.rect().center()).y(), area.verticalScrollBar()
+    if y < _HANDLE:
+        return bar.value() > bar.minimum()
+    return y > area.height() - _HANDLE and bar.value() < bar.maximum()
 
 
 def uncovered(widget: QWidget, place: QPoint) -> bool:
