@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QDialog
 
 from wina_app.models.sparsity_presets import rising
@@ -28,6 +28,8 @@ _STUDY = "demo-quick"
 _DOCUMENTS, _TOKENS = 40, 2048
 _SPARSITIES = (0.25, 0.4, 0.5, 0.65)
 _SPARED, _SPARED_TO = ("k", "v"), 0.3
+_SHOWN_STUDY = "paper-commonsense-llama-2-7b"
+_INSPECTOR, _LAID_OUT_MS = 392, 300
 _SELECTED = 0.5
 _TIMED = "4096x11008"
 _CELL = (3, 6)
@@ -68,6 +70,9 @@ def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
     yield from _jobs(application)
     application.playground.generate()
     yield from _jobs(application)
+    for key in ("results", "studies"):  # which read the database when they are shown
+        application.window.show_page(key)
+        yield rest()
 
 
 def _edit_plan(application: "Application") -> None:
@@ -126,7 +131,7 @@ def scenes(application: "Application", *, before_model: bool) -> dict[str, Scene
     return shown | {
         "evaluate": lambda: _page(application, "evaluate", "jobs", "log"),
         "studies": lambda: _studies(application),
-        "gate": lambda: _page(application, "sparsity", "inspector"),
+        "gate": lambda: _gate(application),
         "results": lambda: _results(application, "frontier"),
         "comparison": lambda: _results(application, "compare"),
         "help": lambda: _help(application),
@@ -146,6 +151,20 @@ def _page(application: "Application", key: str, *docks: str) -> Callable[[], obj
     return lambda: None
 
 
+def _gate(application: "Application") -> Callable[[], object]:
+    """Wide enough for its plots to be read, and scrolled down to them."""
+    put_away = _page(application, "sparsity", "inspector")
+    window, inspector = application.window, application.window.pages["sparsity"].inspector
+    window.resizeDocks([window.docks["inspector"]], [_INSPECTOR], Qt.Orientation.Horizontal)
+
+    def scroll() -> None:
+        top = inspector.figures.mapTo(inspector.widget(), inspector.figures.rect().topLeft()).y()
+        inspector.verticalScrollBar().setValue(top)
+
+    QTimer.singleShot(_LAID_OUT_MS, inspector, scroll)
+    return put_away
+
+
 def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
     """The deviation from dense, with what the methods cost at the middle sparsity selected."""
     put_away = _page(application, "results")
@@ -163,12 +182,12 @@ def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
 
 def _studies(application: "Application") -> Callable[[], object]:
     put_away = _page(application, "studies")
-    application.studies.select(next(entry.file for entry in gallery() if entry.name == _STUDY))
+    application.studies.select(next(entry.file for entry in gallery() if entry.name == _SHOWN_STUDY))
     return put_away
 
 
 def _help(application: "Application") -> Callable[[], object]:
-    put_away = _page(application, "studies", "help")
+    put_away = _page(application, "results", "help")
     application.window.show_help("first-result.md")
     return put_away
 
@@ -182,5 +201,8 @@ def _palette(application: "Application") -> Callable[[], object]:
 
 def _settings(application: "Application") -> Callable[[], object]:
     _page(application, "model")
-    application.window.open_settings()
-    return lambda: [dialog.close() for dialog in application.window.findChildren(QDialog) if dialog.isVisible()]
+    window = application.window
+    window.open_settings()
+    (dialog,) = (found for found in window.findChildren(QDialog) if found.isVisible())
+    dialog.resize(window.width() // 2, window.height() * 4 // 5)  # the screen, of which it takes a part, is none
+    return dialog.close

@@ -19,6 +19,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
+    from PySide6.QtWidgets import QWidget
 
     from wina_app.application import Application
     from wina_app.screenshot_scenes import Wait
@@ -28,6 +29,8 @@ _POLL_MS = 50
 _COLOURS = 256
 """Of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each pixel the
 files are a third as large."""
+_UNSEEN = 5
+"""Of 255: a difference in red, green or blue that nobody sees."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +139,7 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
             for name, show in wanted.items():
                 put_away = show()
                 yield rest()
-                save(window.grab().toImage(), options.folder / ("-".join([name, *told]) + ".png"))
+                save(_grab(window), options.folder / ("-".join([name, *told]) + ".png"))
                 put_away()
 
     yield rest()
@@ -146,17 +149,36 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
     yield from take(scenes(application, before_model=False))
 
 
+def _grab(window: "QWidget") -> "QImage":
+    """The window with the dialog that lies over it, which is a window of its own."""
+    from PySide6.QtGui import QColor, QPainter, QPalette
+    from PySide6.QtWidgets import QDialog
+
+    whole = window.grab()
+    painter = QPainter(whole)
+    for dialog in window.findChildren(QDialog):
+        if dialog.isVisible():
+            area = dialog.rect()
+            area.moveCenter(window.rect().center())
+            painter.drawPixmap(area, dialog.grab())
+            painter.setPen(QColor(dialog.palette().color(QPalette.ColorRole.Mid)))
+            painter.drawRect(area.adjusted(-1, -1, 0, 0))
+    painter.end()
+    return whole.toImage()
+
+
 def save(picture: "QImage", file: Path) -> None:
-    """Write a PNG with at most 256 colours. Raises OSError where it cannot be written."""
+    """Write a PNG, as small as it gets. Raises OSError where it cannot be written."""
     if not few_colours(picture).save(str(file), quality=0):  # which compresses most
         raise OSError(f"{file} could not be written")
 
 
 def few_colours(picture: "QImage") -> "QImage":
-    """The same picture with a table of at most 256 colours, those that are least like each other among the frequent.
+    """The same picture with a table of at most 256 colours, where that changes nothing that can be seen.
 
     Colours are taken by how often they occur, unless one that was taken is within some distance; the distance is the
-    least for which they fit into the table, so that no pixel moves by more than that in any of red, green and blue.
+    least for which they fit into the table, so that no pixel moves by more than that in any of red, green and blue. A
+    picture with a colour map needs more than `_UNSEEN`, which would make steps of it, and stays as it is.
     """
     from PySide6.QtGui import QImage
 
@@ -165,7 +187,10 @@ def few_colours(picture: "QImage") -> "QImage":
     colours, where, counts = np.unique(pixels & 0xFFFFFF, return_inverse=True, return_counts=True)
     parts = np.stack([colours >> shift & 0xFF for shift in (16, 8, 0)], axis=1).astype(np.int16)
     by_count = np.argsort(-counts, kind="stable")
-    chosen = next(found for apart in range(256) if len(found := _spread(parts[by_count], apart)) <= _COLOURS)
+    tried = (_spread(parts[by_count], apart) for apart in range(_UNSEEN + 1))
+    chosen = next((found for found in tried if len(found) <= _COLOURS), None)
+    if chosen is None:
+        return picture
     table = by_count[chosen]
     nearest = np.array([np.abs(parts[table] - part).max(axis=1).argmin() for part in parts], np.uint8)
     stride = -(-rgb.width() // 4) * 4

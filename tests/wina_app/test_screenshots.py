@@ -1,5 +1,6 @@
 """Pictures of the window: each scene is one, sharp, small, and named by what there are several of."""
 
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +11,6 @@ from PySide6.QtWidgets import QDialog
 from wina_app import screenshot_scenes, screenshots
 from wina_app.screenshot_scenes import Wait
 from wina_app.wiring import PAGES
-
-_DISTANCE = 16
-"""By which a shade may be off in red, green or blue."""
 
 
 def options(folder: Path, *arguments: str):
@@ -35,17 +33,27 @@ def test_scenes_are_saved_in_every_appearance_and_leave_nothing_open(application
     assert not [dialog for dialog in application.window.findChildren(QDialog) if dialog.isVisible()]
 
 
-def test_few_colours_keep_what_is_rare_and_blur_what_is_alike():
-    picture = QImage(64, 64, QImage.Format.Format_RGB32)
-    shades = [QColor(x * 4, y * 4, 128) for y in range(64) for x in range(64)]
-    for at, shade in enumerate(shades):
-        picture.setPixelColor(at % 64, at // 64, shade)
+def test_few_colours_keep_what_is_rare_and_merge_what_nobody_can_tell_apart():
+    picture = shades(5)
     picture.setPixelColor(3, 3, QColor("#ff0000"))
     found = screenshots.few_colours(picture)
-    assert found.colorCount() <= 256
+    assert found.format() == QImage.Format.Format_Indexed8
     assert found.pixelColor(3, 3) == QColor("#ff0000")
-    before, after = channels(picture), channels(found)
-    assert np.abs(before - after).max() <= _DISTANCE
+    assert np.abs(channels(picture) - channels(found)).max() <= screenshots._UNSEEN
+
+
+def test_a_colour_map_keeps_all_its_colours():
+    picture = shades(1)
+    assert screenshots.few_colours(picture) is picture
+
+
+def shades(alike: int) -> QImage:
+    """64 x 64 pixels in as many colours, `alike` of them in a row apart by 1 and the next ones farther away."""
+    picture = QImage(64, 64, QImage.Format.Format_RGB32)
+    for y, x in product(range(64), range(64)):
+        red, green = (at // alike * 4 * alike + at % alike for at in (x, y))
+        picture.setPixelColor(x, y, QColor(red, green, 128))
+    return picture
 
 
 def channels(picture: QImage) -> np.ndarray:

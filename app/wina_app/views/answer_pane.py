@@ -68,7 +68,12 @@ class AnswerPane(QWidget):
         column.setSpacing(GRID)
         column.addLayout(heading)
         column.addWidget(self.text, 1)
-        column.addLayout(self._readouts(side))
+        self.readouts = QWidget()
+        lines = QVBoxLayout(self.readouts)
+        lines.setContentsMargins(0, 0, 0, 0)
+        lines.addLayout(self._readouts(side))
+        lines.addStretch(1)  # the other side may take more lines
+        column.addWidget(self.readouts)
         notifier().changed.connect(self._restyle)
         self.show_answer(None)
 

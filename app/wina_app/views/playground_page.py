@@ -1,7 +1,7 @@
 """The Playground: one prompt, answered by the dense and by a sparse model beside it, token by token."""
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from wina_app.models.playground import SIDES, Choice, Offer, Side, told
@@ -175,6 +175,19 @@ class PlaygroundPage(Page):
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
         """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
+        self._align()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the answers as high as each other."""
+        super().resizeEvent(event)
+        QTimer.singleShot(0, self, self._align)  # once the panes have their width
+
+    def _align(self) -> None:
+        """Leave both sides' read-outs the room of those that take more lines."""
+        readouts = [pane.readouts for pane in self.panes.values()]
+        height = max(each.heightForWidth(each.width()) for each in readouts)
+        for each in readouts:
+            each.setMinimumHeight(height)
 
     def show_parting(self, at: int | None, text: str) -> None:
         """Mark the token where the answers part, and say so."""
