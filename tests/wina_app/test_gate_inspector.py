@@ -203,11 +203,12 @@ def test_both_appearances_reach_the_map(qapp, inspector, mode, tokens):
     apply_theme(qapp, "light")
 
 
-def test_it_fits_a_narrow_dock_and_uses_a_wide_one(qapp, inspector):
+@pytest.mark.parametrize("width", [240, 340, 420, 720])
+def test_it_fits_a_narrow_dock_and_uses_a_wide_one(qapp, qtbot, inspector, width):
     assert inspector._columns == 1
-    inspector.resize(240, 900)
-    qapp.processEvents()
-    assert inspector.horizontalScrollBar().maximum() == 0, "it does not scroll sideways"
+    inspector.resize(width, 900)
+    qtbot.waitUntil(lambda: inspector.viewport().width() < width)
+    qtbot.waitUntil(lambda: inspector.horizontalScrollBar().maximum() == 0)  # it does not scroll sideways
     inspector.resize(1100, 900)
     qapp.processEvents()
     assert inspector._columns == 2

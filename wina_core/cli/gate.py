@@ -41,7 +41,8 @@ def gate(
 ) -> None:
     """Show what methods keep of the input of one matrix on a prompt, at which score they draw the line, what it costs
     its output, and how far they agree. The model runs dense, so that all decide on the same numbers."""
-    named = {name: _named(name) for name in method or _DEFAULT}
+    asked = [_named(name) for name in dict.fromkeys(method or _DEFAULT)]
+    names = [each.label for each in asked]
     job = InspectGateJob.model_validate(
         {
             "model": options.model_source(model, dtype, device, quantization),
@@ -50,15 +51,14 @@ def gate(
             "projection": projection,
             "prompt": prompt,
             "gates": [
-                {"method": each.model_copy(update={"selection": selection}), "target": sparsity}
-                for each in named.values()
+                {"method": each.model_copy(update={"selection": selection}), "target": sparsity} for each in asked
             ],
             "tokens": tokens,
         }
     )
     record = _inspect(job)
     cell = InspectedCell(record)
-    rows = [_row(name, each) for name, each in zip(named, cell.gates, strict=True)]
+    rows = [_row(name, each) for name, each in zip(names, cell.gates, strict=True)]
     alike, jaccard = agreement([each.mask for each in cell.gates])
     if as_json:
         gates = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
@@ -75,8 +75,8 @@ def gate(
     print_table(_COLUMNS, rows, as_json=False)
     for title, table in (("decide alike", alike), ("kept by both of those that either keeps", jaccard)):
         typer.echo("")
-        lines = [[name, *map(float, row)] for name, row in zip(named, table, strict=True)]
-        print_table((title, *named), lines, as_json=False)
+        lines = [[name, *map(float, row)] for name, row in zip(names, table, strict=True)]
+        print_table((title, *names), lines, as_json=False)
 
 
 def _named(name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.models.gate_view import PROMPT, GateNow, Offer, gates_now, offers, short_name, target_of
+from wina_app.models.gate_view import PROMPT, GateNow, Offer, gates_now, offers, target_of
 from wina_app.models.job_list import JobEntry
 from wina_app.translation import tr
 from wina_app.workbench import Workbench
@@ -95,7 +95,7 @@ class GateController(QObject):
 
     def tick(self, method: MethodSpec, on: bool) -> None:
         """Compare a method, or do without it."""
-        self._ticks[short_name(method)] = on
+        self._ticks[method.label] = on
         self._subject_changed()
 
     def inspect(self) -> None:

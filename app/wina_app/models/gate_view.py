@@ -19,7 +19,7 @@ PROMPT = (
 )
 """To begin with: some thirty tokens of plain text."""
 TICKED = ("teal", "wina")
-"""Short names of what is ticked to begin with; the method that was chosen for the plan is ticked too."""
+"""Labels of what is ticked to begin with; the method that was chosen for the plan is ticked too."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,14 @@ class Offer:
 
 def offers(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[Offer, ...]:
     """The plan's method first, then what is worth comparing with it, selecting alike; `ticks` are those that were made
-    and taken back by hand, by short name."""
+    and taken back by hand, by the methods' labels."""
     found = [] if get_method(current).projections == () else [current]
     found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
     return tuple(
-        Offer(method, ticks.get(name := short_name(method), name in TICKED or method == current), reason)
+        Offer(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
         for method in dict.fromkeys(found)
         for reason in (_reason(method, projection),)
     )
-
-
-def short_name(method: MethodSpec) -> str:
-    """That of `COMPARED`, whatever the selection; the label of any other method."""
-    plain = method.model_copy(update={"selection": "topk"})
-    return next((name for name, other in COMPARED.items() if other == plain), method.label)
 
 
 def _reason(method: MethodSpec, projection: str) -> str:

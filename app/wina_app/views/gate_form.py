@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.models.gate_view import PROMPT, Offer, short_name
+from wina_app.models.gate_view import PROMPT, Offer
 from wina_app.models.job_list import JobEntry
 from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID
@@ -20,6 +20,8 @@ from wina_app.translation import tr
 from wina_app.views.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
 from wina_core.specs import MethodSpec
 
+_COLUMNS = (4, 2, 1)
+"""In which methods may stand."""
 _LINES = 3
 
 
@@ -44,7 +46,7 @@ class GateForm(QWidget):
         self._methods.setContentsMargins(0, 0, 0, 0)
         self._methods.setHorizontalSpacing(GRID)
         self._methods.setVerticalSpacing(0)
-        self._columns = 1
+        self._room = 0
         self.inspect = QPushButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = QPushButton(tr("Cancel"))
@@ -88,24 +90,33 @@ class GateForm(QWidget):
             item.widget().deleteLater()
         self.boxes = {}
         for each in offered:
-            box = QCheckBox(short_name(each.method))
+            box = QCheckBox(each.method.label)
             box.setIcon(method_swatch(each.method.name))
             box.toggled.connect(lambda on, method=each.method: self.ticked.emit(method, on))
             self.boxes[each.method] = box
         self._arrange()
 
-    def set_columns(self, columns: int) -> None:
-        """In how many columns the methods stand."""
-        if columns != self._columns:
-            self._columns = columns
-            self._arrange()
+    def fit(self, width: int) -> None:
+        """Let the methods stand in as many columns as there is room for."""
+        self._room = width
+        self._arrange()
 
     def _arrange(self) -> None:
-        rows = -(-len(self.boxes) // self._columns)
-        for place, box in enumerate(self.boxes.values()):
-            self._methods.addWidget(box, place % rows, place // rows)
+        boxes = list(self.boxes.values())
+        for columns in _COLUMNS:
+            rows = -(-len(boxes) // columns)
+            parts = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
+            if self._width(parts) <= self._room:
+                break
+        for column, part in enumerate(parts):
+            for row, box in enumerate(part):
+                self._methods.addWidget(box, row, column)
         for column in range(self._methods.columnCount()):
-            self._methods.setColumnStretch(column, int(column == self._columns - 1))
+            self._methods.setColumnStretch(column, int(column == len(parts) - 1))
+
+    def _width(self, parts: list[list[QCheckBox]]) -> int:
+        widest = (max(box.sizeHint().width() for box in part) for part in parts)
+        return sum(widest) + (len(parts) - 1) * self._methods.horizontalSpacing()
 
     def show_action(self, text: str, reason: str) -> None:
         """Name the button; a reason why it is impossible disables it."""

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
-from wina_app.models.gate_view import GateNow, Offer, short_name
+from wina_app.models.gate_view import GateNow, Offer
 from wina_app.models.job_list import JobEntry
 from wina_app.quantities import percent
 from wina_app.theme import GRID
@@ -22,8 +22,6 @@ from wina_core.inspected_gates import InspectedCell
 
 _WIDE = 90 * GRID
 """From this width on the plots stand in two columns."""
-_USUAL = 40 * GRID
-"""From this width on the methods stand in two columns."""
 _HEIGHTS = (32 * GRID, 44 * GRID)
 """Of the plots in one column and in two."""
 
@@ -242,7 +240,7 @@ class GateInspector(QScrollArea):
         self.scatter.show_gates(self._cell, self._gates, shown, self.token.currentData())
         places = self.scatter.drawn
         drawn = "" if places is None else tr(" ({drawn} of {total} drawn)", drawn=places[0], total=places[1])
-        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=short_name(shown.method), drawn=drawn))
+        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=shown.method.label, drawn=drawn))
 
     def _show_map(self) -> None:
         self.map.show_mask(self._cell, self._gates[self._method], self.sorting.currentData())
@@ -278,7 +276,7 @@ class GateInspector(QScrollArea):
         super().resizeEvent(event)
         width = self.viewport().width()
         self._arrange(2 if width >= _WIDE else 1)
-        self.form.set_columns(4 if width >= _WIDE else 2 if width >= _USUAL else 1)
+        self.form.fit(width - 2 * GRID)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Tell that the inspector is shown."""

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor
 
 from wina_app.models.gate_points import Points, boundaries, histogram, logs, points, weights
-from wina_app.models.gate_view import GateNow, short_name
+from wina_app.models.gate_view import GateNow
 from wina_app.models.plot_figure import Figure, LinePanel
 from wina_app.theme import GRID, method_colour, tokens
 from wina_app.translation import tr
@@ -81,11 +81,7 @@ class GateScatter(GatePlot):
         """Draw the inputs of one token or of all, coloured by one method."""
         fresh = self._shown is None or (self._shown[0], self._shown[3]) != (cell, token)
         self._shown = cell, tuple(gates), shown, token
-        scale = (
-            tr("c of {method}", method=short_name(shown.method))
-            if shown.gate.scale is not None
-            else tr("column norm c")
-        )
+        scale = tr("c of {method}", method=shown.method.label) if shown.gate.scale is not None else tr("column norm c")
         self.set_axes(MAGNITUDES[shown.gate.decision.scored], scale, 0.1)
         self.redraw()
         if fresh:
@@ -131,7 +127,7 @@ class GateScatter(GatePlot):
             style = _STYLES[seen.setdefault(name, 0) % len(_STYLES)]
             seen[name] += 1
             x, y = zip(*sorted(zip(line.x, line.y, strict=True)), strict=True)
-            traces.append(Trace(short_name(line.gate.method), method_colour(name), x, y, None, style=style))
+            traces.append(Trace(line.gate.method.label, method_colour(name), x, y, None, style=style))
         return traces
 
     def _text(self, token: int, neuron: int) -> str:

@@ -7,7 +7,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
-from wina_app.models.gate_view import GateNow, short_name
+from wina_app.models.gate_view import GateNow
 from wina_app.plain_text import plain_tip
 from wina_app.quantities import percent as share
 from wina_app.theme import GRID, font, notifier, scaled, text_on
@@ -17,6 +17,8 @@ from wina_app.views.controls import method_swatch
 from wina_core.inspected_gates import agreement
 
 _ROW = 3 * GRID
+_NAMES = 14 * GRID
+"""Most pixels that the methods' names take beside the numbers; a longer one is in its tooltip."""
 
 
 class _Table(QTableWidget):
@@ -94,11 +96,11 @@ class GateFigures(_Table):
 
 def _cells(now: GateNow) -> list[tuple[str, str]]:
     """(text, tooltip) of each column."""
-    label, name, inputs = now.method.label, short_name(now.method), now.mask.shape[1]
+    name, inputs = now.method.label, now.mask.shape[1]
     outdated = tr("Of a target of {target}; inspect again for the plan's", target=share(now.target))
     error = tr("Known for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
     rank = now.gate.decision.rank
-    note = tr("{method} at {target}", method=label, target=share(now.target))
+    note = tr("{method} at {target}", method=name, target=share(now.target))
     note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not now.outdated else ""
     kept = tr("{kept} of {inputs} inputs", kept=f"{now.kept:,.1f}", inputs=f"{inputs:,}")
     return [
@@ -122,19 +124,22 @@ class GateAgreement(_Table):
     def show_gates(self, gates: Sequence[GateNow]) -> None:
         """Show the agreement of every two of them."""
         self._gates = tuple(gates)
-        names = [short_name(now.method) for now in gates]
+        names = [now.method.label for now in gates]
         self.setRowCount(len(names))
         self.setColumnCount(len(names))
         self.setVerticalHeaderLabels([f"{place} {name}" for place, name in enumerate(names, start=1)])
         self.setHorizontalHeaderLabels([str(place) for place in range(1, len(names) + 1)])
         for place, name in enumerate(names):
-            self.horizontalHeaderItem(place).setToolTip(plain_tip(name))
+            for item in (self.horizontalHeaderItem(place), self.verticalHeaderItem(place)):
+                item.setToolTip(plain_tip(name))
         self._fill()
         self._fit()
 
     def restyle(self) -> None:
         """Take the present fonts and colours."""
         super().restyle()
+        self.verticalHeader().setMaximumWidth(scaled(_NAMES))
+        self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideRight)
         self._fill()
 
     def _fill(self) -> None:
