@@ -1,6 +1,6 @@
 """What the gate inspector asks: a prompt, the methods to compare, and to go ahead."""
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QGridLayout,
@@ -47,6 +47,8 @@ class GateForm(QWidget):
         self._methods.setHorizontalSpacing(GRID)
         self._methods.setVerticalSpacing(0)
         self._room = 0
+        self._parts: list[list[QCheckBox]] = []
+        """The boxes column by column."""
         self.inspect = QPushButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = QPushButton(tr("Cancel"))
@@ -96,6 +98,12 @@ class GateForm(QWidget):
             self.boxes[each.method] = box
         self._arrange()
 
+    def event(self, event: QEvent) -> bool:
+        """Of larger text fewer methods have room beside each other."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+        return super().event(event)
+
     def fit(self, width: int) -> None:
         """Let the methods stand in as many columns as there is room for."""
         self._room = width
@@ -108,6 +116,9 @@ class GateForm(QWidget):
             parts = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
             if self._width(parts) <= self._room:
                 break
+        if parts == self._parts:
+            return
+        self._parts = parts
         for column, part in enumerate(parts):
             for row, box in enumerate(part):
                 self._methods.addWidget(box, row, column)
