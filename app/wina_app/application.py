@@ -36,6 +36,7 @@ from wina_core.errors import WinaError
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_app.controllers.allocation_controller import AllocationController
+    from wina_app.controllers.calibration_controller import CalibrationController
     from wina_app.controllers.evaluate_controller import EvaluateController
     from wina_app.controllers.gate_controller import GateController
     from wina_app.controllers.latency_controller import LatencyController
@@ -60,6 +61,7 @@ class Application(QObject):
     model: "ModelController"
     rotation: "RotationController"
     sparsity: "SparsityController"
+    calibration: "CalibrationController"
     allocation: "AllocationController"
     gate: "GateController"
     evaluate: "EvaluateController"

@@ -58,9 +58,8 @@ class MainWindow(QMainWindow):
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
-        self._workbench = workbench
-        self._stopping = False
-        self.has_stopped = False
+        self._workbench, self.log = workbench, log
+        self._stopping = self.has_stopped = False
         self.pages: dict[str, Page] = {}
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -87,7 +86,6 @@ class MainWindow(QMainWindow):
         self.jobs.pause_requested.connect(workbench.pause)
         self.jobs.resume_requested.connect(workbench.resume)
         self.jobs.cancel_requested.connect(workbench.cancel)
-        self.log = log
         self.inspector, self.help = InspectorView(), HelpView()
         self.docks = {
             "jobs": self._add_dock("jobs", tr("Jobs"), self.jobs, _BOTTOM),
@@ -247,6 +245,8 @@ class MainWindow(QMainWindow):
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         self._stack.addWidget(page)
+        if page.inspector is not None:
+            self.inspector.addWidget(page.inspector)
         if page.undo_stack is not None:
             self._undo.addStack(page.undo_stack)
         for mark in page.findChildren(HelpMark):

@@ -29,30 +29,11 @@ from wina_app.theme import notifier, tokens
 from wina_app.translation import tr
 from wina_app.views.colour_maps import ColourScale
 from wina_app.views.heatmap_geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, measure
+from wina_app.views.heatmap_keys import JUMPS, MOVES
 from wina_app.views.heatmap_painter import HeatmapLook, paint_band, paint_heatmap, paint_remark
 from wina_app.views.heatmap_text import cursor_text, table_text
 from wina_core.plan import Cell
 
-_FAR = 1_000_000
-"""Cells to move by for going to the edge; the selection stops there."""
-_MOVES = {
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_PageUp: (-8, 0),
-    Qt.Key.Key_PageDown: (8, 0),
-    Qt.Key.Key_Home: (0, -_FAR),
-    Qt.Key.Key_End: (0, _FAR),
-}
-_JUMPS = {
-    Qt.Key.Key_Up: (-_FAR, 0),
-    Qt.Key.Key_Down: (_FAR, 0),
-    Qt.Key.Key_Left: (0, -_FAR),
-    Qt.Key.Key_Right: (0, _FAR),
-    Qt.Key.Key_Home: (-_FAR, -_FAR),
-    Qt.Key.Key_End: (_FAR, _FAR),
-}
 _MANY = 64
 """From this many changed cells on, all between them is painted: a region of so many pieces costs more."""
 
@@ -349,7 +330,7 @@ class Heatmap(QAbstractScrollArea):
         """Arrows move, with Shift they extend, with Ctrl they go to the edge; Space selects rows and columns."""
         extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
-        moves, key = _JUMPS if control else _MOVES, Qt.Key(event.key())
+        moves, key = JUMPS if control else MOVES, Qt.Key(event.key())
         cursor = self._selection.cursor
         if not self._rows:
             super().keyPressEvent(event)

@@ -19,8 +19,6 @@ class InspectorView(QStackedWidget):
 
     def show_inspector(self, inspector: QWidget | None) -> None:
         """Show a page's inspector; None for a page without."""
-        if inspector is not None and self.indexOf(inspector) < 0:
-            self.addWidget(inspector)
         self.setCurrentWidget(inspector or self._nothing)
 
     def sizeHint(self) -> QSize:

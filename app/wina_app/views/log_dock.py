@@ -106,8 +106,12 @@ class LogView(QWidget):
 
     def follow(self, jobs: JobList) -> None:
         """Offer the log of each of these jobs."""
-        jobs.added.connect(lambda job_id: self.job.addItem(jobs[job_id].title, job_id))
+        self._jobs = jobs
+        jobs.added.connect(self._offer)
         jobs.removed.connect(self._forget)
+
+    def _offer(self, job_id: str) -> None:
+        self.job.addItem(self._jobs[job_id].title, job_id)
 
     def show_job(self, job_id: str) -> None:
         """Show all that there is of one job."""

@@ -3,14 +3,12 @@
 from typing import TYPE_CHECKING
 
 from wina_app.controllers.allocation_controller import AllocationController
+from wina_app.controllers.calibration_controller import CalibrationController
 from wina_app.controllers.gate_controller import GateController
 from wina_app.translation import tr
 from wina_app.views.gate_inspector import GateInspector
 from wina_app.views.plot_export import offer_export
 from wina_app.views.sparsity_page import SparsityPage
-from wina_app.workbench import Workbench
-from wina_core.engine.protocol import CalibrateJob
-from wina_core.specs import Arm
 
 if TYPE_CHECKING:
     from wina_app.application import Application
@@ -19,19 +17,13 @@ if TYPE_CHECKING:
 def add(application: "Application") -> None:
     """Make it."""
     view = SparsityPage(application.workbench.workspace, application.workbench.store)
-    view.calibration_requested.connect(lambda job: _calibrate(application.workbench, job))
+    application.calibration = CalibrationController(application.workbench, view)
+    view.calibration_requested.connect(application.calibration.calibrate)
     allocation = application.allocation = AllocationController(application.workbench, view, view.controller.editing)
     view.allocation_requested.connect(allocation.allocate)
     view.divergences_requested.connect(allocation.measure_divergences)
     allocation.allocated.connect(view.library.keep_allocated)
     view.cancel_requested.connect(allocation.cancel)
-    jobs = application.workbench.jobs
-
-    def follow() -> None:
-        view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in jobs.active))
-
-    jobs.added.connect(follow)
-    jobs.ended.connect(follow)
     _add_gate_inspector(application, view)
     application.window.add_page(view)
     application.sparsity = view.controller
@@ -61,7 +53,3 @@ def _add_gate_inspector(application: "Application", page: SparsityPage) -> None:
 
     heatmap.selection_changed.connect(select)
     view.set_command(page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G"))
-
-
-def _calibrate(workbench: Workbench, job: CalibrateJob) -> None:
-    workbench.submit(job, tr("Calibrate {arm}", arm=Arm(rotation=job.rotation, method=job.method).label))
