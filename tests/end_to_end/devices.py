@@ -169,12 +169,17 @@ class XDevices:
             self._running = None
         if self._queue:
             self._running = subprocess.Popen(["xdotool", *self._queue.pop(0)])
-        handing_on = QApplication.activeWindow() is None  # the window manager, from a window that was closed
-        return handing_on or self._running is not None
+        return self._running is not None or _is_handed_on()
 
     def _do(self, *words: str) -> None:
         self._queue.append(list(words))
         self.busy()
+
+
+def _is_handed_on() -> bool:
+    """Whether the window manager is giving the keyboard from a window that was closed to another one."""
+    shown = any(window.isVisible() for window in QGuiApplication.topLevelWindows())
+    return shown and QApplication.activeWindow() is None
 
 
 def _to(place: QPoint) -> list[str]:

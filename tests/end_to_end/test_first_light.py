@@ -97,7 +97,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     with Store(os.environ["WINA_DATABASE"]) as store:
         stored = len(store.metric_rows())
     qtbot.waitUntil(lambda: len(results.controller.table.shown) == stored, timeout=WAIT_MS)
-    assert results.plots.frontier.plot.traces, "the frontier shows the runs"
+    qtbot.waitUntil(lambda: bool(results.plots.frontier.plot.traces), timeout=WAIT_MS)
     gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.row.method == "wina")
     results.table.selectRow(gated)
     qtbot.waitUntil(lambda: results.layers.heatmap.isVisible(), timeout=WAIT_MS)

@@ -23,6 +23,9 @@ from tests.wina_app.stall_watchdog import StallWatchdog
 
 collect_garbage_rarely()  # as in the window's own process
 
+_WINDOWS = ("application", "application_with_engine", "window")
+"""What a test was given of these becomes garbage before its garbage is collected: the next test would freeze it, and
+restyling, which goes through all widgets, would take ever longer."""
 _OWN_BY_QT = ("QTipLabel", "QComboBoxPrivateContainer")
 
 
@@ -46,6 +49,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     known = weakref.WeakSet(app.topLevelWidgets())
     gc.freeze()  # with torch loaded by other tests, looking through all objects takes most of a second
     yield
+    for name in _WINDOWS:
+        request.node.funcargs.pop(name, None)
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
     timers = [_whose(one) for one in gc.get_objects() if _is_a_running_timer(one)]

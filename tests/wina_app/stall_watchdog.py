@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import MultiSignalBlocker, SignalBlocker
 
 LIMIT_SECONDS = 0.1
-_BEAT_MS = 5
+_BEAT_MS = 10
 _THREADS = Path("/proc/self/task")
 """Linux: of each thread in "schedstat" nanoseconds on a processor, nanoseconds waiting for one, time slices."""
 _GESTURES = ("mouseClick", "mouseDClick", "mousePress", "mouseRelease", "mouseMove", "keyClick", "keyPress")

@@ -11,7 +11,7 @@ from wina_app.views.model_page import ModelPage
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.layout_checks import clipped_texts
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.engine.protocol import Accepted, Cancel, Done, Failed, InspectJob, Progress
 from wina_core.plan import UniformSparsity
 from wina_core.records import CostRecord, CostRow

@@ -20,7 +20,7 @@ from wina_app.models.sparsity_stored import CellFacts, Facts
 from wina_app.views.sparsity_scales import map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError
 from wina_core.plan import SparsityPlan
 from wina_core.specs import MethodSpec, RotationSpec

@@ -6,7 +6,7 @@ from wina_app.models.results_table import ResultsTable
 
 from tests.wina_app.results_content import show_rows
 from tests.wina_app.stored_runs import record_demo_study
-from wina_core.accounting import sparsity_warning
+from wina_core.accounting.warning import sparsity_warning
 from wina_core.results.columns import BY_KEY
 from wina_core.store import Store
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_kernels import selection
 
-from wina_core.accounting import costs, sparsity_warning
+from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.terms import Storage
+from wina_core.accounting.warning import sparsity_warning
 from wina_core.errors import WinaError
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.records import CostRecord, CostRow, ModelShape

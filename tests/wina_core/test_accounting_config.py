@@ -12,7 +12,7 @@ import torch
 
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_model, tiny_tokens
 from wina_core import cli
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.calibration import Calibration
 from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import CostJob

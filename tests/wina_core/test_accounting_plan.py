@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wina_core.test_accounting import shape_of
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.terms import ELEMENT_BYTES, Storage, gating, int4_group
 from wina_core.methods import METHODS, get_method

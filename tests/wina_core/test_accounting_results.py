@@ -10,7 +10,7 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from wina_core import cli
-from wina_core.accounting import sparsity_warning
+from wina_core.accounting.warning import sparsity_warning
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,

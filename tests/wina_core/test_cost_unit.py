@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.engine.costing import count_costs
 from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed

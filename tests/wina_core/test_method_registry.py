@@ -1,11 +1,14 @@
 """A method is one class and its line in the registry: all that asks about it follows from the two."""
 
+from collections import Counter
+
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
 from wina_core import methods
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import masks
 from wina_core.allocation import allocate
 from wina_core.errors import WinaError
@@ -70,12 +73,12 @@ def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, vari
     method = MethodSpec(name=name, variant=variant, masks=sharing)
     loaded = tiny_loaded(family)
     plan = resolve_plan(HALF, loaded.view.layout, method)
-    shape = model_shape(loaded.view)
-    for index, row in enumerate(rules(loaded.view, method, plan)):
-        projections = loaded.view.layers[index].projections
-        made = {id(rule): (projections[name].shape[1], rule.scale is not None) for name, rule in row.items()}
-        charged = masks(shape, index, mask_plan(plan, method).sparsity[index], method)
-        assert sorted((mask.inputs, mask.scaled) for mask in charged) == sorted(made.values())
+    made = Counter[tuple[int, bool]]()
+    for layer, row in zip(loaded.view.layers, rules(loaded.view, method, plan), strict=True):
+        masked = {id(rule): (layer.projections[name].shape[1], rule.scale is not None) for name, rule in row.items()}
+        made.update(masked.values())
+    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method)
+    assert Counter((mask.inputs, mask.scaled) for mask in charged.elements()) == made
 
 
 def test_a_new_method_costs_what_its_gates_measure():

@@ -1,6 +1,6 @@
 """What a generated token costs, from a config alone; apart from the other jobs, whose libraries this does not need."""
 
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.engine.protocol import CostJob
 from wina_core.models.architectures import view
 from wina_core.models.rotated_folder import read_rotation_file

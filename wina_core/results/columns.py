@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wina_core.accounting import metric_warning, sparsity_warning
+from wina_core.accounting.warning import metric_warning, sparsity_warning
 from wina_core.results.texts import UNKNOWN, count_text, error_text, moment, number, percentage_text
 
 Value = str | float | int | None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wina_core.accounting import metric_warning
+from wina_core.accounting.warning import metric_warning
 from wina_core.records import RotationReport
 from wina_core.specs import RotationSpec
 

@@ -12,7 +12,6 @@ from wina_app.translation import tr
 from wina_app.workbench import Workbench
 from wina_app.workspace import name_of
 from wina_core import sources
-from wina_core.accounting import costs
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.plan import UniformSparsity
@@ -105,6 +104,8 @@ class ModelController(QObject):
                 None, tr("This model was described by an earlier version; load it again to count costs.")
             )
             return
+        from wina_core.accounting.cost import costs  # with numpy, which the window can be painted without
+
         try:
             record = costs(
                 summary.shape,

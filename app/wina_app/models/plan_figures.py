@@ -9,7 +9,7 @@ import numpy as np
 
 from wina_app.models.sparsity_maps import PlanMaps, remark, weighted_mean
 from wina_app.translation import tr
-from wina_core.accounting import costs
+from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec

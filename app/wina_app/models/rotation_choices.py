@@ -1,7 +1,7 @@
 """What the Rotation page offers: presets, and a sentence and a cost for every mode and basis."""
 
 from wina_app.translation import tr
-from wina_core.accounting import shortcut_count
+from wina_core.accounting.terms import shortcut_count
 from wina_core.plan import PlanLayout
 from wina_core.records import ModelSummary
 from wina_core.specs import (
