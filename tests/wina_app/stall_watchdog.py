@@ -96,9 +96,10 @@ class StallWatchdog(QObject):
         self._last, self._times, self._stack = time.perf_counter(), _times_of_threads(), ""
 
     def _is_excused(self) -> bool:
-        """Restyling every widget, and the first painting after it, is done at the user's wish and not in passing."""
+        """Restyling every widget, and the first painting after it, is done at the user's wish and not in passing; the
+        dialogs for files are Qt's, and where there is a desktop its own."""
         restyled, self._restyled = self._restyled, "in apply_theme" in self._stack
-        return restyled or self._restyled
+        return restyled or self._restyled or "file_dialogs.py" in self._stack
 
     def _observe(self) -> None:
         while not self._done.wait(_BEAT_MS / 1000):

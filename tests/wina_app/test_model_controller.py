@@ -65,9 +65,9 @@ def test_costs_begin_at_a_context_that_the_model_has(qtbot):
     page = ModelPage()
     qtbot.addWidget(page)
     page.show_summary(SOURCE, summary())
-    assert page.cost.context.value() == summary().context < 2_048
+    qtbot.waitUntil(lambda: page.cost.context.value() == summary().context < 2_048)
     page.show_summary(SOURCE, summary().model_copy(update={"context": 131_072}))
-    assert page.cost.context.value() == 2_048
+    qtbot.waitUntil(lambda: page.cost.context.value() == 2_048)
 
 
 def test_a_missing_folder_is_an_error_in_place_and_loads_nothing(bench):

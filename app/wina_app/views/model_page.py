@@ -103,6 +103,7 @@ class ModelPage(Page):
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
         self._shown: ModelSource | None = None
+        self._to_show: tuple[ModelSource, ModelSummary] | None = None
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
         self.load = QPushButton(tr("Load"))
@@ -257,10 +258,17 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["loading"])
 
     def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Show what the loaded model is."""
-        self._shown = source
+        """Show what the loaded model is, once the window had its events: the other pages take their time for it too."""
+        self._shown, self._to_show = source, (source, summary)
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
+        QTimer.singleShot(0, self._show_next)
+
+    def _show_next(self) -> None:
+        if self._to_show is None:  # two came at once
+            return
+        source, summary = self._to_show
+        self._to_show = None
         self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
@@ -268,7 +276,7 @@ class ModelPage(Page):
         self.projections.show_bars(list(projection_bars(summary)))
         self.memory.show_bars(list(memory_bars(summary, source.quantization)))
         self.cost.reach(summary.context)
-        QTimer.singleShot(0, self.cost.ask)  # with the other pages' work it would keep the window from its events
+        QTimer.singleShot(0, self.cost.ask)
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
