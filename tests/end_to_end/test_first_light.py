@@ -100,7 +100,8 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     qtbot.waitUntil(lambda: bool(results.plots.frontier.plot.traces), timeout=WAIT_MS)
     gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.row.method == "wina")
     results.table.selectRow(gated)
-    qtbot.waitUntil(lambda: results.layers.heatmap.isVisible(), timeout=WAIT_MS)
+    results.plots.show_plot("layers")
+    qtbot.waitUntil(results.plots.layers.maps[0].isVisible, timeout=WAIT_MS)
     save_as(tmp_path / "shown.csv", lambda: press(results.primary))
     assert len(list(csv.reader((tmp_path / "shown.csv").open(encoding="utf-8")))) == stored + 1
 
