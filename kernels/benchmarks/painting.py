@@ -17,13 +17,12 @@ expected: every step had the whole page laid out anew, for a colour bar that was
 that was named after the step, and read-outs; and Qt took several times as long for the pieces of jagged lines where x
 and y are scaled differently: 1.6 to 3.1 ms for a solid line of 79 pieces, 0.5 to 0.9 without.
 
-The results are of a machine that others used (one of its two processors or more), the benchmark at a higher priority;
-before and after were measured so, half an hour apart. In the median over the strokes, 95 % of the steps were within
-24.1 ms before and 16.2 ms after for a brush, 41.7 and 25.3 with the budget kept, 35.6 and 21.4 for a dragged line, 52.9
-and 29.2 on a page of 1848 x 920. In the strokes that others disturbed least, it was 12.3 and 9.7, 23.4 and 12.5, 24.5
-and 14.3, 32.4 and 25.9 ms. So a frame is kept by a brush, with the budget kept and by a line only where others leave
-the processor alone, and it is missed on the large page and where all targets differ when the stroke begins (25.1 ms,
-41.5 with the budget kept): of those steps painting seven lines in pieces takes a third or more.
+Side by side on a machine that others used, half an hour apart, 95 % of the steps were within 24.1 ms before and 16.2 ms
+after for a brush, 41.7 and 25.3 with the budget kept, 35.6 and 21.4 for a dragged line, 52.9 and 29.2 on a page of
+1848 x 920 (medians over the strokes). The results are of the same code where nothing else ran: 12.9 ms for a brush,
+19.6 with the budget kept (14.0 in the median), 19.1 for a line (12.1), 26.9 on the large page, 21.4 and 26.7 where all
+targets differ when the stroke begins. So a brush keeps the frame and the rest does not quite; painting seven lines in
+pieces takes a third of those steps or more.
 """
 
 import itertools
