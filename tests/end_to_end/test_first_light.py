@@ -18,7 +18,7 @@ from tests.wina_app.conftest import close
 from wina_core.store import Store
 
 WAIT_MS = 240_000
-LIMIT, TOKENS = 12, 2048
+LIMIT, TOKENS = 6, 1024
 ROTATION = "Free, eigenvectors alone"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")

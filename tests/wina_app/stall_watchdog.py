@@ -15,7 +15,8 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import MultiSignalBlocker, SignalBlocker
 
-LIMIT_SECONDS = 0.1
+LIMIT_SECONDS = 0.1 * (1.5 if "PYTEST_XDIST_WORKER" in os.environ else 1.0)
+"""Beside the tests of another process everything takes up to half as long again: what is 95 ms alone was up to 141."""
 _BEAT_MS = 10
 _THREADS = Path("/proc/self/task")
 """Linux: of each thread in "schedstat" nanoseconds on a processor, nanoseconds waiting for one, time slices."""

@@ -36,13 +36,13 @@ def test_only_the_event_loop_and_each_gesture_count_where_the_test_drives(qtbot,
     button.show()
     watchdog = StallWatchdog(qapp)
     watchdog.start_within(monkeypatch)
-    time.sleep(0.2)
+    time.sleep(0.3)
     qtbot.wait(20)
     assert not watchdog.stalls, "the test's own"
-    button.clicked.connect(lambda: time.sleep(0.2))
+    button.clicked.connect(lambda: time.sleep(0.3))
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert len(watchdog.stalls) == 1, "a click"
-    QTimer.singleShot(0, lambda: time.sleep(0.2))
+    QTimer.singleShot(0, lambda: time.sleep(0.3))
     with qtbot.waitSignal(button.destroyed, raising=False, timeout=300):
         pass
     watchdog.stop()
