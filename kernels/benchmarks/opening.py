@@ -1,8 +1,8 @@
 """The time from starting Python to the first painted window, against a bare window with one pyqtgraph plot.
 
 Both without a screen, so that no compositor is measured. Expected: the imports of Qt, pyqtgraph and numpy are the same,
-pydantic and our own modules add a fifth, making the first page and the docks another fifth; SQLAlchemy and the engine start
-beside them, on threads and processes of their own. Seen: 1.39 times (`results/opening-cpu.json`), with one page made.
+pydantic and our own modules add a fifth, making the first page and the docks another fifth; SQLAlchemy and the engine
+start beside them, on threads and processes of their own. Seen: 1.39 times (`results/opening-cpu.json`).
 """
 
 import os
