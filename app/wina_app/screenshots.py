@@ -6,6 +6,7 @@ grid is evaluated and a small sweep timed into a database that lasts as long as 
 """
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -45,10 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     app = QApplication(sys.argv[:1])
     app.setQuitOnLastWindowClosed(False)
-    with tempfile.TemporaryDirectory() as folder:  # the user's own settings stay as they are
-        settings = Settings(Path(folder) / "window.json")
+    own = options.database is None
+    options.folder = options.folder.resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if own else "."):
+        settings = Settings(Path(folder) / "window.json")  # the user's own stay as they are
         settings.prefer(notify=False, reopen=False)
-        application = Application(app, options.database or str(Path(folder) / "results.sqlite"), settings)
+        application = Application(app, "results.sqlite" if own else options.database, settings)
         application.start(page="model")
         tour = Tour(application, pictures(application, options), application.window.close)
         tour.start()
