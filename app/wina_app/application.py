@@ -151,13 +151,13 @@ class Application(QObject):
         """Make a page, unless it is there already because it was to be shown before its turn."""
         if key in PAGES and key not in self.window.pages:
             importlib.import_module(f"wina_app.wiring.{key}").add(self)
-            self._show_loading()
+            self._show_loading(key)
 
-    def _show_loading(self) -> None:
-        """Pages that want a model say that one is on its way."""
+    def _show_loading(self, *keys: str) -> None:
+        """Pages that want a model, of these or of all, say that one is on its way."""
         workspace = self.workbench.workspace
-        for page in self.window.pages.values():
-            page.show_awaited_model(workspace.loading, workspace.breadcrumb())
+        for key in keys or self.window.pages:
+            self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
 
     def evaluate_plan(self) -> None:
         """The plan that is being edited is what the Evaluate page is set to."""

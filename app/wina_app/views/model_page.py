@@ -103,7 +103,8 @@ class ModelPage(Page):
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
         self._shown: ModelSource | None = None
-        self._to_show: tuple[ModelSource, ModelSummary] | None = None
+        self._to_show: ModelSummary | None = None
+        """Of what is shown, until the next turn of the event loop shows it."""
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
         self.load = QPushButton(tr("Load"))
@@ -259,15 +260,15 @@ class ModelPage(Page):
 
     def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
         """Show what the loaded model is, once the window had its events: the other pages take their time for it too."""
-        self._shown, self._to_show = source, (source, summary)
+        self._shown, self._to_show = source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
         QTimer.singleShot(0, self._show_next)
 
     def _show_next(self) -> None:
-        if self._to_show is None:  # two came at once
+        source, summary = self._shown, self._to_show
+        if source is None or summary is None:  # two came at once
             return
-        source, summary = self._to_show
         self._to_show = None
         self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
