@@ -121,7 +121,7 @@ class Keyboard(Hands):
                 f"Tab goes on from {name_of(before)}", lambda before=before: QApplication.focusWidget() is not before
             )
         assert QApplication.focusWidget() is widget, f"Tab does not reach {name_of(widget)}"
-        yield Seen(f"{name_of(widget)} is in view", lambda: in_view(widget))
+        yield Seen(f"{name_of(widget)} is in view", lambda: in_view(widget, widget.rect().center()))
 
     def press(self, button: QAbstractButton) -> Script:
         """By Space."""
@@ -189,11 +189,12 @@ class Mouse(Hands):
     def reveal(self, widget: QWidget, place: QPoint | None = None) -> Script:
         """Turn the wheel until that place of it, or its middle, is in view."""
         yield Seen(f"{name_of(widget)} is shown", widget.isVisible)
+        place = widget.rect().center() if place is None else place
         area = _scrolled_by(widget)
         for _ in range(_MOST_TABS):
             if area is None or (in_view(widget, place) and not at_edge(area, widget, place)):
                 break
-            above = widget.mapTo(area, place or widget.rect().center()).y() < area.height() // 2
+            above = widget.mapTo(area, place).y() < area.height() // 2
             bar, before = area.verticalScrollBar(), area.verticalScrollBar().value()
             self.devices.wheel(area.mapToGlobal(QPoint(4, area.height() // 2)), 1 if above else -1)
             yield Seen(f"the wheel scrolls to {name_of(widget)}", lambda bar=bar, before=before: bar.value() != before)
@@ -259,9 +260,9 @@ def plain(text: str) -> str:
     return text.replace("&", "")
 
 
-def in_view(widget: QWidget, place: QPoint | None = None) -> bool:
-    """Whether nothing that it lies in cuts that place of it, or its middle, off."""
-    place, around = place or widget.rect().center(), widget.parentWidget()
+def in_view(widget: QWidget, place: QPoint) -> bool:
+    """Whether nothing that it lies in cuts that place of it off."""
+    around = widget.parentWidget()
     while around is not None and not widget.isWindow():
         if not around.rect().contains(widget.mapTo(around, place)):
             return False
@@ -269,12 +270,12 @@ def in_view(widget: QWidget, place: QPoint | None = None) -> bool:
     return widget.isVisible()
 
 
-def at_edge(area: QAbstractScrollArea, widget: QWidget, place: QPoint | None) -> bool:
+def at_edge(area: QAbstractScrollArea, widget: QWidget, place: QPoint) -> bool:
     """Whether the handle between a dock and the page, which is wider than it looks, may lie over that place, and the
     wheel can bring it away from there."""
     if widget.isWindow() or widget is area.viewport():
         return False
-    y, bar = widget.mapTo(area, place or widget.rect().center()).y(), area.verticalScrollBar()
+    y, bar = widget.mapTo(area, place).y(), area.verticalScrollBar()
     if y < _HANDLE:
         return bar.value() > bar.minimum()
     return y > area.height() - _HANDLE and bar.value() < bar.maximum()

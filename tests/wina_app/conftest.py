@@ -20,6 +20,7 @@ from wina_app.engine_thread import EngineThread
 
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog
+from wina_core.store import Store
 
 collect_garbage_rarely()  # as in the window's own process
 
@@ -84,6 +85,13 @@ def _is_a_window(widget: QWidget) -> bool:
 def _is_winding_up(thread: threading.Thread) -> bool:
     thread.join(timeout=5)
     return not thread.is_alive()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A results database of this test alone."""
+    with Store(tmp_path / "results.sqlite") as opened:
+        yield opened
 
 
 @pytest.fixture

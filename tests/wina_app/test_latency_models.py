@@ -31,7 +31,6 @@ from wina_core.errors import WinaError
 from wina_core.latency_specs import LatencySpec, with_backend
 from wina_core.records import Environment
 from wina_core.specs import DENSE, NO_ROTATION, MethodSpec
-from wina_core.store import Store
 
 CHOICE = ProductChoice(
     presets=(),
@@ -47,12 +46,6 @@ CHOICE = ProductChoice(
     again=False,
 )
 DECODING = DecodeChoice(sparsities="25, 50", prompt_tokens=64, new_tokens=16, repetitions=5, again=False)
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "results.sqlite") as opened:
-        yield opened
 
 
 def products(store, *records):

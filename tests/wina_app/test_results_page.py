@@ -27,12 +27,6 @@ def database(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
-        yield opened
-
-
 def shown_page(qtbot, store: Store) -> ResultsPage:
     access = DirectStore(store)
     page = ResultsPage(access)

@@ -1,7 +1,5 @@
 """The Sparsity page's logic, driven without a widget: a fake view, a real database."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from wina_app.controllers.sparsity_controller import SparsityController
@@ -27,7 +25,6 @@ from wina_core.specs import (
     Arm,
     MethodSpec,
 )
-from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 
 
@@ -70,12 +67,6 @@ class FakeView:
 
     def clear_message(self):
         self.error = ""
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The Sparsity page as it is used: mouse, keys, buttons, files."""
 
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -11,15 +10,8 @@ from wina_app.views.sparsity_page import SparsityPage
 from tests.wina_app.sparsity_pages import command, open_page
 from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
 from wina_core.plan import SparsityPlan
-from wina_core.store import Store
 
 LEFT = Qt.MouseButton.LeftButton
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture

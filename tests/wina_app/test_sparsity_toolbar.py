@@ -1,7 +1,5 @@
 """What the Sparsity page's toolbar chooses and asks for: method, map, preset, allocation, calibration."""
 
-from pathlib import Path
-
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.models.job_list import JobEntry
@@ -12,13 +10,6 @@ from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summa
 from wina_core.engine.protocol import InspectJob
 from wina_core.plan import SparsityPlan
 from wina_core.specs import AllocatorSpec, MethodSpec
-from wina_core.store import Store
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture
