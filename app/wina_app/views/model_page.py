@@ -30,6 +30,7 @@ from wina_app.views.jobs_dock import progress_text
 from wina_app.views.model_cost import CostPanel
 from wina_app.views.page import Page
 from wina_app.views.start_view import StartView
+from wina_app.workspace import name_of
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource
 
@@ -270,7 +271,7 @@ class ModelPage(Page):
         if source is None or summary is None:  # two came at once
             return
         self._to_show = None
-        self._name.setText(source.location.replace("\\", "/").rstrip("/").rpartition("/")[2])
+        self._name.setText(name_of(source.location))
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.figures.show_figures(summary_figures(summary, source.quantization))
