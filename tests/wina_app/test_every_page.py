@@ -1,5 +1,6 @@
 """Every page opens without an error and without a stall: with nothing, with a model, and with 10,000 stored runs."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def large_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("large") / "results.sqlite"
     with Store(file) as store:
         fill(store, various_runs(RUNS), [names for names in NAMES if names[1] == "acc"])
+    gc.collect()  # of the garbage made here: else it may be collected while the window is watched
     return file
 
 
