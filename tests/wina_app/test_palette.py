@@ -50,9 +50,9 @@ def test_arrows_choose_another_and_escape_gives_the_keyboard_back(application, q
     before = window.focusWidget()
     window.open_palette()
     palette = window.palette_view
-    first = palette.list.currentRow()
+    first = palette.list.currentIndex().row()
     qtbot.keyClick(palette.field, Qt.Key.Key_Down)
-    assert palette.list.currentRow() == first + 1
+    assert palette.list.currentIndex().row() == first + 1
     qtbot.keyClick(palette.field, Qt.Key.Key_Escape)
     assert not palette.isVisible()
     assert window.focusWidget() is before

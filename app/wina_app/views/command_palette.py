@@ -3,14 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import (
     QFrame,
     QLabel,
     QLineEdit,
-    QListWidget,
-    QListWidgetItem,
+    QListView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -25,7 +35,9 @@ from wina_app.views.controls import text_label
 
 _WIDTH = GRID * 78
 _ROWS = 12
-_ITEM = Qt.ItemDataRole.UserRole
+_ENTRY = Qt.ItemDataRole.UserRole
+_Index = QModelIndex | QPersistentModelIndex
+_TOP = QModelIndex()
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
@@ -48,6 +60,11 @@ class Entry:
         """Its shortcut as the system writes it."""
         return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
+    @property
+    def name(self) -> str:
+        """What is searched."""
+        return f"{self.text} {self.where}"
+
 
 class CommandPalette(QFrame):
     """Lies over the upper part of the window; Esc, or a click elsewhere, puts it away."""
@@ -60,6 +77,7 @@ class CommandPalette(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
+        self._found = _Found(self)
         self._before: QWidget | None = None
         self.field = QLineEdit()
         self.field.setPlaceholderText(tr("Type some letters of a command, a page or a recent file"))
@@ -67,12 +85,14 @@ class CommandPalette(QFrame):
         self.field.textChanged.connect(self._find)
         self.field.returnPressed.connect(self._choose)
         self.field.installEventFilter(self)
-        self.list = QListWidget()
+        self.list = QListView()
+        self.list.setModel(self._found)
+        self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setItemDelegate(_EntryDelegate(self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.list.itemClicked.connect(self._choose)
+        self.list.clicked.connect(self._choose)
         self._remark: QLabel = text_label("", "muted")
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID, GRID, GRID, GRID)
@@ -86,11 +106,12 @@ class CommandPalette(QFrame):
         self._entries = list(entries)
         self._before = self.window().focusWidget()
         width = min(_WIDTH, self.window().width() - 4 * GRID)
-        row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), self.list.model().index(0, 0)).height()
+        row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), _TOP).height()
         height = self.field.sizeHint().height() + _ROWS * row + 6 * GRID
         left = (self.window().width() - width) // 2
         self.setGeometry(QRect(left, 6 * GRID, width, min(height, self.window().height() - 12 * GRID)))
-        self.field.clear()
+        with QSignalBlocker(self.field):
+            self.field.clear()
         self._find("")
         self.show()
         self.raise_()
@@ -105,7 +126,7 @@ class CommandPalette(QFrame):
 
     def shown(self) -> list[Entry]:
         """What is offered now, from top to bottom."""
-        return [self.list.item(row).data(_ITEM) for row in range(self.list.count())]
+        return self._found.entries
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Arrows move in the list while the typing goes on; losing the keyboard puts the palette away."""
@@ -121,25 +142,51 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
     def _find(self, text: str) -> None:
-        self.list.clear()
-        names = [f"{entry.text} {entry.where}" for entry in self._entries]
-        for index in ranked(text, names) if text.strip() else range(len(names)):
-            item = QListWidgetItem()
-            entry = self._entries[index]
-            item.setData(_ITEM, entry)
-            item.setData(Qt.ItemDataRole.AccessibleTextRole, " ".join(filter(None, (names[index], entry.keys))))
-            item.setToolTip(entry.action.toolTip())
-            self.list.addItem(item)
-        self.list.setCurrentRow(0)
-        self._remark.setText("" if self.list.count() else tr("No command has these letters in this order."))
-        self._remark.setVisible(not self.list.count())
+        order = ranked(text, [entry.name for entry in self._entries]) if text.strip() else range(len(self._entries))
+        self._found.show([self._entries[index] for index in order])
+        self.list.setCurrentIndex(self._found.index(0))
+        self._remark.setText("" if self._found.entries else tr("No command has these letters in this order."))
+        self._remark.setVisible(not self._found.entries)
 
     def _choose(self) -> None:
-        item = self.list.currentItem()
-        if item is None:
+        index = self.list.currentIndex()
+        if not index.isValid():
             return
+        entry = self._found.entries[index.row()]
         self.close_palette()
-        self.chosen.emit(item.data(_ITEM))
+        self.chosen.emit(entry)
+
+
+class _Found(QAbstractListModel):
+    """What has the letters that were typed, best first."""
+
+    def __init__(self, owner: QObject) -> None:
+        super().__init__(owner)
+        self.entries: list[Entry] = []
+
+    def show(self, entries: list[Entry]) -> None:
+        """These instead of those before."""
+        self.beginResetModel()
+        self.entries = entries
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index = _TOP) -> int:
+        """One for each entry."""
+        return 0 if parent.isValid() else len(self.entries)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """What is painted, pointed at, and read out."""
+        entry = self.entries[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return entry.text
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return " ".join(filter(None, (entry.name, entry.keys)))
+            case Qt.ItemDataRole.ToolTipRole:
+                return entry.action.toolTip()
+            case _ if role == _ENTRY:
+                return entry
+        return None
 
 
 class _EntryDelegate(QStyledItemDelegate):
@@ -151,7 +198,7 @@ class _EntryDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index) -> None:
         """Paint one entry."""
-        entry: Entry = index.data(_ITEM)
+        entry: Entry = index.data(_ENTRY)
         t = tokens()
         enabled = entry.action.isEnabled()
         if option.state & QStyle.StateFlag.State_Selected:
