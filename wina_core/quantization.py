@@ -3,7 +3,7 @@
 INT8: symmetric, one scale for each row of W (output channel). INT4: half-quadratic quantization (Badri and Shaji,
 2023), one scale and one zero for each group of inputs of a row: 64, or where 64 does not divide their number, the
 largest of 32 and 16 that does. Embedding, head and norms stay as they are. Both run on the CPU, where torchao has no
-INT4. The libraries are imported when they are needed, and download nothing (transformers imports torchao by itself).
+INT4. The libraries are imported when they are needed, and download nothing.
 """
 
 from collections.abc import Callable

@@ -46,7 +46,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
     window.show_page("evaluate")
     tick(page.tasks.list.item(1), on=False)
     page.tasks.deviation.setChecked(False)
-    page.tasks.limit.setValue(60)
+    page.tasks.limit.setValue(24)
     page.arms.sparsities.setText("50")
     for box in (*page.arms.methods, *page.arms.rotations):
         box.setChecked(box.text() in ("dense", "wina", "none"))
@@ -70,7 +70,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
         rows = store.metric_rows()
         assert [run.status for run in store.runs()] == ["done", "done"]
     accuracy = {row.method: row for row in rows if (row.task, row.metric) == ("demo_choice", "acc")}
-    assert accuracy["dense"].n == accuracy["wina"].n == 60
+    assert accuracy["dense"].n == accuracy["wina"].n == 24
     assert accuracy["wina"].counted_sparsity == pytest.approx(0.5, abs=0.02)
 
 
@@ -101,7 +101,7 @@ def test_the_window_works_on_through_an_engine_killed_idle_and_busy_and_retries_
             plan=UniformSparsity(sparsity=sparsity),
             evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
         )
-        for sparsity, limit in ((0.5, 4), (0.6, 200))
+        for sparsity, limit in ((0.5, 4), (0.6, 60))
     ]
     study = StudySpec(name="test", models=(runs[0].model,), arms=(Arm(),))
     workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)

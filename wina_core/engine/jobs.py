@@ -29,7 +29,6 @@ from wina_core.latency.decoding import time_decoding
 from wina_core.latency.sweep import time_products
 from wina_core.methods import get_method
 from wina_core.models.loading import LoadedModel
-from wina_core.models.quantized_linear import quiet_torchao
 from wina_core.models.summary import summarize
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.reporting import Reporter
@@ -44,7 +43,6 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
 
     Raises WinaError for what was foreseen, Cancelled when `reporter.check` does, and anything else for a defect.
     """
-    quiet_torchao()  # which transformers and lm-eval import, whatever the job
     match job:
         case InspectJob():
             loaded = session.prepare(job.model, NO_ROTATION, reporter)

@@ -12,7 +12,6 @@ from wina_core.errors import WinaError
 from wina_core.models.architectures import family_of, view
 from wina_core.models.files import check_tokenizer, check_weights, read_config
 from wina_core.models.precision import compute_norms_in_float64
-from wina_core.models.quantized_linear import leave_out_hqq, quiet_torchao
 from wina_core.models.reading import download_bar, reading_told
 from wina_core.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.models.view import ModelView
@@ -146,8 +145,6 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
 
 def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     transformers_logging.disable_progress_bar()
-    quiet_torchao()
-    leave_out_hqq()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,

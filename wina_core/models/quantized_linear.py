@@ -5,7 +5,6 @@ import logging
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import utils
 from wina_kernels import sparse_linear
 from wina_kernels.dense import MOST_ROWS
 from wina_kernels.weights import FLOATS, QuantizedWeight
@@ -52,22 +51,9 @@ class QuantizedLinear(nn.Linear):
 
 
 def quiet_torchao() -> None:
-    """Silence what torchao says when it is imported, about extensions for accelerators that are not here.
-
-    transformers imports it with the first model, wherever it is installed, so every command would begin with that.
-    """
+    """Silence what torchao says when it is imported, about extensions for accelerators that are not here."""
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def leave_out_hqq() -> None:
-    """Let transformers believe that hqq is not installed; to be called before the first model class is imported.
-
-    Its key-value caches import hqq wherever it is installed, and that torch's compiler: 40 MB and most of a second of
-    every process, for a kind of cache that nothing here makes. Whoever imports hqq itself gets it nevertheless.
-    """
-    for module in (utils, utils.import_utils):
-        module.is_hqq_available = lambda *_: False
 
 
 def quantized_weights(model: nn.Module) -> int:

@@ -12,7 +12,6 @@ from wina_core.errors import WinaError
 from wina_core.models.architectures import family_of
 from wina_core.models.files import read_config
 from wina_core.models.loading import download
-from wina_core.models.quantized_linear import leave_out_hqq, quiet_torchao
 from wina_core.models.view import ModelView
 from wina_core.records import ModelShape
 from wina_core.reporting import Reporter
@@ -44,8 +43,6 @@ def empty_model(source: ModelSource, reporter: Reporter) -> Any:
     content = read_config(folder)
     named = content.get("architectures") or [None]
     family_of(str(content.get("model_type")), named[0] if isinstance(named, list) else str(named))
-    quiet_torchao()
-    leave_out_hqq()
     try:
         _check_sizes(content)
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
