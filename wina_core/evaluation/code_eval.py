@@ -1,12 +1,13 @@
-"""The metric code_eval of the hub, with every program run in the sandbox."""
+"""The metric code_eval of the hub, with every program run in the sandbox.
+
+The package evaluate, which takes long to import, is imported where programs may be run: few tasks need it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import comb
 from typing import Any
 from unittest.mock import patch
-
-import evaluate
 
 from wina_core.evaluation.sandbox import Limits, Outcome, run_confined
 
@@ -53,6 +54,8 @@ def pass_at_k(n: int, passed: int, k: int) -> float:
 @contextmanager
 def sandboxed() -> Iterator[None]:
     """Within: whoever loads code_eval gets the one here, without a download."""
+    import evaluate
+
     load: Callable[..., Any] = evaluate.load
     with patch.object(evaluate, "load", lambda path, *a, **kw: CodeEval() if path == _NAME else load(path, *a, **kw)):
         yield
@@ -60,6 +63,8 @@ def sandboxed() -> Iterator[None]:
 
 def runs_in_sandbox(function: Any) -> bool:
     """Whether the module of a task's metric function runs programs by the code_eval here, and by nothing else's."""
+    import evaluate
+
     held = getattr(function, "__globals__", {}).values()
     ours = any(isinstance(value, CodeEval) for value in held)
     return ours and not any(isinstance(value, evaluate.EvaluationModule) for value in held)
