@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wina_core.errors import WinaError
 from wina_core.export import write_atomically
-from wina_core.models.files import read_config
+from wina_core.model_files import read_config
 from wina_core.paths import config_folder
 from wina_core.sources import local_folder
 from wina_core.specs import ModelSource

@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.errors import WinaError
+from wina_core.model_files import check_tokenizer, check_weights, read_config
 from wina_core.models.architectures import family_of, view
-from wina_core.models.files import check_tokenizer, check_weights, read_config
 from wina_core.models.precision import compute_norms_in_float64
 from wina_core.models.reading import download_bar, reading_told
 from wina_core.models.rotated_folder import attach_stored_shortcuts, read_rotation_file

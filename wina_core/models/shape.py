@@ -9,8 +9,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from wina_core.errors import WinaError
+from wina_core.model_files import read_config
 from wina_core.models.architectures import family_of
-from wina_core.models.files import read_config
 from wina_core.models.loading import download
 from wina_core.models.view import ModelView
 from wina_core.records import ModelShape
