@@ -64,7 +64,7 @@ def _follow(monkeypatch) -> list[int]:
 
     def follow(*arguments):
         found = made(*arguments)
-        painted.append(len(found or ()))
+        painted.append(0 if found is None else len(found))
         return found
 
     monkeypatch.setattr(plot_line._Curve, "_pieces", follow)

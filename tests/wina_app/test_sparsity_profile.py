@@ -1,9 +1,13 @@
 """Dragging the lines of the profile over depth, with real mouse events."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from wina_app.views.colour_maps import ColourScale, percent
+from PySide6.QtGui import QImage
+from wina_app.theme import apply_theme
+from wina_app.views.colour_maps import ColourScale, percent, percent_with_decimal
 from wina_app.views.sparsity_profile import SparsityProfile
 
 NAMES = ("q", "k", "v", "o", "gate", "up", "down")
@@ -105,3 +109,35 @@ def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
     profile.show_table(NAMES, values, SCALE)
     drag(qtbot, profile, place(profile, 2, 40), place(profile, 2, 60))
     assert said[-2][0] == {(2, 3)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_that_change_leave_the_picture_that_painting_all_anew_would(qtbot, qapp, scheme):
+    apply_theme(qapp, scheme)
+    rng = np.random.default_rng(0)
+    tables = [rng.uniform(0.2, 0.8, (24, 7)).round(3)]
+    for columns in ([2], [4], [0, 5], range(7), [6]):
+        tables.append(np.where(np.isin(np.arange(7), columns), rng.uniform(0.2, 0.8, (24, 7)).round(3), tables[-1]))
+    stepwise, anew = [_painted(qtbot, *shown) for shown in ([tables], [tables[-1:]])]
+    apply_theme(qapp, "light")
+    assert stepwise == anew
+
+
+def _painted(qtbot, tables) -> QImage:
+    """A profile that showed one table after the other."""
+    widget = SparsityProfile()
+    qtbot.addWidget(widget)
+    widget.resize(480, 320)
+    with qtbot.waitExposed(widget):
+        widget.show()
+    for values in tables:
+        widget.show_table(NAMES, values, SCALE)
+        image = widget.grab().toImage()
+    return image
+
+
+def test_numbers_that_are_only_written_otherwise_are_read_out_so_and_not_drawn_anew(profile):
+    before = profile.traces
+    profile.show_table(NAMES, np.tile(np.arange(1, 8) / 10, (8, 1)), replace(SCALE, text=percent_with_decimal))
+    assert all(now is then for now, then in zip(profile.traces, before, strict=True))
+    assert profile.traces[2].readout(5) == "layer 5, v: 30.0 %"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
@@ -33,6 +34,9 @@ class DataPlot(pg.PlotWidget):
     """(trace, point) under the pointer, None when none is near; for the marks of plots beside this one."""
     keys_chosen = Signal(object, bool)
     """Keys of the point, bar or line that was clicked, and whether Ctrl or Shift was held to add them to others."""
+
+    pictured: ClassVar[bool] = False
+    """Whether lines are painted from pictures of them until they change: where they change one by one."""
 
     def __init__(self, name: str) -> None:
         super().__init__(enableMenu=False)  # making pyqtgraph's own, which is not used, takes a third of the plot
@@ -161,7 +165,7 @@ class DataPlot(pg.PlotWidget):
         while len(self._items) > len(self._traces):
             self._items.pop().remove()
         while len(self._items) < len(self._traces):
-            self._items.append(TraceItems(plot))
+            self._items.append(TraceItems(plot, self.pictured))
         selected = self.highlighted  # a selection of what is not shown here lets nothing step back
         for trace, items in zip(self._traces, self._items, strict=True):
             items.show(trace, scale, selected)

@@ -7,6 +7,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.models.plot_figure import Line, Series
 from wina_app.theme import GRID, tokens
@@ -97,10 +98,13 @@ def trace_of(series: Series) -> Trace:
 class TraceItems:
     """The items of one trace."""
 
-    def __init__(self, plot: pg.PlotItem) -> None:
+    def __init__(self, plot: pg.PlotItem, pictured: bool = False) -> None:
+        """`pictured`: the line is painted from a picture of it until it changes."""
         self._plot = plot
         self._errors = pg.ErrorBarItem(beam=0.0)
         self._curve = PlotLine()
+        if pictured:
+            self._curve.curve.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
         self._bars: pg.BarGraphItem | None = None
         self._trace: Trace | None = None
         self._look: tuple[object, ...] = ()

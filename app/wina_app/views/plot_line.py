@@ -10,6 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QLineF, Qt
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+from shiboken6 import Shiboken
 
 _JAGGED = 5.0
 """A line that goes up and down this many times its width is painted in pieces: whole, it may take 3 ms. A stroke of the
@@ -30,6 +31,15 @@ class PlotLine(pg.PlotDataItem):
         self.curve = _Curve()
         self.curve.setParentItem(self)
         self.curve.sigClicked.connect(self.sigClicked)
+
+    def updateItems(self, styleUpdate: bool = True) -> None:
+        """Where points alone are other ones, pens stay: to set them all again takes longer than to move the points."""
+        moved = None if styleUpdate or self.opts["symbol"] is not None else self._getDisplayDataset()
+        if moved is None:
+            super().updateItems(styleUpdate)
+        else:
+            self.curve.setData(moved.x, moved.y)
+            self.curve.show()
 
 
 def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -65,12 +75,14 @@ class _Curve(pg.PlotCurveItem):
         painter.resetTransform()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(solid)
-        painter.drawLines(drawn)
+        painter.drawLines(Shiboken.wrapInstance(drawn.ctypes.data, QLineF), len(drawn))
         painter.restore()
 
-    def _pieces(self, painter: QPainter, pen: QPen) -> list[QLineF] | None:
-        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several
-        times as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
+    def _pieces(self, painter: QPainter, pen: QPen) -> np.ndarray | None:
+        """float64 [pieces, 4], which is how QLineF lies in memory: to make so many of them takes as long as painting.
+
+        In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several times
+        as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
         to_pixels = painter.deviceTransform()  # of the device, in which the pens are measured
         right, down = abs(to_pixels.m11()), abs(to_pixels.m22())
         travel, width = self._extent()
@@ -83,8 +95,10 @@ class _Curve(pg.PlotCurveItem):
         to_painter = painter.worldTransform()
         x = to_painter.m11() * self.xData + to_painter.dx()
         y = to_painter.m22() * self.yData + to_painter.dy()
-        ends = (np.interp(place, along, values) for place in (begin, end) for values in (x, y))
-        return [QLineF(*piece) for piece in zip(*(each.tolist() for each in ends), strict=True)]
+        lines = np.empty((len(begin), 4))
+        for column, (place, values) in enumerate(((begin, x), (begin, y), (end, x), (end, y))):
+            lines[:, column] = np.interp(place, along, values)
+        return lines
 
     def _extent(self) -> tuple[float, float]:
         """Worked out once for the same points: it is asked for in every painting."""

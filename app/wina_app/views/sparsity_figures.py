@@ -27,6 +27,8 @@ _TERMS: dict[FigureKey, str] = {
 UNKNOWN = "\N{EN DASH}"
 _LOOSE = 2 * GRID
 """Pixels that a read-out may be narrower than its room."""
+_ALIKE = str.maketrans("0123456789", "0000000000")
+"""Digits are equally wide."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,12 @@ class SparsityFigures(QWidget):
 def _say(number: QLabel, text: str) -> None:
     """In the room that there is, where the text fits: read-outs stay where they are while a drag changes their digits,
     and Qt lays the page out anew for every new text of a label whose size is not fixed."""
-    if text == number.text():
+    before = number.text()
+    if text == before:
         return
     number.setText(text)
+    if text.translate(_ALIKE) == before.translate(_ALIKE):  # to ask for a size takes longer than to paint it
+        return
     wanted, room = number.sizeHint(), number.minimumSize()
     if not room.width() - _LOOSE <= wanted.width() <= room.width() or wanted.height() != room.height():
         number.setFixedSize(wanted)

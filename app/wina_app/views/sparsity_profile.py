@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QMouseEvent, QPixmapCache
 from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.translation import tr
@@ -20,8 +20,9 @@ _COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "
 _WHOLE = Qt.KeyboardModifier.ShiftModifier
 _LEAST_SPAN = 0.2
 """The part of the colour scale that the plot shows at least, so that equal values do not look like noise."""
-
-
+_PICTURES_KB = 128 * 1024
+"""Room for pictures of the lines and axes, which Qt forgets beyond it: one takes 2 MB on a screen of 1920 x 1080, and
+14 MB on one of twice the width and height."""
 _GRIP = 12.0
 """Pixels within which a point can be taken hold of; further away a drag moves the plot."""
 _JITTER = 3.0
@@ -50,6 +51,7 @@ class SparsityProfile(DataPlot):
     """Frozenset of the cells, and by how many percentage points they are to move from where the drag began."""
     drag_ended = Signal()
 
+    pictured = True
     _scale: ColourScale | None = None
 
     def __init__(self) -> None:
@@ -64,6 +66,7 @@ class SparsityProfile(DataPlot):
         layers = _WholeNumbers(orientation="bottom")
         layers.enableAutoSIPrefix(False)
         self.getPlotItem().setAxisItems({"bottom": layers})
+        QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
         for axis in (self.getPlotItem().getAxis("left"), layers):
             # Painted from a picture of it: writing its texts again at every step of a drag takes longer than the lines.
             axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
@@ -81,10 +84,10 @@ class SparsityProfile(DataPlot):
         for column, name in enumerate(projections):
             known = np.flatnonzero(~np.isnan(values[:, column])).tolist()
             if known:
-                look = (tuple(known), values[known, column].tobytes(), scale)
+                look = (tuple(known), values[known, column].tobytes(), factor)
                 if self._looks.get(name) != look:  # otherwise the very same trace, which is not drawn anew
                     self._looks[name] = look
-                    self._drawn[name] = self._trace(name, known, values[known, column], factor, scale)
+                    self._drawn[name] = self._trace(name, known, values[known, column], factor)
                 traces.append(self._drawn[name])
                 columns.append(column)
         self._columns = tuple(columns)
@@ -160,21 +163,25 @@ class SparsityProfile(DataPlot):
     def _height(self, position: QPointF) -> float:
         return self.getPlotItem().vb.mapSceneToView(self.mapToScene(position.toPoint())).y()
 
-    def _trace(self, name: str, layers: list[int], values: np.ndarray, factor: float, scale: ColourScale) -> Trace:
+    def _trace(self, name: str, layers: list[int], values: np.ndarray, factor: float) -> Trace:
         return Trace(
             name,
             _COLOURS[name],
             layers,
             factor * values,
-            lambda index: tr(
-                "layer {layer}, {name}: {value} {unit}",
-                layer=layers[index],
-                name=name,
-                value=scale.text(values[index]),
-                unit=scale.unit,
-            ).strip(),
+            lambda index: self._readout(name, layers[index], values[index]),
             style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
         )
+
+    def _readout(self, name: str, layer: int, value: float) -> str:
+        """As the numbers are written now: with more digits or fewer they are drawn alike."""
+        return tr(
+            "layer {layer}, {name}: {value} {unit}",
+            layer=layer,
+            name=name,
+            value=self._scale.text(value),
+            unit=self._scale.unit,
+        ).strip()
 
 
 class _WholeNumbers(pg.AxisItem):
