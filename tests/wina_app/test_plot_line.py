@@ -12,15 +12,20 @@ from wina_app.views.plot_line import pieces
 
 def test_the_pieces_of_a_dashed_line_go_on_around_its_corners():
     x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
-    begin, end, along = pieces(x, y, np.array([4.0, 2.0]))
-    assert begin.tolist() == [0, 3, 6]
-    assert end.tolist() == [3, 4, 10]
-    assert along.tolist() == [0, 3, 12]
+    assert pieces(x, y, np.array([4.0, 2.0])).tolist() == [[0, 0, 3, 0], [3, 0, 3, 1], [3, 3, 3, 7]]
 
 
 def test_a_line_without_gaps_has_a_piece_between_each_two_points():
-    begin, end, _ = pieces(np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0]), np.empty(0))
-    assert (begin.tolist(), end.tolist()) == ([0, 3], [3, 12])
+    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
+    assert pieces(x, y, np.empty(0)).tolist() == [[0, 0, 3, 0], [3, 0, 3, 9]]
+
+
+def test_pieces_lie_in_memory_as_qt_reads_them():
+    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
+    for pattern in (np.empty(0), np.array([4.0, 2.0])):
+        found = pieces(x, y, pattern)
+        assert found.flags.c_contiguous
+        assert found.dtype == np.float64
 
 
 @pytest.mark.parametrize("style", [Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine])

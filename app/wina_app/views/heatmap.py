@@ -101,7 +101,7 @@ class Heatmap(QAbstractScrollArea):
         else:
             changed = np.ones(values.shape, dtype=bool)
         self._values, self._scale = values.copy(), scale
-        self.update_cells([(row, column) for row, column in np.argwhere(changed).tolist()])
+        self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
         self.describe()
 
     def set_remark(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
@@ -22,6 +22,9 @@ _ROOMY = 3 * GRID
 """Cells that are at least this high take a thicker outline without touching their text."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
+_TEXTS = 4096
+"""Whose widths are remembered: to measure one takes as long as to write it."""
+
 
 @dataclass(frozen=True)
 class HeatmapLook:
@@ -40,14 +43,17 @@ class HeatmapLook:
 
 
 class _Type:
-    """Measures texts in one font, each once in a painting."""
+    """Measures texts in one font, each once as long as few others come between."""
 
     def __init__(self, face: QFont) -> None:
         metrics = QFontMetricsF(face)
-        self.width = cache(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's, `cache` would
-        # copy the docstring, which PySide puts together in 0.1 s
+        self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
+        # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
         self.baseline = (metrics.ascent() - metrics.descent()) / 2
         """Below the middle of a line."""
+
+
+_type = lru_cache(8)(_Type)
 
 
 def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: HeatmapLook) -> None:
@@ -56,7 +62,7 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     painter.save()
     painter.setFont(font(tabular=True))
     painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
-    type_ = _Type(painter.font())
+    type_ = _type(painter.font())
     across = {column: geometry.cell(0, column) for column in geometry.columns_in(area)}
     down = {row: geometry.cell(row, 0) for row in geometry.rows_in(area)}
     touched = dict.fromkeys(

@@ -88,25 +88,24 @@ class _Name:
         for item in self.items:
             item.setVisible(visible)
 
-    def beside(self, anchor: QPointF, left: float, right: float, y: float) -> None:
+    def beside(self, anchor: QPointF, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
         """Place the name at height `y` between `left` and `right`, with a leader to its line's end."""
         self.line.setPen(QPen(self.end.colour, 1, Qt.PenStyle.DotLine))
         self.line.setLine(anchor.x(), anchor.y(), left - HALF, y)
         if self.marker is not None:
             self.marker.setPos(left + HALF, y)
             left += GRID + HALF
-        self._write(left, right, y)
+        self._write(left, right, y, metrics)
 
-    def listed(self, left: float, right: float, y: float) -> None:
+    def listed(self, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
         """Place the name in a list, after a piece of its line."""
         self.line.setPen(QPen(self.end.colour, 2, self.end.style))
         self.line.setLine(left, y, left + _SAMPLE, y)
         if self.marker is not None:
             self.marker.setPos(left + _SAMPLE / 2, y)
-        self._write(left + _SAMPLE + GRID, right, y)
+        self._write(left + _SAMPLE + GRID, right, y, metrics)
 
-    def _write(self, left: float, right: float, y: float) -> None:
-        metrics = QFontMetricsF(font("small"))
+    def _write(self, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
         self.text.setText(metrics.elidedText(self.end.name, Qt.TextElideMode.ElideRight, right - left))
         self.text.setPos(left, y - metrics.height() / 2)
 
@@ -166,22 +165,24 @@ class LineLabels(QObject):
         left, right = area.right() + 2 * GRID, area.right() + column
         self._more.setVisible(listed and not fits)
         if listed:
-            self._place_list(left, right, height, int(size.height() // height))
+            self._place_list(left, right, metrics, int(size.height() // height))
         else:
-            self._place_beside(left, right, height)
+            self._place_beside(left, right, metrics)
 
-    def _place_list(self, left: float, right: float, height: float, room: int) -> None:
+    def _place_list(self, left: float, right: float, metrics: QFontMetricsF, room: int) -> None:
+        height = metrics.height()
         names = sorted(self._names, key=lambda name: not name.end.prominent)
         fitting = len(names) if len(names) <= room else max(room - 1, 0)
         for row, name in enumerate(names):
             name.show(row < fitting)
             if row < fitting:
-                name.listed(left, right, (row + 0.5) * height)
+                name.listed(left, right, (row + 0.5) * height, metrics)
         self._more.setText(tr("and {count} more", count=len(names) - fitting))
         self._more.setPos(left, fitting * height)
 
-    def _place_beside(self, left: float, right: float, height: float) -> None:
-        area, half = self._plot.vb.geometry(), height / 2
+    def _place_beside(self, left: float, right: float, metrics: QFontMetricsF) -> None:
+        area, height = self._plot.vb.geometry(), metrics.height()
+        half = height / 2
         anchors = [self._anchor(name.end) for name in self._names]
         known = [anchor for anchor in anchors if anchor is not None]
         needed = len(known) * height > area.height()
@@ -190,7 +191,7 @@ class LineLabels(QObject):
         for name, anchor in zip(self._names, anchors, strict=True):
             name.show(anchor is not None)
             if anchor is not None:
-                name.beside(anchor, left, right, next(heights))
+                name.beside(anchor, left, right, next(heights), metrics)
 
     def _anchor(self, end: LineEnd) -> QPointF | None:
         """Where the visible part of the line ends, in the plot's coordinates; None when nothing of it is visible."""

@@ -42,19 +42,22 @@ class PlotLine(pg.PlotDataItem):
             self.curve.show()
 
 
-def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the straight pieces of a dashed line begin, where they end, and where its points are: lengths along it.
+def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> np.ndarray:
+    """The straight pieces of a dashed line: float64 [pieces, 4], x and y of both ends, which is how QLineF lies in
+    memory; to make so many of those takes as long as to paint them.
 
     `pattern` is the lengths of dash, gap, dash, gap and so on, in the unit of x and y; empty for a line without gaps.
     """
-    along = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))))
+    corners = np.stack((x, y), axis=1)
     if not len(pattern):
-        return along[:-1], along[1:], along
+        return np.hstack((corners[:-1], corners[1:]))
+    along = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))))
     repeats = np.arange(along[-1] // pattern.sum() + 1)
     changes = (pattern.sum() * repeats[:, None] + np.cumsum(pattern)).ravel()
     cuts = np.union1d(along, changes[changes < along[-1]])
     drawn = np.searchsorted(changes, (cuts[:-1] + cuts[1:]) / 2) % 2 == 0
-    return cuts[:-1][drawn], cuts[1:][drawn], along
+    ends = np.stack((np.interp(cuts, along, x), np.interp(cuts, along, y)), axis=1)
+    return np.hstack((ends[:-1][drawn], ends[1:][drawn]))
 
 
 class _Curve(pg.PlotCurveItem):
@@ -79,26 +82,19 @@ class _Curve(pg.PlotCurveItem):
         painter.restore()
 
     def _pieces(self, painter: QPainter, pen: QPen) -> np.ndarray | None:
-        """float64 [pieces, 4], which is how QLineF lies in memory: to make so many of them takes as long as painting.
-
-        In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several times
-        as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
-        to_pixels = painter.deviceTransform()  # of the device, in which the pens are measured
+        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several
+        times as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
+        to_painter, to_pixels = painter.worldTransform(), painter.deviceTransform()
         right, down = abs(to_pixels.m11()), abs(to_pixels.m22())
         travel, width = self._extent()
         if not down * travel > min(_JAGGED * right * width, _LONG):
             return None
-        pattern = pen.widthF() * np.array(pen.dashPattern())
+        pattern = pen.widthF() * np.array(pen.dashPattern())  # in pixels, in which the pens of plots are measured
         if down * travel > _MOST * pattern.sum() > 0:
             return None
-        begin, end, along = pieces(right * self.xData, down * self.yData, pattern)
-        to_painter = painter.worldTransform()
         x = to_painter.m11() * self.xData + to_painter.dx()
         y = to_painter.m22() * self.yData + to_painter.dy()
-        lines = np.empty((len(begin), 4))
-        for column, (place, values) in enumerate(((begin, x), (begin, y), (end, x), (end, y))):
-            lines[:, column] = np.interp(place, along, values)
-        return lines
+        return pieces(x, y, pattern * abs(to_painter.m11()) / right)
 
     def _extent(self) -> tuple[float, float]:
         """Worked out once for the same points: it is asked for in every painting."""
