@@ -63,13 +63,22 @@ class Products:
     dtypes: tuple[str, ...] = ("bfloat16", "float16")
     sparsities: tuple[float, ...] = (0.0, 0.25, 0.4, 0.5, 0.65)
     turns: int = 9
+    uncounted: int = 3
+    """Turns before those."""
     calls: int = 8
     """In a row, each on another copy of the weights, so that a launch's and an event's own time count little."""
 
 
 _SMALL = Shape(outputs=48, inputs=32)
 TOY = Products(
-    shapes=(_SMALL,), batched=(_SMALL,), batches=(4,), dtypes=("bfloat16",), sparsities=(0.0, 0.5), turns=2, calls=1
+    shapes=(_SMALL,),
+    batched=(_SMALL,),
+    batches=(4,),
+    dtypes=("bfloat16",),
+    sparsities=(0.0, 0.5),
+    turns=2,
+    uncounted=1,
+    calls=1,
 )
 
 
@@ -189,20 +198,20 @@ def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any
 
 
 def _tuning_seconds(device: torch.device, call: Work) -> float:
-    """The median of three, after one that compiles."""
-    call()
+    """The median of three, after one that compiles; interpreted, of one."""
     if device.type != "cuda":
         return _seconds([call])
+    call()
     return float(np.median([tuning.device_seconds(call) for _ in range(3)]))
 
 
 def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products) -> np.ndarray[Any, Any]:
-    """Seconds of a call, [turns, contenders], after three turns that are not counted."""
+    """Seconds of a call, [turns, contenders]."""
     turns = []
-    for turn in range(-3, grid.turns):
-        first = (turn + 3) * grid.calls
+    for turn in range(grid.uncounted + grid.turns):
+        first = turn * grid.calls
         turns.append([_seconds([work(first + call) for call in range(grid.calls)]) for work in works])
-    return np.array(turns[3:])
+    return np.array(turns[grid.uncounted :])
 
 
 def _seconds(calls: Sequence[Work]) -> float:

@@ -9,12 +9,15 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QToolButton
 from wina_app.application import Application
 from wina_app.controllers import job_notices
+from wina_app.views.controls import Fold
 
 from tests.end_to_end.devices import Devices, points_between
 from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
 
 DOCUMENTS = 8
 """Of each task: enough for standard errors, few enough for seconds."""
+TOKENS = 14
+"""Of the longest answer: enough to be watched."""
 
 
 class FirstUse:
@@ -129,6 +132,9 @@ class FirstUse:
         yield from self.go_to("playground")
         page = self.pages["playground"]
         yield from self.write_prompt()
+        (sampling,) = page.form.findChildren(Fold)
+        yield from self.hands.tick(sampling.heading, True)
+        yield from self.hands.set(page.form.new_tokens, TOKENS)
         yield Seen("a prompt can be sent", page.primary.isEnabled)
         yield from self.act()
         answers = self.application.playground.answers

@@ -228,11 +228,11 @@ class Mouse(Hands):
         )
 
     def set(self, box: QSpinBox, value: int) -> Script:
-        """By its arrows."""
+        """By its arrows, which count by tens with Ctrl held."""
         part = QStyle.SubControl.SC_SpinBoxUp if value > box.value() else QStyle.SubControl.SC_SpinBoxDown
         while box.value() != value:
             before = box.value()
-            yield from self.click(box, _part(box, part).center())
+            yield from self.click(box, _part(box, part).center(), control=abs(value - before) >= 10)
             yield Seen(f"{name_of(box)} counts", lambda before=before: box.value() != before)
 
     def menu(self, bar: QMenuBar, title: str, text: str) -> Script:

@@ -2,8 +2,6 @@
 
 import importlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -76,19 +74,26 @@ def check(comparison: dict) -> None:
             assert 0 < timing[spread]["p10"] <= timing[spread]["median"] <= timing[spread]["p90"]
 
 
-def test_toy_sizes_never_replace_real_results() -> None:
-    done = subprocess.run([sys.executable, FOLDER / "run.py", "gating", "--toy"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "--out" in done.stderr
+def test_toy_sizes_never_replace_real_results(
+    benchmark: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        benchmark("run").main(["gating", "--toy"])
+    assert ended.value.code == 2
+    assert "--out" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_its_benchmark_says_how_to_run_it() -> None:
-    done = subprocess.run([sys.executable, FOLDER / "run.py", "gpu"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert not done.stdout
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("There is no GPU")]
-    assert "run: python kernels/benchmarks/run.py gpu." in line
+def test_without_a_gpu_its_benchmark_says_how_to_run_it(
+    benchmark: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="There is no GPU") as ended:
+        benchmark("run").main(["gpu"])
+    assert not capsys.readouterr().out
+    told = ended.value.code  # a text: Python writes it to stderr, and the exit code is 1
+    assert isinstance(told, str)
+    assert "\n" not in told
+    assert "run: python kernels/benchmarks/run.py gpu." in told
 
 
 @runs
