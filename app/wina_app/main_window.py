@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from wina_app import about
 from wina_app.icons import icon
 from wina_app.preferences import Preferences, look_of
-from wina_app.theme import GRID, apply_theme
+from wina_app.theme import GRID, apply_theme, dress
 from wina_app.translation import tr
 from wina_app.views.command_palette import CommandPalette, Entry
 from wina_app.views.file_dialogs import dropped_path
@@ -58,6 +58,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
+        dress(self)
         self._workbench, self.log = workbench, log
         self._stopping = self.has_stopped = False
         self.pages: dict[str, Page] = {}
@@ -369,9 +370,8 @@ class MainWindow(QMainWindow):
         if self._stopping or not self._may_quit():
             return
         self._stopping = True
-        self._workbench.settings.save_window(
-            self.saveGeometry(), self.saveState(_LAYOUT_VERSION), self.current_page.key
-        )
+        layout = self.saveState(_LAYOUT_VERSION)
+        self._workbench.settings.save_window(self.saveGeometry(), layout, self.current_page.key)
         self._sampler.stop()
         self._sample()
         self.centralWidget().setEnabled(False)

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 from wina_app.models.evaluation_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
 from wina_app.models.gate_choices import Gating
-from wina_app.theme import apply_theme
+from wina_app.theme import apply_theme, dress
 from wina_app.views.evaluate_arms import ArmPanel
 from wina_app.views.evaluate_page import EvaluatePage
 
@@ -210,7 +210,8 @@ def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypa
 @pytest.mark.parametrize("size", [13, 20])
 def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
     apply_theme(qapp, "light")
-    page.setStyleSheet(f"* {{ font-size: {size}px; }}")
+    dress(page)
+    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
     long = RotationSpec(text=TextSpec(source="/a/long/path/" * 20))
     page.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)
     page.resize(1200, 600)

@@ -4,7 +4,7 @@ import pytest
 from wina_app.controllers.model_controller import ModelController
 from wina_app.models.token_cost import cost_table
 from wina_app.quantities import percent
-from wina_app.theme import apply_theme
+from wina_app.theme import apply_theme, dress
 from wina_app.views.model_cost import CostPanel
 from wina_app.views.model_page import ModelPage
 
@@ -49,6 +49,7 @@ def test_progress_is_shown_while_it_loads(bench):
 
 def test_a_low_page_with_recent_models_cuts_off_no_text(qtbot, qapp):
     page = ModelPage()
+    dress(page)
     qtbot.addWidget(page)
     page.show_recent(["/models/one"])
     page.resize(1150, 480)

@@ -8,7 +8,7 @@ from PySide6.QtGui import QDesktopServices, QDropEvent
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from wina_app.models.evaluation_grid import make_grid
 from wina_app.models.studies import StudyProgress, StudyState
-from wina_app.theme import apply_theme
+from wina_app.theme import apply_theme, dress
 from wina_app.views.focus_order import controls
 from wina_app.views.studies_page import StudiesPage
 
@@ -37,6 +37,7 @@ def entries(tmp_path):
 def page(qtbot, qapp, entries):
     apply_theme(qapp, "light")
     page = StudiesPage()
+    dress(page)
     qtbot.addWidget(page)
     page.resize(1200, 480)  # of a window of 1280 x 720 with its docks
     page.show()
@@ -251,7 +252,7 @@ def test_every_control_has_a_name_and_the_list_comes_first(page, entries, qapp):
 
 @pytest.mark.parametrize("size", [13, 18])
 def test_nothing_is_clipped(page, entries, qtbot, size):
-    page.setStyleSheet(f"* {{ font-size: {size}px; }}")
+    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
     choose(page, entries[0], state_of(entries[0].study))
     page.show_progress(StudyProgress(0.5, "1 of 5 measurements stored  ·  1:30 min left", paused=False, changing=False))
     page.show_estimate("About 2:07 h for 5 measurements. Rotating, calibrating and allocating come on top.")

@@ -6,7 +6,7 @@ from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
-from wina_app.theme import GRID
+from wina_app.theme import GRID, dress
 from wina_app.translation import tr
 from wina_app.views.controls import text_label
 
@@ -28,6 +28,7 @@ class PlanNameBar(QWidget):
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.name.setCompleter(completer)
+        dress(completer.popup())
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         row = QHBoxLayout(self)
