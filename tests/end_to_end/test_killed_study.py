@@ -21,7 +21,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kill
 
 KILLS = 10
 PATIENCE = 300.0
-HEAVY = ["torch", "wina_core.cli", "wina_core.engine.jobs", "wina_core.engine.evaluating"]
+HEAVY = [
+    "torch",
+    "wina_core.cli",
+    "wina_core.cli.running",
+    "wina_core.engine.jobs",
+    "wina_core.engine.evaluating",
+    "transformers.models.llama.modeling_llama",  # by which the model's own import takes longest
+]
 """Imported once by the server that each computing process is forked from."""
 MOMENTS: tuple[tuple[str, int], ...] = (
     *itertools.repeat(("milliseconds", 150), 3),  # after the first run began

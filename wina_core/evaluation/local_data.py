@@ -9,6 +9,7 @@ is a task file of four settings beside `include: <the stock file>` and `task: <a
 """
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,14 +79,18 @@ class LocalData:
 
 
 def read_documents(path: Path) -> Dataset:
-    """The documents of a JSONL or Parquet file; WinaError where there are none."""
+    """The documents of a JSONL or Parquet file; WinaError where there are none.
+
+    They are known to the library by the file's bytes: what it would make of the table itself takes far longer than
+    reading it.
+    """
     try:
         table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
     except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
         raise WinaError(f"The data file {path} cannot be read ({_first_line(error)}); replace it.") from error
     if not table.num_rows:
         raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
-    return Dataset(table)
+    return Dataset(table, fingerprint=hashlib.sha256(path.read_bytes()).hexdigest()[:16])
 
 
 def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
