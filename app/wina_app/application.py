@@ -103,6 +103,7 @@ class Application(QObject):
         ImpossibleKeys(self.window)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
+        settings.tell = self.window.show_notice
         if settings.trouble:
             self.window.show_notice(settings.trouble)
         self.workbench.store.failed.connect(self.window.show_failure)

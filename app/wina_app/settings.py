@@ -6,6 +6,7 @@ is left as it is.
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,14 +27,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def _default_path() -> Path | None:
-    try:
-        return paths.config_folder() / "window.json"
-    except WinaError as error:  # a read-only home must not stop anybody from working
-        _log.warning("The window's settings are not kept: %s", error)
-        return None
-
-
 def _is_newer(path: Path) -> bool:
     try:
         content = json.loads(path.read_bytes())
@@ -48,11 +41,20 @@ class Settings:
 
     def __init__(self, path: Path | None = None) -> None:
         """`path` is for tests; by default "window.json" in the configuration folder."""
-        self._path = path or _default_path()
         self.trouble = ""
         """What the user should know of the file, as a sentence; empty when all is well."""
+        self.tell: Callable[[str], object] = lambda _: None
+        """Is told of trouble when it comes."""
+        self._path = path or self._default_path()
         self._leave_newer()
         self._values = self._read()
+
+    def _default_path(self) -> Path | None:
+        try:
+            return paths.config_folder() / "window.json"
+        except WinaError as error:  # a read-only home must not stop anybody from working
+            self._warn_that_nothing_is_kept(error)
+            return None
 
     def _read(self) -> dict[str, object]:
         if self._path is None:
@@ -73,13 +75,23 @@ class Settings:
         """From here on nothing is kept, if a newer version keeps what is its own in the file; another window may begin
         to while this one is open."""
         if self._path is not None and _is_newer(self._path):
-            self.trouble = tr(
+            newer = tr(
                 "A newer version of the workbench keeps its settings in {path}, which this one leaves as they are; "
                 "what is set here holds until the window is closed.",
                 path=self._path,
             )
-            _log.warning("%s", self.trouble)
             self._path = None
+            self._warn(newer)
+
+    def _warn_that_nothing_is_kept(self, error: WinaError) -> None:
+        self._warn(tr("What is set here holds until the window is closed. {error}", error=error))
+
+    def _warn(self, trouble: str) -> None:
+        """Once, until there is other trouble."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            _log.warning("%s", trouble)
+            self.tell(trouble)
 
     def _texts(self, key: str) -> list[str]:
         return [one for one in self._get(key, list[object], []) if isinstance(one, str)]
@@ -101,7 +113,9 @@ class Settings:
         try:
             write_atomically(self._path, json.dumps(self._values, indent=1).encode() + b"\n")
         except WinaError as error:  # a read-only home must not stop anybody from working
-            _log.warning("%s", error)
+            self._warn_that_nothing_is_kept(error)
+        else:
+            self.trouble = ""
 
     @property
     def preferences(self) -> Preferences:

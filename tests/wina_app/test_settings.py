@@ -88,11 +88,19 @@ def test_a_damaged_file_is_said_and_replaced(content, tmp_path, caplog):
     assert Settings(file).preferences.theme == "light"
 
 
-def test_a_file_that_cannot_be_written_stops_nobody(tmp_path, caplog):
-    settings = Settings(tmp_path / "missing" / "window.json")
+def test_a_file_that_cannot_be_written_stops_nobody_and_is_told_until_it_can(tmp_path, caplog):
+    settings, told = Settings(tmp_path / "missing" / "window.json"), []
+    settings.tell = told.append
     settings.prefer(theme="dark")
-    assert settings.preferences.theme == "dark"
+    settings.prefer(engines=2)
+    assert (settings.preferences.theme, settings.preferences.engines) == ("dark", 2)
     assert "cannot be written" in caplog.text
+    assert len(told) == 1
+    assert "until the window is closed" in told[0]
+    assert settings.trouble == told[0]
+    (tmp_path / "missing").mkdir()
+    settings.prefer(engines=3)
+    assert settings.trouble == ""
 
 
 def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, caplog):
