@@ -29,3 +29,16 @@ def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float
         for index, p in zip(having, holm([runs[index][task] for index in having]), strict=True):
             corrected[index][task] = p
     return tuple(corrected)
+
+
+def holm_by_reference(
+    references: Sequence[Hashable], runs: Sequence[Mapping[Task, float]]
+) -> tuple[dict[Task, float], ...]:
+    """`holm_by_task` for runs that are compared with several references, each with its own: among those with the same
+    one."""
+    corrected: list[dict[Task, float]] = [{} for _ in runs]
+    for reference in dict.fromkeys(references):
+        members = [index for index, each in enumerate(references) if each == reference]
+        for index, ps in zip(members, holm_by_task([runs[index] for index in members]), strict=True):
+            corrected[index] = ps
+    return tuple(corrected)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.holm import holm, holm_by_task
+from wina_core.holm import holm, holm_by_reference, holm_by_task
 
 ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
 
@@ -38,3 +38,8 @@ def test_runs_are_corrected_task_by_task_for_those_that_have_the_task():
     assert found[0] == pytest.approx({"a": 0.03, "b": 0.06})
     assert found[1] == pytest.approx({"a": 0.06})
     assert found[2] == pytest.approx({"a": 0.06, "b": 0.06})
+
+
+def test_runs_with_references_of_their_own_are_corrected_apart():
+    found = holm_by_reference("xyx", [{"a": 0.01}, {"a": 0.04}, {"a": 0.03}])
+    assert [ps["a"] for ps in found] == pytest.approx([0.02, 0.04, 0.03])

@@ -11,13 +11,15 @@ import pytest
 
 from tests.wina_core.report_study import ENVIRONMENT, fill, named, runs, study, unit
 from wina_core.cli import app
+from wina_core.comparison import compare_runs
 from wina_core.errors import WinaError
+from wina_core.holm import holm
 from wina_core.latency_specs import LatencyPoint, LatencySpec, Shape
 from wina_core.paper import COMMONSENSE
 from wina_core.records import LatencyRecord
 from wina_core.report import make_report
 from wina_core.report.findings import gather
-from wina_core.report.significance import significance
+from wina_core.report.significance import Contrast, significance
 from wina_core.specs import (
     Arm,
     EvaluationSpec,
@@ -152,6 +154,24 @@ def test_significance_is_paired_where_samples_are(written: Path) -> None:
     assert line.endswith("| 200 | 6 / 0 | exact McNemar |")
     assert "| 0.031 |" in line
     assert "mean of" not in text  # as in the table above: a task is missing
+
+
+def test_a_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) -> None:
+    fill(store, study(), samples=200)
+    found = significance(store, gather(store, study()), "dense")
+    assert found is not None
+    by_reference: dict[str, list[Contrast]] = {}
+    for contrast in found.contrasts:
+        by_reference.setdefault(contrast.baseline.run, []).append(contrast)
+    assert max(map(len, by_reference.values())) > 1
+    for contrasts in by_reference.values():
+        alone = [
+            {each.task: each.p for each in compare_runs(store, contrast.run.run, contrast.baseline.run)}
+            for contrast in contrasts
+        ]
+        for task in {each.task for contrast in contrasts for each in contrast.tasks}:
+            shown = [each.p for contrast in contrasts for each in contrast.tasks if each.task == task]
+            assert shown == pytest.approx(holm([ps[task] for ps in alone]))
 
 
 def test_the_mean_that_is_tested_is_the_one_in_the_table(store: Store) -> None:

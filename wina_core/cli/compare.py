@@ -1,6 +1,6 @@
 """`wina compare`: whether one stored run is better than another, with the evidence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -10,7 +10,7 @@ from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
 from wina_core.comparison import INTERVALS, Comparison, compare_runs, mean_of_study
 from wina_core.errors import WinaError
-from wina_core.holm import holm_by_task
+from wina_core.holm import holm_by_reference
 from wina_core.paper import base_metric
 from wina_core.store import Store
 from wina_core.study_runs import comparable, study_runs, usual_baseline
@@ -97,20 +97,11 @@ def _study_lines(
         )
         found.append(_Compared(compared, mean_of_study(compared, spec.paper, tasks)))
     lines = []
-    for (run, other), each, ps in zip(pairs, found, _corrected([other.run for _, other in pairs], found), strict=True):
+    corrected = holm_by_reference([other.run for _, other in pairs], [each.ps for each in found])
+    for (run, other), each, ps in zip(pairs, found, corrected, strict=True):
         who = (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8])
         lines += [(*who, *line) for line in _lines(each, ps)]
     return ("model", "arm", "baseline", "sparsity", "run", "its baseline", *COLUMNS), lines
-
-
-def _corrected(references: Sequence[str], found: Sequence[_Compared]) -> list[dict[_Task, float]]:
-    """The p of each run's tasks among those of all runs with the same reference."""
-    corrected: list[dict[_Task, float]] = [{} for _ in found]
-    for reference in dict.fromkeys(references):
-        members = [index for index, each in enumerate(references) if each == reference]
-        for index, ps in zip(members, holm_by_task([found[index].ps for index in members]), strict=True):
-            corrected[index] = ps
-    return corrected
 
 
 def _run(store: Store, prefix: str) -> str:

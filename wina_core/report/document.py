@@ -258,12 +258,11 @@ def _effect(each: Comparison) -> tuple[str, str, str]:
 
 def _note(found: Significance) -> str:
     tests = "; ".join(f"{test} ({INTERVALS[test]})" for test in found.tests)
-    count = sum(len(contrast.tasks) for contrast in found.contrasts)
     return (
         f"Each method minus {found.baseline} at equal model, sparsity and allocation, in the units of the tables; p is "
         f"two-sided. Tests, and their 95 % intervals: {tests}. Means are over tasks: p from the tasks' standard errors "
-        f"as of independent tasks, intervals by {INTERVALS[PROPAGATED]}. The p values of {count:,} comparisons are not "
-        "corrected for their number."
+        f"as of independent tasks, intervals by {INTERVALS[PROPAGATED]}. Each p is corrected by Holm for all that are "
+        "compared with the same run on the same task; intervals are not."
     )
 
 

@@ -1,10 +1,11 @@
 """Whether a study's arms differ from a baseline arm at equal sparsity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wina_core.comparison import Comparison, compare_runs, mean_of_study, top_level
 from wina_core.errors import WinaError
+from wina_core.holm import holm_by_reference
 from wina_core.paper import display_scale
 from wina_core.report.findings import Findings
 from wina_core.store import Store
@@ -40,13 +41,14 @@ class Significance:
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
     """Every arm against `baseline`, by default what `usual_baseline` says: paired where samples are stored. None where
-    there is nothing to compare. Raises WinaError for an arm that the study does not have."""
+    there is nothing to compare. Each p, of tasks and of means, counts among all arms that are compared with the same
+    run. Raises WinaError for an arm that the study does not have."""
     name = baseline or usual_baseline(findings.runs)
     if name is None:
         return None
     metrics = {task.name: task.metric for task in map(findings.study.evaluation.task, findings.tasks) if task.metric}
-    contrasts = tuple(
-        _contrast(store, findings, run, reference, metrics) for run, reference in comparable(findings.runs, name)
+    contrasts = _corrected(
+        [_contrast(store, findings, run, reference, metrics) for run, reference in comparable(findings.runs, name)]
     )
     return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
 
@@ -57,6 +59,24 @@ def _contrast(store: Store, findings: Findings, run: StudyRun, baseline: StudyRu
     except WinaError as error:
         return Contrast(run, baseline, (), None, str(error))
     return Contrast(run, baseline, top_level(found), mean_of_study(found, findings.study.paper, findings.tasks))
+
+
+def _corrected(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    shown = [(*contrast.tasks, *([contrast.mean] if contrast.mean else [])) for contrast in contrasts]
+    families = [{(each.task, each.metric): each.p for each in comparisons} for comparisons in shown]
+    corrected = holm_by_reference([contrast.baseline.run for contrast in contrasts], families)
+
+    def counting(each: Comparison, ps: dict[tuple[str, str], float]) -> Comparison:
+        return replace(each, p=ps[each.task, each.metric])
+
+    return tuple(
+        replace(
+            contrast,
+            tasks=tuple(counting(each, ps) for each in contrast.tasks),
+            mean=counting(contrast.mean, ps) if contrast.mean else None,
+        )
+        for contrast, ps in zip(contrasts, corrected, strict=True)
+    )
 
 
 def scale(comparison: Comparison) -> float:
