@@ -60,10 +60,10 @@ class FirstUse:
         yield Seen("the demo is loaded", lambda: self.workspace.summary is not None)
 
     def rotate(self) -> Script:
-        """With the rotation that is found in seconds."""
+        """With a rotation that is found at once."""
         yield from self.go_to("rotation")
         page = self.pages["rotation"]
-        yield from self.hands.choose(page.panel.preset, "Free, eigenvectors alone")
+        yield from self.hands.choose(page.panel.preset, "Global, weights only")
         yield Seen("rotating is possible", page.primary.isEnabled)
         yield from self.act()
         yield Seen("the rotation is measured", lambda: self.workspace.rotation_report is not None)

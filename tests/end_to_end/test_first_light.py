@@ -18,7 +18,7 @@ from tests.wina_app.conftest import close
 from wina_core.store import Store
 
 WAIT_MS = 240_000
-LIMIT, TOKENS = 6, 1024
+LIMIT, TOKENS, ROTATION_TOKENS = 4, 512, 1024
 ROTATION = "Free, eigenvectors alone"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
@@ -61,6 +61,8 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     preset = rotation.panel.preset
     preset.setCurrentText(ROTATION)
     preset.activated.emit(preset.currentIndex())
+    rotation.panel.tokens.setValue(ROTATION_TOKENS)
+    rotation.panel.tokens.editingFinished.emit()
     press(rotation.primary)
     qtbot.waitUntil(lambda: workspace.rotation_report is not None, timeout=WAIT_MS)
     assert workspace.rotation_report.logits_deviation < 0.02, "bfloat16 rounds the rotated weights"
