@@ -61,7 +61,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
 from wina_app.store_thread import StoreThread
-from wina_app.theme import apply_theme
+from wina_app.theme import apply_theme, dress
 from wina_app.views.sparsity_page import SparsityPage
 from wina_app.workspace import Workspace
 
@@ -144,6 +144,7 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     store.start()
     workspace = Workspace()
     page = SparsityPage(workspace, store)
+    dress(page)
     page.resize(*stroke.size)
     page.show()
     source, summary = _model(stroke.layers)
