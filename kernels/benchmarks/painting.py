@@ -39,8 +39,9 @@ On a machine that others used, one run before and two after within twelve minute
 thread, in milliseconds on a processor: 15.4 before and 11.8 and 13.7 after for a brush, 21.8 and then 14.5 and 14.7 for
 a line, 25.2 and then 14.2 and 14.7 where plans are jagged. With the budget kept, where all lines change in every step,
 it gave less: 21.2 and then 19.8 twice, 27.8 and then 20.4 twice where plans are jagged, 25.7 and then 22.2 and 24.9 on
-the large page. The time on the clock was disturbed too much to be told from. The stored results are of the round
-before.
+the large page. The time on the clock was disturbed too much to be told from. The stored results are of a quiet machine:
+10.3 ms for a brush, 13.7 for a line, 13.7 where plans are jagged; with the budget kept 17.7 (13.8 in the median), 20.2
+where plans are jagged, 24.1 on the large page.
 """
 
 import itertools
