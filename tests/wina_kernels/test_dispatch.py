@@ -1,6 +1,10 @@
 """What the operations accept, and how the way to compute them is chosen and remembered."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -149,3 +153,18 @@ def test_a_case_is_shape_form_rows_and_sparsity(monkeypatch):
         "cpu: 5 x 6, bfloat16, 1 rows, 0.25 dropped",
         "cpu: 5 x 6, int8, 2 rows, 0.90 dropped",
     ]
+
+
+def test_triton_is_loaded_by_its_backend_alone_and_missed_in_a_sentence() -> None:
+    program = """
+import sys
+sys.modules["triton"] = None
+import wina_kernels.dispatch, wina_kernels.cpu, wina_kernels.gate
+try:
+    import wina_kernels.gpu
+except ImportError as error:
+    print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "kernels")}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("The Triton backend needs the package triton, 3.4 or newer")
