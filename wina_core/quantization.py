@@ -6,6 +6,7 @@ largest of 32 and 16 that does. Embedding, head and norms stay as they are. Both
 INT4. The libraries are imported when they are needed, and download nothing.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from wina_core.divergence import divergences, log_probabilities
 from wina_core.errors import WinaError
 from wina_core.models.architectures import view
 from wina_core.models.loading import LoadedModel
-from wina_core.models.quantized_linear import QuantizedLinear, quiet_torchao
+from wina_core.models.quantized_linear import QuantizedLinear
 from wina_core.models.view import ModelView
 from wina_core.records import QuantizationReport
 from wina_core.reporting import Reporter
@@ -96,7 +97,7 @@ def _group(linear: nn.Linear) -> int | None:
 
 def int8(linear: nn.Linear) -> QuantizedLinear:
     """torchao's weight-only INT8."""
-    quiet_torchao()
+    _quiet_torchao()
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     holder = nn.Linear(linear.in_features, linear.out_features, bias=False, device="meta")
@@ -107,6 +108,12 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
     return QuantizedLinear(
         linear, QuantizedWeight(weight.qdata.t().contiguous(), weight.scale.reshape(1, -1), None, inputs, 8)
     )
+
+
+def _quiet_torchao() -> None:
+    """Silence what it says when it is imported, about extensions for accelerators that are not here."""
+    for name in ("torchao", "torch.utils._pytree"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:

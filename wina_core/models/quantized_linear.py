@@ -1,7 +1,5 @@
 """A linear layer whose weight is held in 8 or 4 bits, and stands wherever a plain one did."""
 
-import logging
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -48,12 +46,6 @@ class QuantizedLinear(nn.Linear):
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
-
-
-def quiet_torchao() -> None:
-    """Silence what torchao says when it is imported, about extensions for accelerators that are not here."""
-    for name in ("torchao", "torch.utils._pytree"):
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def quantized_weights(model: nn.Module) -> int:
