@@ -1,7 +1,7 @@
 """How much sparsity each projection of each decoder layer gets, and the budget that adds up to."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,6 +14,10 @@ Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Cell = tuple[int, int]
 """(decoder layer, index into `projections`)."""
+
+PROVENANCE: Final = "provenance"
+"""Marks, as `Annotated[str, PROVENANCE]`, a field that says where a value came from. Such a field is kept in plans,
+files, records and lists, but `Spec.content_hash` leaves it out: it is no part of a run's identity."""
 
 
 class PlanLayout(BaseModel):
@@ -70,8 +74,9 @@ class SparsityPlan(BaseModel):
     layout: PlanLayout
     sparsity: tuple[tuple[Sparsity, ...], ...]
     """[layer][projection]."""
-    origin: str = "uniform"
-    """How the table came to be: "uniform", "edited", or an allocator's name."""
+    origin: Annotated[str, PROVENANCE] = "uniform"
+    """How the table came to be: "uniform", "edited", or an allocator's name. Two equal tables are the same plan to the
+    store whatever their origins."""
     rho: tuple[tuple[Share, ...], ...] | None = None
     """R-Sparse's share of the mask in each cell, [layer][projection]; None where the method's own applies."""
 

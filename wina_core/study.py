@@ -22,6 +22,7 @@ from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
     Arm,
+    CalibrationSpec,
     ModelSource,
     RunSpec,
     TaskSpec,
@@ -63,8 +64,11 @@ def _check_size(study: StudySpec) -> None:
 
 
 def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
-    """The runs themselves, each once."""
-    return tuple({run.label.run: run.spec for run in runs}.values())
+    """Return the runs themselves, each once: of equal tables with different origins the first."""
+    found: dict[str, RunSpec] = {}
+    for run in runs:
+        found.setdefault(run.label.run, run.spec)
+    return tuple(found.values())
 
 
 def count_runs(study: StudySpec) -> int:
@@ -198,7 +202,7 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
         evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
-    calibration = study.calibration if arm.method.needs_calibration else None
+    calibration = _calibration(study, arm)
     sparsities = arm.sparsities or study.sparsities
     spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
     for plan in [*spread, *study.plans]:
@@ -210,6 +214,13 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
             calibration=calibration,
             evaluation=study.evaluation,
         )
+
+
+def _calibration(study: StudySpec, arm: Arm) -> CalibrationSpec | None:
+    """Return the calibration that an arm's runs depend on; exactly the top k does not depend on thresholds."""
+    if not arm.method.needs_calibration:
+        return None
+    return study.calibration.measured if arm.method.selection == "topk" else study.calibration
 
 
 def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | AllocatedSparsity:

@@ -12,6 +12,7 @@ from wina_core.specs import (
     FREE_KL_ROTATION,
     FREE_ROTATION,
     NO_ROTATION,
+    AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
     EvaluationSpec,
@@ -44,6 +45,27 @@ def test_hashes_are_the_stored_ones() -> None:
 
 def test_a_field_at_its_default_does_not_change_the_hash() -> None:
     assert ModelSource(location="demo", dtype="auto").content_hash() == DEMO.content_hash()
+
+
+def test_where_a_table_came_from_is_no_part_of_its_identity() -> None:
+    table = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
+    same = table.with_cells({}, origin="greedy (step 0.05)")
+    other = table.with_cells({(0, 0): 0.5})
+    runs = [RunSpec(model=DEMO, method=MethodSpec(name="wina"), plan=plan) for plan in (table, same, other)]
+    assert runs[0].content_hash() == runs[1].content_hash() != runs[2].content_hash()
+    content = {"name": "s", "models": [DEMO], "arms": [{"method": {"name": "wina"}}]}
+    studies = [StudySpec.model_validate(content | {"plans": [table, plan]}) for plan in (same, table, other)]
+    assert studies[0].content_hash() == studies[1].content_hash() != studies[2].content_hash()
+    assert RunSpec.model_validate_json(runs[1].model_dump_json()).plan.origin == "greedy (step 0.05)"
+    assert StudySpec.model_validate_json(studies[0].model_dump_json()).plans == (table, same)
+
+
+def test_an_allocator_is_part_of_a_runs_identity_and_no_provenance() -> None:
+    plans = [
+        AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name=name))
+        for name in ("uniform", "curves", "greedy")
+    ]  # fmt: skip
+    assert len({RunSpec(model=DEMO, plan=plan).content_hash() for plan in plans}) == 3
 
 
 @pytest.mark.parametrize(
@@ -95,7 +117,7 @@ def test_labels_tell_allocators_apart() -> None:
     changes = (
         {},
         {"name": "greedy"},
-        {"variant": "as_released"},
+        {"variant": "wina_released"},
         {"step": 0.1},
         {"rounds": 1},
         {"rounds": 6},
@@ -116,8 +138,8 @@ def test_labels_tell_allocators_apart() -> None:
         "evolution (on 8192 tokens of b.txt 3fa9c1)",
     ]
     assert AllocatorSpec(step=0.1, rounds=6, seed=3, text=TextSpec()).label == "uniform"  # which none of them changes
-    several = AllocatorSpec(name="greedy", variant="as_released", step=0.05, text=TextSpec(tokens=4096))
-    assert several.label == "greedy (as released, step 0.05, on 4096 tokens of demo:calibration)"
+    several = AllocatorSpec(name="greedy", variant="wina_released", step=0.05, text=TextSpec(tokens=4096))
+    assert several.label == "greedy (as released by WINA, step 0.05, on 4096 tokens of demo:calibration)"
     assert {"variant", "step", "rounds", "text", "seed"} == set(AllocatorSpec.model_fields) - {"schema_version", "name"}
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import WINA, unit
+from tests.wina_core.samples import LAYOUT, WINA, unit
+from wina_core.plan import SparsityPlan
 from wina_core.records import SampleRecord
 from wina_core.specs import DEVIATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec, TextSpec
 from wina_core.store import MetricFilter, Store
-from wina_core.study import expand
+from wina_core.study import expand, labelled
 from wina_core.study_specs import StudySpec
 
 MODEL = ModelSource(location="org/name")
@@ -93,3 +94,25 @@ def test_documents_are_asked_for_again_where_the_other_run_kept_none(tmp_path: P
             (DEVIATION, "choice", "other")
         ]
         assert [pending.units for pending in store.pending([_run(more)])] == [(DEVIATION, "other")]
+
+
+def test_equal_tables_with_different_origins_are_one_stored_run(store: Store) -> None:
+    table = SparsityPlan.uniform(LAYOUT, 0.5)
+    edited = table.with_cells({}, origin="edited")
+    content = {"models": [MODEL], "arms": [{"method": WINA}], "evaluation": EvaluationSpec(tasks=("choice",))}
+    both, one = (
+        StudySpec.model_validate(content | {"name": name, "plans": plans})
+        for name, plans in (("both", [edited, table]), ("one", [table.with_cells({}, origin="greedy")]))
+    )
+    store.save_study(both, labelled(both))
+    (stored,) = store.runs(both.content_hash())
+    assert (stored.plan, stored.units_total) == ("edited", 2)
+    labels = store.run_labels(both.content_hash())
+    assert [(label.run, label.allocation) for label in labels] == [(stored.run, "edited"), (stored.run, "uniform")]
+    for name in EvaluationSpec(tasks=("choice",)).units:
+        store.record_unit(unit(expand(both)[0], name))
+    assert store.pending(expand(one)) == []
+    store.save_study(one, labelled(one))
+    assert [row.run for row in store.runs(one.content_hash())] == [stored.run]
+    assert [label.allocation for label in store.run_labels(one.content_hash())] == ["greedy"]
+    assert len(store.runs()) == 2

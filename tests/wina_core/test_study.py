@@ -28,7 +28,7 @@ from wina_core.specs import (
     TaskSpec,
     TextSpec,
 )
-from wina_core.study import MAX_RUNS, bind, expand, load_study, roles_of, save_study_file
+from wina_core.study import MAX_RUNS, bind, expand, labelled, load_study, roles_of, save_study_file, specs_of
 from wina_core.study_specs import Role, StudySpec
 
 HUB = ModelSource(location="org/name")
@@ -68,6 +68,34 @@ def test_only_thresholds_carry_the_calibration() -> None:
     by_threshold = MethodSpec(name="wina", selection="threshold")
     runs = expand(_study(Arm(method=WINA), Arm(method=by_threshold), calibration=calibration, sparsities=(0.5,)))
     assert [run.calibration for run in runs] == [None, calibration]
+
+
+def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() -> None:
+    methods = [
+        MethodSpec(name="scap", variant="own"),
+        MethodSpec(name="wina", correction="mean"),
+        MethodSpec(name="wina", selection="threshold"),
+    ]
+    arms = [Arm(method=method) for method in methods]
+    dense, gated = (
+        expand(_study(*arms, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
+        for kind in ("dense", "gated")
+    )
+    assert [one.content_hash() == other.content_hash() for one, other in zip(dense, gated, strict=True)] == [
+        True,
+        True,
+        False,
+    ]
+    assert dense[0].calibration == CalibrationSpec()
+    assert dense[2].calibration == CalibrationSpec(thresholds="dense")
+
+
+def test_equal_tables_are_one_run_under_every_label_that_the_study_has_for_them() -> None:
+    found = labelled(_study(Arm(method=WINA), sparsities=(), plans=(PLAN.with_cells({}), PLAN)))
+    assert [run.label.allocation for run in found] == ["edited", "uniform"]
+    assert len({run.label.run for run in found}) == 1
+    (run,) = specs_of(found)
+    assert run.plan.origin == "edited", "the first"
 
 
 def test_models_are_outermost_and_duplicates_are_dropped() -> None:

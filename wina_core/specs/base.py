@@ -1,10 +1,13 @@
-"""What all specs are: immutable, closed to unknown fields, identified by content."""
+"""The base of all specs: immutable, closed to unknown fields, identified by content."""
 
 import hashlib
 import json
-from typing import Literal
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
+
+from wina_core.plan import PROVENANCE
 
 
 class Spec(BaseModel):
@@ -15,12 +18,34 @@ class Spec(BaseModel):
     schema_version: Literal[1] = 1
 
     def content_hash(self) -> str:
-        """16 hex digits over the canonical JSON.
+        """Return 16 hex digits over the canonical JSON.
 
         Fields at their default are left out, so that adding a field keeps every stored hash; changing a default
-        therefore needs a new `schema_version`.
+        therefore needs a new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: a plan's origin
+        is stored and shown, but no number depends on it.
         """
-        content = self.model_dump(mode="json", exclude_defaults=True)
+        content = self.model_dump(mode="json", exclude_defaults=True, exclude=_provenance(type(self)))
         content["schema_version"] = self.schema_version
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+@cache
+def _provenance(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields marked `PROVENANCE`, of a model and of the models within it, as `model_dump` excludes them."""
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if PROVENANCE in field.metadata:
+            found[name] = True
+        elif within := _provenance_within(field.annotation):
+            found[name] = within
+    return found
+
+
+def _provenance_within(annotation: Any) -> dict[str, Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _provenance(annotation)
+    found: dict[str, Any] = {}
+    for argument in get_args(annotation):  # the members of a union, or what a tuple holds
+        found |= _provenance_within(argument)
+    return {"__all__": found} if found and get_origin(annotation) in (tuple, list) else found

@@ -289,7 +289,9 @@ class Store(Reader):
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Ids of the runs by their hashes, of which new ones are stored and those that miss units are queued."""
-        wanted = {run.content_hash(): run for run in runs}
+        wanted: dict[str, RunSpec] = {}
+        for run in runs:
+            wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
         ours = tables.Run.hash.in_(wanted)
         run_marks.begin_anew(connection, wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
