@@ -1,11 +1,22 @@
-"""The stored runs of a study under the names that the study gives them: by role, arm and sparsity."""
+"""The stored runs of a study under the names that the study gives them, and the pairs in which they are compared."""
 
+import statistics
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from wina_core.errors import WinaError
+from wina_core.results.measured import (
+    DEFAULT_COUNT,
+    SparsityKind,
+    count_of,
+    difference_text,
+    measured_sparsity,
+    sparsity_of,
+)
 from wina_core.run_labels import LabelledRun, distinct, own_label
-from wina_core.specs import DENSE, EvaluationSpec
+from wina_core.specs import COST, DENSE, SYNTHETIC, EvaluationSpec
 from wina_core.store.reader import Reader
+from wina_core.store.rows import MetricFilter, MetricRow, UnitRow
 from wina_core.study_specs import StudySpec
 
 
@@ -22,23 +33,27 @@ class StudyRun:
     """As `RunLabel.arm`."""
     method: str
     """The method's name in the registry."""
-    sparsity: float
-    """The target, 0 for dense."""
+    target_sparsity: float
+    """As a fraction, 0 for dense."""
+    counted_sparsity: float | None
+    """The mean over the units that measured it (`wina_core.results.measured.Count`); None while none did."""
+    full_sparsity: float | None
+    """As `counted_sparsity`."""
     allocation: str
     """As `RunLabel.allocation`."""
     evaluation: EvaluationSpec
 
     @property
     def is_dense(self) -> bool:
-        """Whether nothing is gated."""
+        """Return whether nothing is gated."""
         return self.method == DENSE.name
 
 
 def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
-    """The runs of a launched study, in its order, whether or not they are computed. No file of theirs is needed.
+    """Return the runs of a launched study, in its order, whether or not they are computed. No file of theirs is needed.
 
-    A run stands here once for every role that its model plays and every arm that it is of, and no two in one place.
-    Runs that were stored without the study's names for them have their own. Raises WinaError for a study that was never
+    A run has one entry for every role that its model plays and every arm that it is of; no two entries are labelled
+    alike. Runs that were stored without the study's names have their own. Raises WinaError for a study that was never
     launched here.
     """
     name = study.content_hash()
@@ -50,24 +65,53 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
         found = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]
     else:
         found = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
-    return tuple(map(_study_run, distinct(found)))
+    units: dict[str, list[UnitRow]] = {}
+    for unit in store.units(name):
+        units.setdefault(unit.run, []).append(unit)
+    return tuple(_study_run(run, units.get(run.label.run, ())) for run in distinct(found))
 
 
-def comparable(runs: tuple[StudyRun, ...], baseline: str) -> tuple[tuple[StudyRun, StudyRun], ...]:
-    """Each sparse run beside the run of the arm `baseline` with the same model, sparsity and allocation, or beside the
-    dense one where that is the baseline. Raises WinaError for an arm that the study does not have."""
+def stored_run(store: Reader, run: str) -> StudyRun:
+    """Return the run with this hash under its own names, whatever studies it is part of.
+
+    Raises WinaError for a run that is not stored.
+    """
+    spec = store.run_spec(run)
+    if spec is None:
+        raise WinaError(f"The run {run[:8]} is not stored here; wina export lists the runs with their hashes.")
+    return _study_run(LabelledRun(spec, own_label(spec)), store.metric_rows(MetricFilter(runs=(run,))))
+
+
+def comparable(
+    runs: tuple[StudyRun, ...], baseline: str, by: SparsityKind = DEFAULT_COUNT
+) -> tuple[tuple[StudyRun, StudyRun], ...]:
+    """Pair each sparse run with a run of the arm `baseline` of the same model, quantization and allocation.
+
+    The measured sparsities of a pair are the nearest; among equally near ones the targets are. A run without
+    measurements, and any with the kind "target", is paired by equal target. A dense baseline is paired with every run.
+    Raises WinaError for an arm that the study does not have.
+    """
     arms = tuple(dict.fromkeys(run.arm for run in runs))
     if baseline not in arms:
         names = ", ".join(f'"{arm}"' for arm in arms)
         raise WinaError(f'The study has no arm "{baseline}"; its arms are: {names}.')
-    references = {_place(run): run for run in runs if run.arm == baseline}
-    pairs = ((run, references.get(_place(run)) or references.get(_dense_place(run))) for run in runs)
-    return tuple((run, reference) for run, reference in pairs if reference and not run.is_dense and run.arm != baseline)
+    references = [run for run in runs if run.arm == baseline]
+    sparse = (run for run in runs if not run.is_dense and run.arm != baseline)
+    pairs = ((run, _reference(run, references, by)) for run in sparse)
+    return tuple((run, reference) for run, reference in pairs if reference is not None)
+
+
+def pair_flag(run: StudyRun, reference: StudyRun, by: SparsityKind = DEFAULT_COUNT) -> str:
+    """Return how far the measured sparsities of a pair differ, "" within tolerance and beside a dense run."""
+    if run.is_dense or reference.is_dense:
+        return ""
+    count = count_of(by)
+    return difference_text(sparsity_of(run, count), sparsity_of(reference, count))
 
 
 def usual_baseline(runs: tuple[StudyRun, ...]) -> str | None:
-    """What the paper compares with, TEAL, where the study has it; else the first sparse arm, or dense beside only one.
-    None where there is nothing to compare."""
+    """Return TEAL, which the paper compares with, where the study has it; else the first sparse arm, or dense beside
+    only one. None where there is nothing to compare."""
     sparse = tuple(dict.fromkeys(run.arm for run in runs if not run.is_dense))
     dense = tuple(dict.fromkeys(run.arm for run in runs if run.is_dense))
     if len(sparse) > 1:
@@ -75,15 +119,24 @@ def usual_baseline(runs: tuple[StudyRun, ...]) -> str | None:
     return dense[0] if sparse and dense else None
 
 
-def _place(run: StudyRun) -> tuple[str, str, float, str]:
-    return run.model, run.quantization, run.sparsity, run.allocation
+def _reference(run: StudyRun, references: Iterable[StudyRun], by: SparsityKind) -> StudyRun | None:
+    """Return the reference at the nearest sparsity; None where none can be compared."""
+    kind = by if by != "target" and measured_sparsity(run, by) is not None else "target"
+
+    def is_candidate(other: StudyRun) -> bool:
+        if (other.model, other.quantization) != (run.model, run.quantization):
+            return False
+        same_target = kind != "target" or other.target_sparsity == run.target_sparsity
+        return other.is_dense or (other.allocation == run.allocation and same_target)
+
+    def distance(other: StudyRun) -> tuple[float, float]:
+        apart = abs(sparsity_of(run, kind) - sparsity_of(other, kind))
+        return round(apart, 9), abs(run.target_sparsity - other.target_sparsity)
+
+    return min(filter(is_candidate, references), key=distance, default=None)
 
 
-def _dense_place(run: StudyRun) -> tuple[str, str, float, str]:
-    return run.model, run.quantization, 0.0, "uniform"
-
-
-def _study_run(run: LabelledRun) -> StudyRun:
+def _study_run(run: LabelledRun, units: Collection[UnitRow | MetricRow]) -> StudyRun:
     spec, label = run
     return StudyRun(
         run=label.run,
@@ -91,7 +144,17 @@ def _study_run(run: LabelledRun) -> StudyRun:
         quantization=spec.model.quantization,
         arm=label.arm,
         method=spec.method.name,
-        sparsity=spec.plan.budget,
+        target_sparsity=spec.plan.budget,
+        counted_sparsity=_mean_sparsity({unit.unit: unit.counted_sparsity for unit in units}),
+        full_sparsity=_mean_sparsity({unit.unit: unit.full_sparsity for unit in units}),
         allocation=label.allocation,
         evaluation=spec.evaluation,
     )
+
+
+def _mean_sparsity(by_unit: Mapping[str, float | None]) -> float | None:
+    """Return the mean over units; cost and random networks count only where nothing else was measured."""
+    known = {unit: value for unit, value in by_unit.items() if value is not None}
+    on_text = [value for unit, value in known.items() if unit not in (COST, SYNTHETIC)]
+    values = on_text or list(known.values())
+    return statistics.fmean(values) if values else None

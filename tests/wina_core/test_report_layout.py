@@ -235,7 +235,10 @@ def test_names_are_those_of_the_launch_wherever_the_report_is_written(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     found = gather(store, of).runs
-    assert [(run.model, run.arm, run.sparsity) for run in found] == [("model", "low", 0.25), ("model", "high", 0.65)]
+    assert [(run.model, run.arm, run.target_sparsity) for run in found] == [
+        ("model", "low", 0.25),
+        ("model", "high", 0.65),
+    ]
 
 
 def test_arms_that_are_called_the_same_are_told_apart() -> None:

@@ -99,7 +99,7 @@ def _study_lines(
     lines = []
     corrected = holm_by_reference([other.run for _, other in pairs], [each.ps for each in found])
     for (run, other), each, ps in zip(pairs, found, corrected, strict=True):
-        who = (run.model, run.arm, other.arm, run.sparsity, run.run[:8], other.run[:8])
+        who = (run.model, run.arm, other.arm, run.target_sparsity, run.run[:8], other.run[:8])
         lines += [(*who, *line) for line in _lines(each, ps)]
     return ("model", "arm", "baseline", "sparsity", "run", "its baseline", *COLUMNS), lines
 

@@ -182,7 +182,7 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
         place = environments[f"{unit.device} {unit.hardware} {versions}"][0]
         rows.append(
             (
-                run.run[:8], run.model, run.arm, f"{100 * run.sparsity:.4g} %", unit.unit,
+                run.run[:8], run.model, run.arm, f"{100 * run.target_sparsity:.4g} %", unit.unit,
                 _percent(unit.counted_sparsity), _percent(unit.full_sparsity), f"{unit.seconds:,.1f}",
                 _date(unit.finished), place,
             )
@@ -205,7 +205,9 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
 def _failures(findings: Findings) -> Plain | None:
     failed = [(run, findings.statuses[run.run]) for run in findings.runs if run.run in findings.statuses]
     rows = tuple(
-        (run.model, run.arm, f"{100 * run.sparsity:.4g} %", row.status, row.error) for run, row in failed if row.error
+        (run.model, run.arm, f"{100 * run.target_sparsity:.4g} %", row.status, row.error)
+        for run, row in failed
+        if row.error
     )
     return Plain("Runs that ended with an error", ("Model", "Method", "Target", "State", "Why"), rows) if rows else None
 
@@ -247,7 +249,7 @@ def _who(contrast: Contrast) -> tuple[str, str, str]:
     run = contrast.run
     model = run.model if run.quantization == "none" else f"{run.model} {run.quantization.upper()}"
     arm = run.arm if run.allocation == "uniform" else f"{run.arm}, {run.allocation}"
-    return model, f"{100 * run.sparsity:.4g} %", arm
+    return model, f"{100 * run.target_sparsity:.4g} %", arm
 
 
 def _effect(each: Comparison) -> tuple[str, str, str]:

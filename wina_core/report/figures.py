@@ -135,7 +135,7 @@ def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mappi
     looks = _looks(runs, names)
     found: dict[str, _Line] = {}
     for name in dict.fromkeys(names.values()):
-        members = sorted((run for run in runs if names[run.run] == name), key=lambda run: run.sparsity)
+        members = sorted((run for run in runs if names[run.run] == name), key=lambda run: run.target_sparsity)
         points = tuple(_plot_point(findings, run, measure) for run in members)
         if any(point[1] is not None or point[3] is not None for point in points):
             found[name] = _Line(*looks[name], members[0].is_dense, points)
@@ -164,7 +164,7 @@ def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoi
         value = findings.value(run.run, measure.task, measure.metric)
     paper, _ = papers_number(findings, run, measure, value)
     ours = (None, None) if value is None else (value.value, value.interval)
-    return 100 * run.sparsity, *ours, paper
+    return 100 * run.target_sparsity, *ours, paper
 
 
 def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
@@ -228,13 +228,13 @@ def _heatmaps(store: Store, findings: Findings) -> Figure | None:
 def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
     found: list[tuple[str, LayerMap]] = []
     sparse = [run for run in findings.runs if not run.is_dense]
-    highest = max((run.sparsity for run in sparse), default=0.0)
+    highest = max((run.target_sparsity for run in sparse), default=0.0)
     first = [run for run in sparse if (run.model, run.quantization) == (sparse[0].model, sparse[0].quantization)]
     for run in first:
-        layers = store.layer_map(run.run) if run.sparsity == highest and len(found) < _MOST_MAPS else None
+        layers = store.layer_map(run.run) if run.target_sparsity == highest and len(found) < _MOST_MAPS else None
         if layers is not None:
             spread = "" if run.allocation == "uniform" else f", {run.allocation}"
-            found.append((f"{run.arm}{spread}, {100 * run.sparsity:.4g} %", layers))
+            found.append((f"{run.arm}{spread}, {100 * run.target_sparsity:.4g} %", layers))
     return found
 
 

@@ -172,7 +172,7 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
         "model": run.model,
         "quantization": _BITS[run.quantization],
         "task": measure.title,
-        "sparsity": percent(run.sparsity),
+        "sparsity": percent(run.target_sparsity),
         "arm": run.arm,
         "allocation": run.allocation,
     }
@@ -190,7 +190,7 @@ def papers_number(
     study = findings.study.paper
     if not study or not measure.complete:
         return None, None
-    key = (study, run.model, "dense" if run.is_dense else run.arm, run.sparsity, measure.task)
+    key = (study, run.model, "dense" if run.is_dense else run.arm, run.target_sparsity, measure.task)
     if measure.weights is not None:
         same = value is None or all(published_metric(study, task) in ("", metric) for task, metric in value.metrics)
         return (published_value(*key, quantization=run.quantization) if same else None), None
@@ -269,7 +269,7 @@ def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
         for axis in AXES
     }
     return lambda point: tuple(
-        point.run.sparsity if axis == "sparsity" else ranks[axis][point.place[axis]] for axis in AXES
+        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.place[axis]] for axis in AXES
     )
 
 

@@ -8,6 +8,9 @@ COUNTS: tuple[Count, ...] = get_args(Count)
 as read: shortcuts, column norms, biases."""
 DEFAULT_COUNT: Count = "counted"
 
+SparsityKind = Literal["counted", "full", "target"]
+"""The sparsity that pairs runs and places them on an axis: either count, or the target."""
+
 TOLERANCE = 0.005
 """Largest difference of two measured sparsities, 0.5 points, at which their runs count as equally sparse."""
 _ROUNDING = 1e-9
@@ -26,9 +29,19 @@ class Measured(Protocol):
     def full_sparsity(self) -> float | None: ...
 
 
-def sparsity_of(row: Measured, count: Count = DEFAULT_COUNT) -> float:
-    """Return the measured sparsity of a row, or its target where none was measured."""
-    found = row.counted_sparsity if count == "counted" else row.full_sparsity
+def count_of(kind: SparsityKind) -> Count:
+    """Return the count that is shown and flagged with a kind: the kind itself, and the default one with targets."""
+    return DEFAULT_COUNT if kind == "target" else kind
+
+
+def measured_sparsity(row: Measured, count: Count = DEFAULT_COUNT) -> float | None:
+    """Return the measured sparsity of a row; None where none was measured."""
+    return row.counted_sparsity if count == "counted" else row.full_sparsity
+
+
+def sparsity_of(row: Measured, kind: SparsityKind = DEFAULT_COUNT) -> float:
+    """Return the measured sparsity of a row, or its target where none was measured or the kind is "target"."""
+    found = None if kind == "target" else measured_sparsity(row, kind)
     return row.target_sparsity if found is None else found
 
 
