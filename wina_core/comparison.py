@@ -16,6 +16,7 @@ from wina_core.records import METRIC_UNITS, SampleRecord
 from wina_core.specs import COST, OWN_UNITS
 from wina_core.store import MetricFilter, MetricRow
 from wina_core.store.reader import Reader
+from wina_core.study_specs import StudySpec
 
 MCNEMAR, BOOTSTRAP, UNPAIRED = "exact McNemar", "paired bootstrap", "unpaired z"
 FLIPPED, PROPAGATED = "sign flips", "propagated"
@@ -219,6 +220,44 @@ def _together(comparisons: Sequence[Comparison], shares: Sequence[float]) -> tup
 # ---- two runs --------------------------------------------------------------------------------------------------
 
 
+class RunComparisonResult(NamedTuple):
+    """A run against its reference."""
+
+    tasks: tuple[Comparison, ...]
+    """One for each task that both have, the members of groups included."""
+    mean: Comparison | None
+    """The mean over the tasks in `averaged`; None where they have none."""
+    averaged: tuple[str, ...]
+    """The tasks that the mean is over."""
+
+    @property
+    def lines(self) -> tuple[Comparison, ...]:
+        """Return the tasks, then the mean if there is one."""
+        return (*self.tasks, *([self.mean] if self.mean else []))
+
+
+def compare_with(
+    store: Reader, run: str, reference: str, *, study: StudySpec | None = None, allow_unpaired: bool = False
+) -> RunComparisonResult:
+    """Compare two runs, given by their hashes, on every task that both have, and on the mean over tasks.
+
+    Tasks are compared by the metric that the study declares, else by the published evaluation's preference. The mean
+    is over the tasks and with the weights of `weighted_tasks`. With `allow_unpaired`, tasks without stored samples are
+    compared by their standard errors. Raises WinaError as `compare_runs`.
+    """
+    metrics, paper, tasks = (
+        (study.evaluation.metrics, study.paper, study.evaluation.task_names) if study else ({}, "", ())
+    )
+    compared = compare_runs(store, run, reference, allow_unpaired=allow_unpaired, metrics=metrics)
+    weighted = weighted_tasks(compared, paper, tasks)
+    members, weights = [each for each, _ in weighted], [weight for _, weight in weighted]
+    return RunComparisonResult(
+        tasks=compared,
+        mean=mean(members, weights) if members else None,
+        averaged=tuple(each.task for each in members),
+    )
+
+
 def compare_runs(
     store: Reader, first: str, second: str, *, allow_unpaired: bool = False, metrics: Mapping[str, str] | None = None
 ) -> tuple[Comparison, ...]:
@@ -374,16 +413,21 @@ def has_mean(metric: str) -> bool:
     return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
 
 
-def mean_of_study(comparisons: Sequence[Comparison], paper: str, tasks: Collection[str]) -> Comparison | None:
-    """The mean that the tables of a study show: the paper's, over the tasks and with the weights of that, as far as the
-    study has these `tasks`; of a study that repeats none of the paper's numbers, the equal one over all fractions. None
-    where a task is missing, where there is only one, and where the paper has none."""
+def weighted_tasks(
+    comparisons: Sequence[Comparison], paper: str = "", tasks: Collection[str] = ()
+) -> tuple[tuple[Comparison, float], ...]:
+    """Return the tasks that have a mean, each with its weight; none where there is no mean.
+
+    In a study that repeats published numbers (`paper`), they are the tasks of the published mean, as far as the study
+    has them among its `tasks`. In any other they are all fractions, equally weighted. There is no mean over one task,
+    over tasks of which one is missing, and where the paper publishes none.
+    """
     weights = {task: weight for task, weight in mean_weights(paper).items() if task in tasks}
     if weights:
         by_task = {each.task: each for each in top_level(comparisons)}
-        members = [by_task[task] for task in weights if task in by_task]
-        return mean(members, list(weights.values())) if len(weights) == len(members) > 1 else None
+        found = [(by_task[task], weight) for task, weight in weights.items() if task in by_task]
+        return tuple(found) if len(weights) == len(found) > 1 else ()
     if paper and any(number.task in tasks for number in published(paper)):
-        return None
+        return ()
     several = averageable(comparisons)
-    return mean(several) if len(several) > 1 else None
+    return tuple((each, 1.0) for each in several) if len(several) > 1 else ()

@@ -82,6 +82,14 @@ def stored_run(store: Reader, run: str) -> StudyRun:
     return _study_run(LabelledRun(spec, own_label(spec)), store.metric_rows(MetricFilter(runs=(run,))))
 
 
+def shared_study(store: Reader, *runs: str) -> StudySpec | None:
+    """Return the last launched study that all these runs are part of; None where they share none."""
+    for row in store.studies():
+        if {row.run for row in store.runs(row.study)}.issuperset(runs):
+            return store.study_spec(row.study)
+    return None
+
+
 def comparable(
     runs: tuple[StudyRun, ...], baseline: str, by: SparsityKind = DEFAULT_COUNT
 ) -> tuple[tuple[StudyRun, StudyRun], ...]:

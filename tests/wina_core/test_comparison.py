@@ -17,7 +17,8 @@ from wina_core.comparison import (
     Comparison,
     averageable,
     compare_runs,
-    mean_of_study,
+    mean,
+    weighted_tasks,
 )
 from wina_core.errors import WinaError
 from wina_core.holm import holm
@@ -189,7 +190,7 @@ def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
     assert (found["text"].effect, found["text"].test, found["text"].n) == (pytest.approx(effect), test, 8)
     assert found["text"].p == pytest.approx(2 / 2**3)  # three documents, all one way
     assert found["text"].low <= 0 < found["text"].high
-    assert mean_of_study(compared(store), "", ()) is None  # one task has no mean over tasks
+    assert weighted_tasks(compared(store)) == ()  # one task has no mean over tasks
 
 
 def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
@@ -206,18 +207,17 @@ def test_the_mean_of_a_study_is_the_papers() -> None:
 
     groups = ("code", "fewshot", "summarization", "multi", "single", "synthetic")
     longbench = [one(f"longbench_{name}", place / 100, "score") for place, name in enumerate(groups)]
-    found = mean_of_study(longbench, "longbench", [each.task for each in longbench])
-    assert found is not None
-    assert found.effect == pytest.approx((4 * 1 + 4 * 2 + 4 * 3 + 4 * 4 + 3 * 5) / 2100)
-    assert mean_of_study(longbench[1:], "longbench", [each.task for each in longbench]) is None  # one is missing
+    found = weighted_tasks(longbench, "longbench", [each.task for each in longbench])
+    effect = mean([each for each, _ in found], [weight for _, weight in found]).effect
+    assert effect == pytest.approx((4 * 1 + 4 * 2 + 4 * 3 + 4 * 4 + 3 * 5) / 2100)
+    assert weighted_tasks(longbench[1:], "longbench", [each.task for each in longbench]) == ()  # one is missing
     commonsense = [one(task, 0.01) for task in COMMONSENSE]
     table_6 = [*commonsense, one("mmlu", 0.2), one("gsm8k", 0.3, "exact_match,flexible-extract")]
-    found = mean_of_study(table_6, "additional", [each.task for each in table_6])
-    assert found is not None
-    assert found.effect == pytest.approx(0.01)
+    found = weighted_tasks(table_6, "additional", [each.task for each in table_6])
+    assert found == tuple((each, 1) for each in commonsense)
     stereotypes = [one(f"crows_pairs_english_{name}", 0.1, "pct_stereotype") for name in ("age", "gender")]
-    assert mean_of_study(stereotypes, "crows_pairs", [each.task for each in stereotypes]) is None
-    assert mean_of_study(stereotypes, "", ()) is None  # best at one half: a mean says nothing
+    assert weighted_tasks(stereotypes, "crows_pairs", [each.task for each in stereotypes]) == ()
+    assert weighted_tasks(stereotypes) == ()  # best at one half: a mean says nothing
 
 
 def test_runs_without_a_common_task_are_told(store: Store) -> None:
@@ -255,7 +255,7 @@ def test_a_studys_arms_are_compared_at_equal_sparsity(
 ) -> None:
     record(store, choice(TEAL), choice(WINA))
     (line,) = wina(capsys, tmp_path, "compare", "--study", "compared")
-    assert (line["arm"], line["baseline"], line["sparsity"], line["difference"]) == ("WINA", "TEAL", 0.5, 0.5)
+    assert (line["arm"], line["baseline"], line["first target"], line["difference"]) == ("WINA", "TEAL", 0.5, 0.5)
     (line,) = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "WINA")
     assert (line["arm"], line["difference"]) == ("TEAL", -0.5)
     with pytest.raises(WinaError, match='has no arm "CATS"; its arms are: "TEAL", "WINA"'):

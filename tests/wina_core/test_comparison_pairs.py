@@ -1,5 +1,6 @@
 """Pairs of runs: matched by the sparsity that was measured, and flagged where it differs."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,77 @@ def test_a_difference_of_more_than_half_a_point_is_flagged() -> None:
     assert difference_text(0.505, 0.5) == ""
     assert difference_text(0.506, 0.5) == "0.6 points sparser"
     assert difference_text(0.653, 0.677) == "2.4 points denser"
+
+
+def wina(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
+    from wina_core.cli import app
+
+    app([*words, "--unpaired", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
+    return capsys.readouterr()
+
+
+def table(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(wina(capsys, tmp_path, *words, "--json")[0])
+    return found
+
+
+def test_a_studys_pairs_show_both_sparsities_and_a_flag(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    first, second = table(capsys, tmp_path, "compare", "--study", STUDY.name)
+    assert list(first)[:8] == [
+        "model", "arm", "baseline", "first counted", "second counted", "first target", "second target", "flag",
+    ]  # fmt: skip
+    assert [list(line.values())[3:8] for line in (first, second)] == [
+        [0.502, 0.527, 0.5, 0.5, "2.5 points denser"],
+        [0.653, 0.677, 0.65, 0.65, "2.4 points denser"],
+    ]
+    out, err = wina(capsys, tmp_path, "compare", "--study", STUDY.name)
+    assert "2.5 points denser" in out
+    assert "2 of 2 pairs differ by more than 0.5 points in counted sparsity" in err
+
+
+def test_the_flag_follows_the_count(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    equal = {name: {0.5: 0.5, 0.65: 0.65} for name in ("teal", "wina")}
+    measure(store, equal, shortcut=0.1)
+    words = ("compare", "--study", STUDY.name)
+    assert {line["flag"] for line in table(capsys, tmp_path, *words)} == {""}
+    out, err = wina(capsys, tmp_path, *words)
+    assert "flag" not in out
+    assert "differ" not in err
+    line = table(capsys, tmp_path, *words, "--by", "full")[-1]
+    assert (line["first full"], line["second full"], line["flag"]) == (0.55, 0.5, "5.0 points sparser")
+
+
+def test_pairs_by_target_are_flagged_by_what_was_measured(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--by", "target")
+    assert [(line["second target"], line["flag"]) for line in lines] == [
+        (0.5, "2.5 points denser"),
+        (0.65, "2.4 points denser"),
+    ]
+
+
+def test_a_dense_baseline_is_never_flagged(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measure(store)
+    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--baseline", "dense")
+    assert {(line["second counted"], line["flag"]) for line in lines} == {(None, "")}
+
+
+def test_two_named_runs_show_their_sparsities_too(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    runs = [of(store, arm, 0.65).run for arm in ("WINA", "TEAL")]
+    (line,) = table(capsys, tmp_path, "compare", *runs)
+    assert list(line.items())[:5] == [
+        ("first counted", 0.653),
+        ("second counted", 0.677),
+        ("first target", 0.65),
+        ("second target", 0.65),
+        ("flag", "2.4 points denser"),
+    ]
+    assert "1 of 1 pairs differ by more than 0.5 points" in wina(capsys, tmp_path, "compare", *runs)[1]

@@ -1,6 +1,6 @@
 """`wina compare`: whether one stored run is better than another, with the evidence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -8,40 +8,36 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
-from wina_core.comparison import INTERVALS, Comparison, compare_runs, mean_of_study
+from wina_core.comparison import INTERVALS, Comparison, RunComparisonResult, compare_with
 from wina_core.errors import WinaError
 from wina_core.holm import holm_by_reference
 from wina_core.paper import base_metric
+from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
 from wina_core.store import Store
-from wina_core.study_runs import comparable, study_runs, usual_baseline
+from wina_core.study_runs import (
+    StudyRun,
+    comparable,
+    pair_flag,
+    shared_study,
+    stored_run,
+    study_runs,
+    usual_baseline,
+)
 
 COLUMNS = (
     "task", "metric", "first", "second", "difference", "low", "high", "p", "n", "first only", "second only", "test",
 )  # fmt: skip
-
+FLAG = "flag"
 
 _Task = tuple[str, str, str]
 
 
-class _Compared(NamedTuple):
-    """A run against its reference."""
+class _Pair(NamedTuple):
+    """A run, its reference, and how they compare."""
 
-    tasks: tuple[Comparison, ...]
-    mean: Comparison | None
-
-    @property
-    def shown(self) -> tuple[Comparison, ...]:
-        """Line by line."""
-        return (*self.tasks, *([self.mean] if self.mean else []))
-
-    @property
-    def ps(self) -> dict[_Task, float]:
-        """Of each line, as if it were the only one."""
-        return {_task(each): each.p for each in self.shown}
-
-
-def _task(each: Comparison) -> _Task:
-    return each.unit, each.task, each.metric
+    run: StudyRun
+    reference: StudyRun
+    found: RunComparisonResult
 
 
 def compare(
@@ -52,15 +48,20 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(help="The arm that a study's others are compared with; TEAL or the first by default.")
     ] = None,
+    by: Annotated[
+        SparsityKind,
+        typer.Option(help="Pair a study's runs by the nearest measured sparsity, counted or full, or by equal target."),
+    ] = DEFAULT_COUNT,
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="From standard errors alone where documents' scores are not stored.")
     ] = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two stored runs, or a study's arms at equal sparsity, on every task they share: the difference, its 95 %
-    interval and a two-sided p. Exact McNemar tests for what is right or wrong, paired bootstraps for other scores. The
-    p of a study's arms is corrected by Holm, task by task, for all that are compared with the same run."""
+    """Compare two stored runs, or a study's arms at the nearest measured sparsity, on every task they share: the
+    difference, its 95 % interval and a two-sided p. Pairs whose measured sparsities differ by more than 0.5 points are
+    flagged. Exact McNemar tests for what is right or wrong, paired bootstraps for other scores. The p of a study's arms
+    is corrected by Holm, task by task, for all that are compared with the same run."""
     if (study is None) == (not runs) or (runs and len(runs) != 2):
         raise WinaError("Name two runs, or a study with --study.")
     if baseline and study is None:
@@ -69,39 +70,41 @@ def compare(
         if study is None:
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
-            compared = compare_runs(store, first, second, allow_unpaired=unpaired)
-            found = _lines(_Compared(compared, mean_of_study(compared, "", ())))
-            columns: tuple[str, ...] = COLUMNS
+            pairs = [_named_pair(store, first, second, unpaired)]
         else:
-            columns, found = _study_lines(store, study, baseline, unpaired)
-    print_table(columns, found, as_json)
-    for test in dict.fromkeys(line[-1] for line in found):
+            pairs = _study_pairs(store, study, baseline, by, unpaired)
+    flags = [pair_flag(pair.run, pair.reference, by) for pair in pairs]
+    columns, lines = _table(pairs, flags, by, of_study=study is not None)
+    if not as_json and not any(flags):
+        columns, lines = _without(FLAG, columns, lines)
+    print_table(columns, lines, as_json)
+    if flagged := sum(map(bool, flags)):
+        apart = f"differ by more than {100 * TOLERANCE:g} points in {count_of(by)} sparsity"
+        typer.echo(f"{flagged} of {len(pairs)} pairs {apart}; the column {FLAG} says by how much.", err=True)
+    for test in dict.fromkeys(each.test for pair in pairs for each in pair.found.lines):
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
-def _study_lines(
-    store: Store, name: str, baseline: str | None, allow_unpaired: bool
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+def _named_pair(store: Store, run: str, reference: str, allow_unpaired: bool) -> _Pair:
+    study = shared_study(store, run, reference)
+    if study is not None:
+        typer.echo(f'Metrics and means are those of the study "{study.name}".', err=True)
+    found = compare_with(store, run, reference, study=study, allow_unpaired=allow_unpaired)
+    return _Pair(stored_run(store, run), stored_run(store, reference), found)
+
+
+def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind, allow_unpaired: bool) -> list[_Pair]:
     spec = store.study_spec(study_hash(store, name))
     assert spec is not None  # it was just listed
     runs = study_runs(store, spec)
-    reference = baseline or usual_baseline(runs)
-    pairs = comparable(runs, reference) if reference else ()
+    arm = baseline or usual_baseline(runs)
+    pairs = comparable(runs, arm, by) if arm else ()
     if not pairs:
-        raise WinaError(f'The study "{spec.name}" has no two arms at equal sparsity to compare.')
-    tasks = spec.evaluation.task_names
-    found = []
-    for run, other in pairs:
-        compared = compare_runs(
-            store, run.run, other.run, allow_unpaired=allow_unpaired, metrics=spec.evaluation.metrics
-        )
-        found.append(_Compared(compared, mean_of_study(compared, spec.paper, tasks)))
-    lines = []
-    corrected = holm_by_reference([other.run for _, other in pairs], [each.ps for each in found])
-    for (run, other), each, ps in zip(pairs, found, corrected, strict=True):
-        who = (run.model, run.arm, other.arm, run.target_sparsity, run.run[:8], other.run[:8])
-        lines += [(*who, *line) for line in _lines(each, ps)]
-    return ("model", "arm", "baseline", "sparsity", "run", "its baseline", *COLUMNS), lines
+        raise WinaError(f'The study "{spec.name}" has no two arms to compare.')
+    return [
+        _Pair(*pair, compare_with(store, *(each.run for each in pair), study=spec, allow_unpaired=allow_unpaired))
+        for pair in pairs
+    ]
 
 
 def _run(store: Store, prefix: str) -> str:
@@ -112,12 +115,46 @@ def _run(store: Store, prefix: str) -> str:
     return found[0]
 
 
-def _lines(found: _Compared, corrected: Mapping[_Task, float] | None = None) -> list[tuple[Any, ...]]:
-    ps = found.ps if corrected is None else corrected
-    return [
-        (
+# ---- the table -------------------------------------------------------------------------------------------------
+
+
+def _table(
+    pairs: Sequence[_Pair], flags: Sequence[str], by: SparsityKind, of_study: bool
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return columns and lines, several lines for each pair; the arms and hashes only for those of a study."""
+    count = count_of(by)
+    sparsities = (f"first {count}", f"second {count}", "first target", "second target", FLAG)
+    columns = (
+        ("model", "arm", "baseline", *sparsities, "run", "its baseline", *COLUMNS)
+        if of_study
+        else (*sparsities, *COLUMNS)
+    )
+    families = [{_task(each): each.p for each in pair.found.lines} for pair in pairs]
+    corrected = holm_by_reference([pair.reference.run for pair in pairs], families)
+    lines: list[tuple[Any, ...]] = []
+    for (run, reference, found), flag, ps in zip(pairs, flags, corrected, strict=True):
+        who = (run.model, run.arm, reference.arm) if of_study else ()
+        hashes = (run.run[:8], reference.run[:8]) if of_study else ()
+        measured = (measured_sparsity(run, count), measured_sparsity(reference, count))
+        shown = (*measured, run.target_sparsity, reference.target_sparsity, flag)
+        lines += [(*who, *shown, *hashes, *line) for line in _lines(found, ps)]
+    return columns, lines
+
+
+def _lines(found: RunComparisonResult, ps: Mapping[_Task, float]) -> Iterator[tuple[Any, ...]]:
+    for each in found.lines:
+        yield (
             each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high,
             ps[_task(each)], each.n, each.first_only, each.second_only, each.test,
-        )
-        for each in found.shown
-    ]  # fmt: skip
+        )  # fmt: skip
+
+
+def _task(each: Comparison) -> _Task:
+    return each.unit, each.task, each.metric
+
+
+def _without(
+    column: str, columns: Sequence[str], lines: Sequence[tuple[Any, ...]]
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    kept = [place for place, name in enumerate(columns) if name != column]
+    return tuple(columns[place] for place in kept), [tuple(line[place] for place in kept) for line in lines]

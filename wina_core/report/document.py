@@ -221,7 +221,7 @@ def _contrasts(found: Significance) -> Plain:
         above, below = counted(contrast)
         tally = f"{above} / {below} of {len(contrast.tasks)}"
         if contrast.mean:
-            rows.append((*_who(contrast), f"mean of {len(contrast.tasks)}", *_effect(contrast.mean), tally, ""))
+            rows.append((*_who(contrast), f"mean of {len(contrast.averaged)}", *_effect(contrast.mean), tally, ""))
         rows += [(*_who(contrast), each.task, *_effect(each), "", "") for each in contrast.tasks if not contrast.mean]
         if contrast.refusal:
             rows.append((*_who(contrast), "", ABSENT, "", "", "", contrast.refusal))

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wina_core.comparison import Comparison, compare_runs, mean_of_study, top_level
+from wina_core.comparison import Comparison, compare_with, top_level
 from wina_core.errors import WinaError
 from wina_core.holm import holm_by_reference
 from wina_core.paper import display_scale
 from wina_core.report.findings import Findings
 from wina_core.store import Store
 from wina_core.study_runs import StudyRun, comparable, usual_baseline
+from wina_core.study_specs import StudySpec
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Contrast:
     tasks: tuple[Comparison, ...]
     """One for each unit."""
     mean: Comparison | None
-    """`mean_of_study`."""
+    averaged: tuple[str, ...] = ()
+    """The tasks that the mean is over."""
     refusal: str = ""
     """Why there is nothing."""
 
@@ -46,19 +48,17 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> Signif
     name = baseline or usual_baseline(findings.runs)
     if name is None:
         return None
-    metrics = {task.name: task.metric for task in map(findings.study.evaluation.task, findings.tasks) if task.metric}
-    contrasts = _corrected(
-        [_contrast(store, findings, run, reference, metrics) for run, reference in comparable(findings.runs, name)]
-    )
+    pairs = comparable(findings.runs, name)
+    contrasts = _corrected([_contrast(store, findings.study, run, reference) for run, reference in pairs])
     return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
 
 
-def _contrast(store: Store, findings: Findings, run: StudyRun, baseline: StudyRun, metrics: dict[str, str]) -> Contrast:
+def _contrast(store: Store, study: StudySpec, run: StudyRun, baseline: StudyRun) -> Contrast:
     try:
-        found = compare_runs(store, run.run, baseline.run, allow_unpaired=True, metrics=metrics)
+        found = compare_with(store, run.run, baseline.run, study=study, allow_unpaired=True)
     except WinaError as error:
-        return Contrast(run, baseline, (), None, str(error))
-    return Contrast(run, baseline, top_level(found), mean_of_study(found, findings.study.paper, findings.tasks))
+        return Contrast(run, baseline, (), None, refusal=str(error))
+    return Contrast(run, baseline, top_level(found.tasks), found.mean, found.averaged)
 
 
 def _corrected(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
