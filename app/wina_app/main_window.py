@@ -53,6 +53,8 @@ class MainWindow(QMainWindow):
     """Everything has ended and is on disk."""
     dropped = Signal(object)
     """Path of a file or folder that was dropped onto the window."""
+    preferences_changed = Signal(object)
+    """The new Preferences."""
     page_missing = Signal(str)
     """Key of a page that is to be shown and was not taken in yet."""
 
@@ -194,6 +196,7 @@ class MainWindow(QMainWindow):
         if look_of(before) != look_of(preferences):
             apply_theme(QApplication.instance(), *look_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
+        self.preferences_changed.emit(preferences)
 
     def _open_shortcuts(self) -> None:
         dialog = ShortcutsDialog(self, self.menus.entries(self.pages, self.current_page))

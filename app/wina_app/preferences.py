@@ -7,6 +7,7 @@ from pydantic.fields import FieldInfo
 
 from wina_app.theme import Mode
 from wina_app.translation import tr
+from wina_core.results.measured import DEFAULT_COUNT, Count
 
 
 class Preferences(BaseModel):
@@ -30,6 +31,19 @@ class Preferences(BaseModel):
         "viridis",
         title=tr("Colours of heatmaps"),
         description=tr("Both are safe for all common colour vision; cividis has fewer hues."),
+    )
+    sparsity_count: Count = Field(
+        DEFAULT_COUNT,
+        json_schema_extra={
+            "names": {
+                "counted": tr("Counted (gated weights that are dropped)"),
+                "full": tr("Full (everything read instead counts as read)"),
+            }
+        },
+        title=tr("Sparsity in comparisons"),
+        description=tr(
+            "Plots, names of runs and comparisons use this measured sparsity, and show the target beside it."
+        ),
     )
     notify: bool = Field(
         True, title=tr("Tell when a long job ends"), description=tr("At the lower edge, with a way to its results.")

@@ -125,6 +125,8 @@ def test_settings_take_effect_at_once_and_are_kept(application):
         assert (tokens().dark, text_scale(), magnitude_map()) == (True, 1.5, "cividis")
         assert tokens().body == pytest.approx(1.5 * body, abs=1)
         assert application.workbench.settings.preferences == chosen
+        window.apply_preferences(Preferences(sparsity_count="full"))
+        assert application.results.plots.count == "full", "the plots follow"
     finally:
         window.apply_preferences(Preferences())
 

@@ -37,7 +37,7 @@ def plot(qtbot, qapp, data):
     shown.resize(700, 400)
     with qtbot.waitExposed(shown):
         shown.show()
-    shown.show_frontier(data, "target")
+    shown.show_frontier(data, "counted")
     qapp.processEvents()
     return shown
 
@@ -52,12 +52,12 @@ def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
     assert teal.colour == method_colour("teal")
     assert wina.colour == rotated.colour == method_colour("wina")
     assert teal.symbol == wina.symbol != rotated.symbol
-    assert list(teal.x) == [25.0, 40.0, 50.0, 65.0]
+    assert list(teal.x) == pytest.approx([24.8, 39.8, 49.8, 64.8]), "as measured"
     assert np.isfinite(teal.errors).all()
 
 
 def test_the_axes_have_titles_and_units(plot):
-    assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
+    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, counted (%)"
     assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
 
 
@@ -99,10 +99,51 @@ def test_names_reach_below_a_low_plot_before_they_are_given_up(plot, qapp):
     assert len(names_at(plot)) == len(lines)
 
 
-def test_the_other_abscissae(plot, data):
-    plot.show_frontier(data, "counted")
-    assert plot.traces[0].x[0] == pytest.approx(24.8)
-    assert plot.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
+def test_the_other_x_axes(plot, data):
+    plot.show_frontier(data, "target")
+    assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
+    assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
+    plot.show_frontier(data, "full")
+    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+
+
+def moved(data, **sparsities):
+    """The lines with their points' fields replaced; a function of the target, or a value."""
+
+    def made(point):
+        return replace(point, **{key: of(point.target_sparsity) for key, of in sparsities.items()})
+
+    return replace(data, lines=tuple(replace(one, points=tuple(map(made, one.points))) for one in data.lines))
+
+
+def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
+    backwards = moved(data, counted_sparsity=lambda target: 1.0 - target)
+    plot.show_frontier(backwards, "counted")
+    assert list(plot.traces[0].x) == pytest.approx([35.0, 50.0, 60.0, 75.0])
+    assert [plot.traces[0].keys[0], plot.traces[0].keys[-1]] == [
+        data.lines[0].points[-1].run,
+        data.lines[0].points[0].run,
+    ]
+
+
+def test_a_run_without_a_measurement_is_drawn_at_its_target(plot, data):
+    plot.show_frontier(moved(data, counted_sparsity=lambda _: None), "counted")
+    assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
+    assert "target 25.0 %, not measured" in plot.traces[0].readout(0)
+
+
+def test_the_readout_has_both_sparsities_and_says_when_a_point_misses_its_target(plot, data):
+    text = plot.traces[0].readout(3)
+    assert "counted 64.8 %  ·  target 65.0 %" in text
+    assert "than its target" not in text
+    off = moved(data, counted_sparsity=lambda target: target + 0.027, full_sparsity=lambda target: target - 0.01)
+    plot.show_frontier(off, "counted")
+    text = plot.traces[0].readout(3)
+    assert "counted 67.7 %  ·  full 64.0 %  ·  target 65.0 %" in text
+    assert "⚠ 2.7 points sparser than its target" in text
+    plot.show_frontier(replace(off, count="full"), "target")
+    assert "full 64.0 %  ·  counted 67.7 %  ·  target 65.0 %" in plot.traces[0].readout(3)
+    assert "⚠ 1.0 points denser than its target" in plot.traces[0].readout(3)
 
 
 def test_the_pointer_catches_the_nearest_point(plot):
@@ -135,7 +176,7 @@ def test_selected_points_have_rings_and_other_lines_step_back(plot):
     assert opacities[1] == 1.0
     assert opacities[0] == opacities[2] < 0.5
     x, y = plot._rings.getData()
-    assert (list(x), list(y)) == ([50.0], [plot.traces[1].y[2]])
+    assert (list(x), list(y)) == (pytest.approx([49.8]), [plot.traces[1].y[2]])
     plot.highlight(["of another task"])
     assert [items._curve.opacity() for items in plot._items] == [1.0] * 3
     assert len(plot._rings.getData()[0]) == 0
@@ -144,7 +185,7 @@ def test_selected_points_have_rings_and_other_lines_step_back(plot):
 def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
     box = plot.getPlotItem().vb
     box.setRange(xRange=(40, 50), yRange=(0.6, 0.65), padding=0)
-    plot.show_frontier(data, "target")
+    plot.show_frontier(data, "counted")
     assert box.viewRange()[0] == pytest.approx([40, 50])
     centre = plot.viewport().rect().center()
     qtbot.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)

@@ -194,9 +194,10 @@ def test_metric_and_axis_are_chosen(qtbot, filled):
     assert filled.plots.frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
     assert filled.plots.frontier.note.text() == "\N{DOWNWARDS ARROW} better"
     assert filled.plots.frontier.plot.traces[0].errors == ()
-    filled.plots.frontier.abscissa.setFocus()
-    qtbot.keyClick(filled.plots.frontier.abscissa, Qt.Key.Key_Down)
-    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "counted sparsity (%)"
+    filled.plots.frontier.x_axis.setFocus()
+    assert filled.plots.frontier.x_axis.currentData() == "counted"
+    qtbot.keyClick(filled.plots.frontier.x_axis, Qt.Key.Key_Down)
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
 
 
 def test_selected_rows_are_copied_as_shown(qtbot, filled):
@@ -260,7 +261,7 @@ def test_the_keyboard_meets_the_table_before_the_plot(filled):
     stops = [
         filled.table,
         filled.plots.frontier.measure,
-        filled.plots.frontier.abscissa,
+        filled.plots.frontier.x_axis,
         filled.plots.frontier.model,
         filled.plots.frontier.plot,
     ]

@@ -75,6 +75,10 @@ class Half:
         """The plots that were drawn, each as often as it was."""
         return [plot for plot, method in _SHOWS.items() for _ in self.view.calls(method)]
 
+    def axes(self):
+        """What the frontier was drawn against, each time."""
+        return [args[1] for name, args, _ in self.view._calls if name == "show_frontier"]
+
 
 @pytest.fixture
 def half(store):
@@ -115,6 +119,27 @@ def test_the_bars_stay_at_their_first_sparsity_and_metric_until_another_is_chose
     assert (again.sparsity, again.metric) == (first.sparsity, first.metric) == (0.25, first.metric)
     half.controller.choose_sparsity(0.65)
     assert half.view.last("show_bars").sparsity == 0.65
+
+
+def test_the_frontier_is_drawn_against_the_count_of_the_settings_until_another_axis_is_chosen(half):
+    half.controller.set_visible(True)
+    assert half.view.calls("show_frontier")[-1].count == "counted"
+    half.controller.choose_x_axis("target")
+    assert half.axes() == ["counted", "target"]
+    half.controller.set_count("full")
+    assert half.axes()[-1] == "full", "the setting is followed again"
+    half.controller.set_count("full")
+    assert len(half.axes()) == 3, "nothing changed"
+
+
+def test_another_count_is_followed_by_every_plot_that_compares(half):
+    half.controller.set_visible(True)
+    half.selection.select(half.runs[1:3])
+    for plot, count in zip(("tasks", "layers", "allocation", "compare"), ("full", "counted") * 2, strict=True):
+        half.controller.show(plot)
+        before = half.shown().count(plot)
+        half.controller.set_count(count)
+        assert half.shown().count(plot) > before, plot
 
 
 def test_each_plot_is_drawn_when_it_is_first_shown(half):

@@ -6,6 +6,8 @@ import pytest
 from PySide6.QtCore import QByteArray
 from wina_app.settings import RECENT_LIMIT, VERSION, Settings
 
+from wina_core.results.measured import COUNTS
+
 
 def test_entries_come_back(tmp_path):
     settings = Settings(tmp_path / "window.json")
@@ -21,6 +23,16 @@ def test_entries_come_back(tmp_path):
         2,
     )
     assert (again.geometry, again.layout) == (QByteArray(b"geometry"), QByteArray(b"layout"))
+
+
+def test_the_sparsity_of_comparisons_is_a_setting(tmp_path):
+    settings = Settings(tmp_path / "window.json")
+    assert settings.preferences.sparsity_count == "counted"
+    settings.prefer(sparsity_count="full")
+    assert Settings(tmp_path / "window.json").preferences.sparsity_count == "full"
+    field = type(settings.preferences).model_fields["sparsity_count"]
+    assert field.title == "Sparsity in comparisons"
+    assert list(field.json_schema_extra["names"]) == list(COUNTS)
 
 
 def test_recent_models_are_the_last_ones_each_once(tmp_path):

@@ -14,7 +14,7 @@ from wina_app.models.latency_offer import Offer, Picked, make_offer
 from wina_app.models.latency_rows import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.models.results_bars import BarChart, bar_chart, bar_metrics, bar_sparsities, first_sparsity
 from wina_app.models.results_comparison import RunComparison, compare
-from wina_app.models.results_frontier import Abscissa, FrontierData, Measure, frontier, measures, models
+from wina_app.models.results_frontier import FrontierData, Measure, frontier, measures, models
 from wina_app.models.results_layers import RunLayers, read_layers
 from wina_app.models.results_scope import Scope
 from wina_app.models.results_selection import RunSelection
@@ -22,6 +22,7 @@ from wina_app.models.results_table import ResultsTable
 from wina_app.models.row_table import Key
 from wina_app.store_thread import StoreThread
 from wina_app.translation import tr
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -45,7 +46,7 @@ class PlotsView(Protocol):
     ) -> None:
         """Offer what the frontier can show, and mark what it does."""
 
-    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
 
     def show_bar_choices(
@@ -92,7 +93,9 @@ class ResultsPlotsController(QObject):
         self._asked = dict.fromkeys(PLOTS, 0)
         self._measure: Measure | None = None
         self._model = ""
-        self._abscissa: Abscissa = "target"
+        self._count: Count = DEFAULT_COUNT
+        self._x_axis: SparsityKind | None = None
+        """None follows the setting."""
         self._bar_metric: str | None = None
         self._sparsity: float | None = None
         self._first: dict[str, Any] = {}
@@ -197,9 +200,20 @@ class ResultsPlotsController(QObject):
         self._model = model
         self._spoil(*_OF_ROWS)
 
-    def choose_abscissa(self, abscissa: Abscissa) -> None:
-        """Plot against another count of sparsity."""
-        self._abscissa = abscissa
+    @property
+    def count(self) -> Count:
+        """Return the measured sparsity that the plots compare by."""
+        return self._count
+
+    def set_count(self, count: Count) -> None:
+        """Compare by another measured sparsity, in all plots."""
+        if count != self._count:
+            self._count, self._x_axis = count, None
+            self._spoil(*_OF_ROWS, *_OF_SELECTION)
+
+    def choose_x_axis(self, x_axis: SparsityKind) -> None:
+        """Plot the frontier against the target or one of the measured sparsities."""
+        self._x_axis = x_axis
         self._spoil("frontier")
 
     def choose_bar_metric(self, metric: str) -> None:
@@ -250,14 +264,15 @@ class ResultsPlotsController(QObject):
 
     def _show_frontier(self) -> None:
         entries, scope = tuple(self._table.passing), self._scope
-        model, abscissa, paper = self._model, self._abscissa, self._paper
+        model, count, paper = self._model, self._count, self._paper
+        x_axis = self._x_axis or count
         wanted = self._measure, self._first.get("measure")
 
         def question(_store: "Store") -> tuple[Any, ...]:
             offered, named = measures(entries), models(entries)
             measure = _offered(wanted, offered) or _first_choice(offered, scope)
             shown = model if model in named else next(iter(named), "")
-            data = frontier(entries, measure, shown, scope, paper) if measure else None
+            data = frontier(entries, measure, shown, scope, paper, count) if measure else None
             return offered, measure, named, shown, data
 
         def answer(found: tuple[Any, ...]) -> None:
@@ -265,7 +280,7 @@ class ResultsPlotsController(QObject):
             self._keep_first(scope, measure=choices[1])
             self._view.show_paper(bool(scope and scope.published_measures), paper)
             self._view.show_measures(*choices)
-            self._view.show_frontier(data, abscissa)
+            self._view.show_frontier(data, x_axis)
 
         self._ask("frontier", question, answer)
 

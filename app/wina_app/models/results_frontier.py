@@ -3,23 +3,24 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from wina_app.models.gate_choices import WORDS
+from wina_app.models.measured_sparsity import sparsity_parts
 from wina_app.models.results_rows import Entry
 from wina_app.models.results_scope import PublishedLine, Scope
 from wina_app.quantities import percent
 from wina_app.translation import tr
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.results.texts import count_text, error_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import FrontierLine, FrontierPoint, MetricRow
 
-Abscissa = Literal["target", "counted", "full"]
-ABSCISSAE: dict[Abscissa, str] = {
+SPARSITY_AXES: dict[SparsityKind, str] = {
+    "counted": tr("measured sparsity, counted"),
+    "full": tr("measured sparsity, full"),
     "target": tr("target sparsity"),
-    "counted": tr("counted sparsity"),
-    "full": tr("full sparsity"),
 }
 
 
@@ -54,6 +55,8 @@ class FrontierData:
     """What the study calls the lines; empty where there is none, or where that does not tell them apart."""
     left_out: int = 0
     """Lines beyond the most that are drawn."""
+    count: Count = DEFAULT_COUNT
+    """Measured sparsity that comparisons go by."""
 
 
 def measures(entries: Iterable[Entry]) -> list[Measure]:
@@ -72,9 +75,14 @@ def models(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def frontier(
-    entries: Iterable[Entry], measure: Measure, model: str, scope: Scope | None = None, paper: bool = True
+    entries: Iterable[Entry],
+    measure: Measure,
+    model: str,
+    scope: Scope | None = None,
+    paper: bool = True,
+    count: Count = DEFAULT_COUNT,
 ) -> FrontierData:
-    """The lines of one metric of one model, from exactly the given rows, and with `paper` what that has of the same."""
+    """Return the lines of one metric of one model from exactly the given rows, with `paper` also the published ones."""
     from wina_core.store.frontier import lines
 
     rows: list[MetricRow] = [
@@ -86,40 +94,28 @@ def frontier(
     dense = lines([row for row in rows if row.method == "dense"])
     left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]
     if scope is None:
-        return FrontierData(measure, found, dense, left_out=left_out)
+        return FrontierData(measure, found, dense, left_out=left_out, count=count)
     arms = tuple(scope.arms[line.points[0].run] for line in found)
     published = scope.published_lines(model, measure.task, measure.metric) if paper else ()
-    return FrontierData(measure, found, dense, published, arms if len(set(arms)) == len(arms) else (), left_out)
+    arms = arms if len(set(arms)) == len(arms) else ()
+    return FrontierData(measure, found, dense, published, arms, left_out, count)
 
 
-def abscissa_of(point: "FrontierPoint", abscissa: Abscissa) -> float | None:
-    """Where a point lies along x, as a fraction."""
-    return {
-        "target": point.target_sparsity,
-        "counted": point.counted_sparsity,
-        "full": point.full_sparsity,
-    }[abscissa]
-
-
-def readout(label: str, measure: Measure, point: "FrontierPoint") -> str:
-    """All that is known of one point, in one line."""
+def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
+    """Return everything known of one point in one line; `count` is the measured sparsity that is told first."""
     value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
-    parts = [label, f"{measure.title} {value}", tr("target {sparsity}", sparsity=percent(point.target_sparsity))]
-    if point.counted_sparsity is not None:
-        parts.append(tr("counted {sparsity}", sparsity=percent(point.counted_sparsity)))
-    if point.full_sparsity is not None and point.full_sparsity != point.counted_sparsity:
-        parts.append(tr("full {sparsity}", sparsity=percent(point.full_sparsity)))
+    parts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
     if point.n is not None:
         parts.append(f"n {count_text(point.n)}")
     return "  \N{MIDDLE DOT}  ".join(parts)
 
 
 def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
-    """What the paper says of one point, in one line."""
+    """Return a published value in one line; the paper has nominal sparsities alone."""
     parts = [
         tr("{method}, paper", method=line.method),
         f"{measure.title} {number(line.y[index])}",
-        tr("target {sparsity}", sparsity=percent(line.x[index])),
+        tr("nominal sparsity {sparsity}, as printed", sparsity=percent(line.x[index])),
     ]
     return "  \N{MIDDLE DOT}  ".join(parts)
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 
 from wina_app.models.results_frontier import (
-    ABSCISSAE,
-    Abscissa,
+    SPARSITY_AXES,
     FrontierData,
-    abscissa_of,
     distinct_references,
     kinds,
     names,
@@ -21,6 +19,7 @@ from wina_app.theme import method_colour
 from wina_app.translation import tr
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 from wina_core.records import METRIC_UNITS
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import FrontierLine
@@ -46,22 +45,22 @@ class FrontierPlot(DataPlot):
     """The colour tells the method, the marker the rotation, the line's pattern variant, masks, selection and plan."""
 
     _data: FrontierData | None = None
-    _abscissa: Abscissa = "target"
+    _x_axis: SparsityKind = DEFAULT_COUNT
 
     def __init__(self) -> None:
         super().__init__(tr("Frontier: metric against sparsity"))
 
-    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the lines; None clears the plot."""
-        if data is not None and (data, abscissa) == (self._data, self._abscissa):
+        if data is not None and (data, x_axis) == (self._data, self._x_axis):
             return
-        before = (self._data.measure if self._data else None, self._abscissa)
-        self._data, self._abscissa = data, abscissa
+        before = (self._data.measure if self._data else None, self._x_axis)
+        self._data, self._x_axis = data, x_axis
         if data is None:
             self.show_traces(())
             return
         self._show(data)
-        if before != (data.measure, abscissa):
+        if before != (data.measure, x_axis):
             self.reset_zoom()
 
     def reset_zoom(self) -> None:
@@ -81,13 +80,13 @@ class FrontierPlot(DataPlot):
         measure = data.measure
         unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
         better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
-        self.set_axes(f"{ABSCISSAE[self._abscissa]} (%)", f"{measure.metric}{unit}{better}")
+        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", f"{measure.metric}{unit}{better}")
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(line, name, rotations.index(line.rotation), kind)
             for line, name, kind in zip(data.lines, data.arms or names(data.lines), _kinds(data), strict=True)
         ]
-        if self._abscissa != "full":  # the paper counts as its methods do
+        if self._x_axis != "full":  # the paper counts as its methods do
             traces += [self._published(line) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
@@ -113,15 +112,16 @@ class FrontierPlot(DataPlot):
         )
 
     def _trace(self, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
-        placed = [(abscissa_of(point, self._abscissa), point) for point in line.points]
-        known = sorted(((x, point) for x, point in placed if x is not None), key=lambda pair: pair[0])
+        count: Count = self._data.count if self._x_axis == "target" else self._x_axis
+        placed = ((sparsity_of(point, self._x_axis), point) for point in line.points)
+        known = sorted(placed, key=lambda pair: pair[0])
         errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
         return Trace(
             name=name,
             colour=method_colour(line.method.split(" ")[0]),
             x=[100.0 * x for x, _ in known],
             y=[point.value for _, point in known],
-            readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1]),
+            readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1], count),
             errors=errors if any(map(math.isfinite, errors)) else (),
             keys=[point.run for _, point in known],
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],

@@ -52,6 +52,8 @@ class ResultsPage(Page):
         self.set_content(self._arrange())
         self.controller = ResultsController(store, self, self.plots, self.columns)
         self.controller.setParent(self)
+        if settings is not None:
+            self.controller.plots.set_count(settings.preferences.sparsity_count)
         self.undo_stack = self.controller.marks.undo_stack
         self.table.show_table(self.controller.table)
         self.controller.start()

@@ -9,8 +9,9 @@ from wina_app.models.latency_chart import ORDINATES, Chart
 from wina_app.models.latency_offer import Offer
 from wina_app.models.plot_figure import Figure
 from wina_app.models.results_bars import OWN_METRIC, BarChart
-from wina_app.models.results_frontier import ABSCISSAE, Abscissa, FrontierData, Measure
+from wina_app.models.results_frontier import SPARSITY_AXES, FrontierData, Measure
 from wina_app.models.results_layers import EACH, MEAN, RunLayers, profile_choices
+from wina_app.models.results_scope import is_dense
 from wina_app.quantities import percent
 from wina_app.theme import GRID
 from wina_app.translation import tr
@@ -23,7 +24,9 @@ from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.help_mark import HelpMark
 from wina_app.views.latency_plots import LatencyPlots
 from wina_app.views.switch import Switch
+from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
 
+_APART = "   "
 _BETTER = {
     True: tr("↑ better"),
     False: tr("↓ better"),
@@ -61,19 +64,19 @@ class FrontierPanel(_Panel):
 
     def __init__(self) -> None:
         self.measure, self.model = ChoiceBox(tr("Metric")), ChoiceBox(tr("Model"))
-        self.abscissa = ChoiceBox(tr("Sparsity axis"))
-        for key, text in ABSCISSAE.items():
-            self.abscissa.addItem(text, key)
+        self.x_axis = ChoiceBox(tr("Sparsity axis"))
+        self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], DEFAULT_COUNT)
         self.plot = FrontierPlot()
-        choices = ((tr("Metric"), self.measure), (tr("against"), self.abscissa), (tr("of"), self.model))
+        choices = ((tr("Metric"), self.measure), (tr("against"), self.x_axis), (tr("of"), self.model))
         super().__init__(choices, self.plot, term="Normalized accuracy")
 
-    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
-        """Draw the lines, and say which direction is better and what is left out."""
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
+        """Draw the lines, and say which direction is better, where the paper's points are, and what is left out."""
         better = data.measure.higher_is_better if data else None
-        parts = (_BETTER[better], _left_out(data.left_out if data else 0))
-        self.note.setText("  ".join(filter(None, parts)))
-        self.plot.show_frontier(data, abscissa)
+        self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], x_axis)
+        parts = (_BETTER[better], _paper_note(data, x_axis), _left_out(data.left_out if data else 0))
+        self.note.setText(_APART.join(filter(None, parts)))
+        self.plot.show_frontier(data, x_axis)
 
     def show_measures(self, measures: Sequence[Measure], measure: Measure | None) -> None:
         """Offer the metrics, and mark the one that is shown."""
@@ -177,6 +180,15 @@ class AllocationPanel(_Panel):
 
     def _draw(self, projection: str) -> None:
         self.plot.show_profiles(self._runs, projection)
+
+
+def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
+    """Say at which sparsity the paper's points are drawn; empty where there are none."""
+    if data is None or all(is_dense(line) for line in data.published):
+        return ""
+    if x_axis == "full":
+        return tr("The paper's numbers are not drawn: it does not print full sparsities.")
+    return "" if x_axis == "target" else tr("Hollow: the paper's, at the nominal sparsities that it prints.")
 
 
 def _left_out(count: int) -> str:

@@ -11,7 +11,7 @@ from wina_app.models.latency_offer import Offer
 from wina_app.models.plot_figure import Figure
 from wina_app.models.results_bars import BarChart
 from wina_app.models.results_comparison import RunComparison
-from wina_app.models.results_frontier import Abscissa, FrontierData, Measure
+from wina_app.models.results_frontier import FrontierData, Measure
 from wina_app.models.results_layers import RunLayers
 from wina_app.theme import GRID, HALF, notifier, scaled
 from wina_app.translation import tr
@@ -25,6 +25,7 @@ from wina_app.views.results_panels import AllocationPanel, FrontierPanel, Latenc
 from wina_app.views.row_table_view import ask_table_file
 from wina_app.views.scrolling import Scrolling
 from wina_core.errors import WinaError
+from wina_core.results.measured import SparsityKind
 
 _FIRST_KEY = 4
 """Ctrl+Alt+4 shows the first of the plots, and so on."""
@@ -37,7 +38,7 @@ class ResultsPlots(QWidget):
     plot_chosen = Signal(str)
     measure_chosen = Signal(object)
     model_chosen = Signal(str)
-    abscissa_chosen = Signal(str)
+    x_axis_chosen = Signal(str)
     bar_metric_chosen = Signal(str)
     sparsity_chosen = Signal(float)
     kind_chosen = Signal(str)
@@ -104,7 +105,7 @@ class ResultsPlots(QWidget):
         self.plot_chosen.connect(controller.show)
         self.measure_chosen.connect(controller.choose_measure)
         self.model_chosen.connect(controller.choose_model)
-        self.abscissa_chosen.connect(controller.choose_abscissa)
+        self.x_axis_chosen.connect(controller.choose_x_axis)
         self.bar_metric_chosen.connect(controller.choose_bar_metric)
         self.sparsity_chosen.connect(controller.choose_sparsity)
         self.kind_chosen.connect(controller.choose_kind)
@@ -119,7 +120,7 @@ class ResultsPlots(QWidget):
         self.tabs.currentChanged.connect(lambda at: self.plot_chosen.emit(PLOTS[at]))
         frontier, tasks, latency = self.frontier, self.tasks, self.latency
         _emit(frontier.measure, self.measure_chosen.emit)
-        _emit(frontier.abscissa, self.abscissa_chosen.emit)
+        _emit(frontier.x_axis, self.x_axis_chosen.emit)
         for box in (frontier.model, tasks.model):
             _emit(box, self.model_chosen.emit)
         _emit(tasks.measure, self.bar_metric_chosen.emit)
@@ -211,9 +212,9 @@ class ResultsPlots(QWidget):
         if self.plot == "frontier":
             self.frontier.show_measures(measures, measure)
 
-    def show_frontier(self, data: FrontierData | None, abscissa: Abscissa) -> None:
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
-        self.frontier.show_frontier(data, abscissa)
+        self.frontier.show_frontier(data, x_axis)
 
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None

@@ -16,3 +16,6 @@ def add(application: "Application") -> None:
     view = ResultsPage(application.workbench.store, settings)
     application.results = view.controller
     application.window.add_page(view)
+    application.window.preferences_changed.connect(
+        lambda preferences: view.controller.plots.set_count(preferences.sparsity_count)
+    )
