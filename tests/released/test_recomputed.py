@@ -1,0 +1,409 @@
+"""Properties of the oracle alone: its forward pass, its selections, its rules, its transform and its searches."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.released import recomputed
+from tests.released.recomputed import (
+    BLOCKS,
+    MLP,
+    PROJECTIONS,
+    Cats,
+    Gate,
+    Larosa,
+    Output,
+    RSparse,
+    Scap,
+    Wina,
+    forward,
+)
+from tests.released.samples import MODELS, Sample, difference, sample
+from tests.wina_core.tiny import tiny_tokens
+
+LEVELS = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, Sample]:
+    return {name: sample(name) for name in MODELS}
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest, samples: dict[str, Sample]) -> Sample:
+    return samples[request.param]
+
+
+def targets(model: Sample, **levels: float) -> dict[recomputed.Cell, float]:
+    return {(layer, name): levels[name] for layer, name in model.weights.cells if name in levels}
+
+
+def rows(count: int, size: int, seed: int = 0) -> Tensor:
+    return torch.randn(1, count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# ---- the decoder -------------------------------------------------------------------------------------------------
+
+
+def test_the_forward_pass_is_that_of_transformers(model: Sample) -> None:
+    ids = tiny_tokens(rows=2, length=40)
+    assert difference(forward(model.weights, model.shape, ids), model.logits(ids)) <= 1e-9
+
+
+def test_the_samples_have_biases_gains_far_from_one_and_tied_or_fused_weights(samples: dict[str, Sample]) -> None:
+    first = {name: each.weights.layers[0] for name, each in samples.items()}
+    assert {name for name, layer in first.items() if layer.matrices["q"].bias is not None} == {
+        "llama-mha",
+        "llama-gqa",
+        "qwen2-tied",
+    }
+    assert first["llama-mha"].matrices["k"].weight.shape == (32, 32)
+    assert first["llama-gqa"].matrices["k"].weight.shape == (16, 32)
+    assert samples["phi3-fused"].weights.fused
+    assert torch.equal(samples["qwen2-tied"].weights.head, samples["qwen2-tied"].weights.embedding)
+    assert all(float(layer.attention_gain.max() / layer.attention_gain.min()) > 5 for layer in first.values())
+
+
+def test_a_gate_sees_each_matrix_once_in_order_and_may_replace_its_output(model: Sample) -> None:
+    seen = []
+
+    def gate(layer: int, name: str, x: Tensor) -> Tensor | Output:
+        seen.append((layer, name))
+        return Output(x @ model.weights.layers[layer].matrices[name].weight.T)
+
+    ids = tiny_tokens(rows=1, length=6)
+    replaced = forward(model.weights, model.shape, ids, gate)
+    assert seen == list(model.weights.cells)
+    assert difference(replaced, forward(model.weights, model.shape, ids)) <= 1e-12
+
+
+# ---- selections --------------------------------------------------------------------------------------------------
+
+SCORES = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+@given(SCORES, st.integers(0, 12))
+def test_top_k_keeps_the_highest_and_the_lower_index_among_equals(values: list[int], k: int) -> None:
+    k = min(k, len(values))
+    expected = sorted(range(len(values)), key=lambda index: (-values[index], index))[:k]
+    assert recomputed.top_k(torch.tensor(values), k).nonzero().flatten().tolist() == sorted(expected)
+
+
+@given(SCORES, st.integers(1, 12))
+def test_top_k_with_ties_keeps_whatever_scores_like_the_kth(values: list[int], k: int) -> None:
+    k = min(k, len(values))
+    kth = sorted(values, reverse=True)[k - 1]
+    assert recomputed.top_k_with_ties(torch.tensor(values), k).tolist() == [value >= kth for value in values]
+
+
+@given(st.integers(1, 20_000), st.floats(0, 0.999))
+def test_the_two_counts_differ_by_rounding_alone(n: int, sparsity: float) -> None:
+    assert 1 <= recomputed.kept_paper(n, sparsity) <= n
+    assert abs(recomputed.kept_paper(n, sparsity) - n * (1 - sparsity)) <= max(0.5, 1 - n * (1 - sparsity)) + 1e-9
+    assert 0 <= n * (1 - sparsity) - recomputed.kept_released(n, sparsity) < 1
+
+
+def test_the_released_count_is_that_of_python_floats() -> None:
+    assert [recomputed.kept_released(*pair) for pair in ((10, 0.9), (80, 0.65), (4096, 0.4), (10, 0.3))] == [
+        0,
+        28,
+        2457,
+        7,
+    ]
+    assert [recomputed.kept_paper(*pair) for pair in ((10, 0.9), (80, 0.65), (4096, 0.4), (10, 0.3))] == [
+        1,
+        28,
+        2458,
+        7,
+    ]
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=40), st.floats(0, 1.2))
+def test_the_inverse_cdf_has_its_fraction_of_the_values_below(values: list[int], fraction: float) -> None:
+    tensor = torch.tensor(values, dtype=torch.float64)
+    at = recomputed.inverse_cdf(tensor, fraction)
+    assert min(values) <= at <= max(values)
+    position = min(fraction * len(values), len(values))
+    assert int((tensor <= at + 1e-9).sum()) >= int(position + 1e-9)
+    assert int((tensor < at - 1e-9).sum()) <= max(position, 1) + 1e-9
+
+
+def test_teals_threshold_is_the_quantile_of_the_absolute_values_only_for_symmetric_inputs() -> None:
+    x = rows(1, 20_000)
+    assert recomputed.teal_threshold(x, 0.5) == pytest.approx(recomputed.inverse_cdf(x.abs(), 0.5), rel=0.03)
+    skewed = x + 0.7
+    dropped = float((skewed.abs() <= recomputed.teal_threshold(skewed, 0.5)).double().mean())
+    assert dropped == pytest.approx(0.73, abs=0.02)
+    assert recomputed.teal_threshold(skewed, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "dense"),
+    [
+        (recomputed.wina_prefix, {1: 0, 2: 1, 24: 1, 100: 1, 101: 2, 150: 2, 200: 2, 2048: 21}),
+        (recomputed.teal_prefix, {1: 0, 2: 1, 24: 12, 25: 13, 2048: 1024}),
+        (recomputed.rsparse_prefix, {1: 0, 10: 9, 24: 21, 25: 22, 2048: 1843}),
+    ],
+)
+def test_dense_prefixes(rule: object, dense: dict[int, int]) -> None:
+    assert {tokens: rule(tokens) for tokens in dense} == dense  # type: ignore[operator]
+
+
+# ---- rules -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [Gate, Wina, Cats, RSparse, Scap, Larosa])
+def test_targets_of_zero_leave_the_model_dense(model: Sample, rule: type[Gate]) -> None:
+    ids = tiny_tokens(rows=1, length=8)
+    dense = forward(model.weights, model.shape, ids)
+    for given_targets in ({}, targets(model, **dict.fromkeys(PROJECTIONS, 0.0))):
+        assert torch.equal(forward(model.weights, model.shape, ids, rule(model.weights, given_targets)), dense)
+
+
+@pytest.mark.parametrize("rule", [Gate, Wina, RSparse, Scap])
+def test_masks_keep_their_number_of_inputs_and_the_prefix(model: Sample, rule: type[Gate]) -> None:
+    gate = rule(model.weights, targets(model, **LEVELS), prefix=recomputed.teal_prefix)
+    forward(model.weights, model.shape, tiny_tokens(rows=2, length=9), gate)
+    assert {name for _, name in gate.masks} == set(MLP if rule is Scap else PROJECTIONS)
+    for (_, name), mask in gate.masks.items():
+        assert mask[:, :5].all()
+        assert (mask[:, 5:].sum(dim=-1) == recomputed.kept_paper(mask.shape[-1], LEVELS[name])).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.2, 0.5, 0.8]))
+def test_on_orthogonal_columns_the_squared_error_is_the_sum_of_the_dropped_squared_scores(
+    seed: int, sparsity: float
+) -> None:
+    """Check WINA's lemma: no other mask with as many inputs has a lower error, TEAL's among them."""
+    model = sample("llama-mha", layers=1)
+    weight = rows(12, 8, seed)[0]
+    weight = weight @ torch.linalg.svd(weight).Vh.T
+    layer = model.weights.layers[0]
+    layer = replace(layer, matrices={**layer.matrices, "o": recomputed.Matrix(weight)})
+    weights = replace(model.weights, layers=(layer,))
+    x = rows(3, 8, seed + 1)
+    errors = []
+    for rule in (Wina, Gate):
+        gate = rule(weights, {(0, "o"): sparsity})
+        error = ((x - gate(0, "o", x)) @ weight.T).pow(2).sum(dim=-1)
+        expected = (Wina.score(gate, 0, "o", x).pow(2) * ~gate.masks[0, "o"]).sum(dim=-1)
+        torch.testing.assert_close(error, expected)
+        errors.append(error)
+    assert (errors[0] <= errors[1] + 1e-12).all()
+
+
+def test_wina_as_released_scores_with_norms_for_k_and_gate_alone(model: Sample) -> None:
+    gate = Wina(model.weights, {}, released=True)
+    for name in PROJECTIONS:
+        x = rows(2, model.weights.layers[1].matrices[name].weight.shape[1])
+        ratio = gate.score(1, name, x)[0, 0] / x[0, 0].abs()
+        block = next(names for names in BLOCKS.values() if name in names)
+        with_norms = block if model.weights.fused and len(block) > 1 else (name,) if name in ("k", "gate") else ()
+        if with_norms:
+            stacked = torch.cat([model.weights.layers[1].matrices[each].weight for each in with_norms])
+            torch.testing.assert_close(ratio, stacked.pow(2).sum(dim=0).sqrt())
+        else:
+            torch.testing.assert_close(ratio, torch.ones_like(ratio))
+
+
+def test_cats_drops_rows_of_up_and_columns_of_down(model: Sample) -> None:
+    ids = tiny_tokens(rows=1, length=7)
+    gate = Cats(model.weights, targets(model, down=0.6))
+    result = forward(model.weights, model.shape, ids, gate)
+
+    def by_rows(layer: int, name: str, x: Tensor) -> Tensor | Output:
+        matrix = model.weights.layers[layer].matrices[name]
+        if name == "up":
+            bias = 0.0 if matrix.bias is None else matrix.bias
+            return Output(gate.masks[layer, "up"] * (x @ matrix.weight.T + bias) - bias)
+        return x
+
+    assert difference(result, forward(model.weights, model.shape, ids, by_rows)) <= 1e-12
+    assert {name for _, name in gate.masks} == {"up", "down"}
+
+
+def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
+    assert recomputed.rsparse_rank(1024, 4096, 0.5, 0.95) == 20
+    assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 0.95) == 51
+    assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 1.0) == 0
+    assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 1.0, searched=True) == 1
+
+
+def test_rsparse_of_full_rank_is_dense_and_of_rank_zero_is_teal(model: Sample) -> None:
+    ids = tiny_tokens(rows=1, length=6)
+    level = targets(model, **LEVELS)
+
+    class FullRank(RSparse):
+        def rank(self, layer: int, name: str) -> int:
+            return min(self.weights.layers[layer].matrices[name].weight.shape)
+
+    full = forward(model.weights, model.shape, ids, FullRank(model.weights, level, rho=0.5))
+    assert difference(full, forward(model.weights, model.shape, ids)) <= 1e-9
+    alone = forward(model.weights, model.shape, ids, RSparse(model.weights, level, rho=1.0))
+    assert difference(alone, forward(model.weights, model.shape, ids, Gate(model.weights, level))) <= 1e-12
+
+
+def test_scap_with_modes_of_zero_is_teal_on_the_mlp_and_drops_to_its_mode(model: Sample) -> None:
+    ids = tiny_tokens(rows=1, length=6)
+    level = targets(model, gate=0.5, up=0.5, down=0.5)
+    zero = forward(model.weights, model.shape, ids, Scap(model.weights, level))
+    assert difference(zero, forward(model.weights, model.shape, ids, Gate(model.weights, level))) <= 1e-12
+    nothing = Scap(model.weights, level, cuts=dict.fromkeys(level, 1e9), modes=dict.fromkeys(level, 0.3))
+    x = rows(2, 32)
+    output = nothing(0, "gate", x)
+    assert isinstance(output, Output)
+    torch.testing.assert_close(output.y, (torch.full_like(x, 0.3)) @ model.weights.layers[0].matrices["gate"].weight.T)
+
+
+def test_the_density_peaks_where_most_values_are() -> None:
+    values = torch.cat([rows(1, 3000) * 0.1 + 2.0, rows(1, 1000, seed=1)], dim=-1)
+    mode, density = recomputed.density_peak(values)
+    assert mode == pytest.approx(2.0, abs=0.05)
+    assert density == pytest.approx(float(recomputed.density_estimate(values, torch.tensor([mode]))))
+    grid = torch.linspace(-6, 6, 600, dtype=torch.float64)
+    assert float(recomputed.density_estimate(values, grid).sum() * (grid[1] - grid[0])) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_larosa_does_not_depend_on_signs_and_order_of_its_basis(model: Sample) -> None:
+    ids, text = tiny_tokens(rows=1, length=6), tiny_tokens(rows=4, length=32, seed=1)
+    level = targets(model, **dict.fromkeys(PROJECTIONS, 0.5))
+    bases = recomputed.larosa_bases(model.weights, model.shape, text)
+    gate = Larosa(model.weights, level, bases=bases)
+    result = forward(model.weights, model.shape, ids, gate)
+    flipped = [-basis.flip(1) for basis in bases]
+    again = forward(model.weights, model.shape, ids, Larosa(model.weights, level, bases=flipped))
+    assert difference(again, result) <= 1e-10
+    kept = {name: int(mask.sum(dim=-1).unique()) for (_, name), mask in gate.masks.items()}
+    assert kept == dict.fromkeys(PROJECTIONS, int((1 - 0.5 * 0.8) * 32)) | {
+        "o": int((1 - 0.5 * 1.2) * 32),
+        "down": int((1 - 0.5 * 1.2) * 80),
+    }
+
+
+def test_larosa_folded_or_not_is_another_method_where_gains_differ(model: Sample) -> None:
+    ids, text = tiny_tokens(rows=1, length=6), tiny_tokens(rows=4, length=32, seed=1)
+    level = targets(model, **dict.fromkeys(PROJECTIONS, 0.5))
+    results = [
+        forward(
+            model.weights,
+            model.shape,
+            ids,
+            Larosa(
+                model.weights,
+                level,
+                bases=recomputed.larosa_bases(model.weights, model.shape, text, folded=folded),
+                folded=folded,
+            ),
+        )
+        for folded in (False, True)
+    ]
+    assert difference(*results) > 0.1
+
+
+# ---- the published transform -------------------------------------------------------------------------------------
+
+
+def test_the_transform_keeps_the_logits_and_subtracting_the_mean_does_not(model: Sample) -> None:
+    ids = tiny_tokens(rows=2, length=12)
+    dense = forward(model.weights, model.shape, ids)
+    assert difference(forward(recomputed.transform(model.weights), model.shape, ids), dense) <= 1e-12
+    centred = recomputed.transform(model.weights, subtract_mean=True)
+    assert difference(forward(centred, model.shape, ids), dense) > 1e-2
+
+
+def test_the_transform_makes_k_and_gate_or_the_fused_matrices_column_orthogonal(model: Sample) -> None:
+    weights = recomputed.transform(model.weights)
+    for layer in weights.layers:
+        for name, block in (("k", "qkv"), ("gate", "gate_up")):
+            names = BLOCKS[block] if weights.fused else (name,)
+            stacked = torch.cat([layer.matrices[each].weight for each in names])
+            gram = stacked.T @ stacked
+            assert (gram - gram.diag().diag()).abs().max() <= 1e-12 * gram.diag().max()
+            assert (gram.diag().diff() <= 1e-9).all()
+
+
+# ---- greedy allocation -------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(0.1, 5), min_size=2, max_size=5),
+    st.lists(st.floats(0.1, 5), min_size=5, max_size=5),
+    st.floats(0.02, 0.3),
+    st.floats(0.1, 0.9),
+)
+def test_a_search_adds_equal_shares_of_the_budget_and_takes_the_closest_row(
+    sizes: list[float], costs: list[float], step: float, budget: float
+) -> None:
+    named = {str(index): size for index, size in enumerate(sizes)}
+
+    def error(row: recomputed.Row) -> float:
+        return sum(cost * value**2 for cost, value in zip(costs, row.values(), strict=False))
+
+    visited = recomputed.visited_rows(error, named, step, 0.95)
+    means = [recomputed.weighted_mean(row, named) for row in visited]
+    assert means == pytest.approx([step * (index + 1) / sum(sizes) for index in range(len(visited))])
+    assert means[-1] >= 0.95 > [0.0, *means][-2]
+    for before, after in itertools.pairwise([dict.fromkeys(named, 0.0), *visited]):
+        changed = [name for name in named if after[name] != before[name]]
+        assert len(changed) == 1
+        assert before[changed[0]] < 1
+    chosen = recomputed.weighted_mean(recomputed.closest_row(visited, named, budget), named)
+    assert abs(chosen - budget) == pytest.approx(min(abs(mean - budget) for mean in means))
+
+
+def test_equal_errors_go_to_the_first_block_and_a_step_may_overshoot_one() -> None:
+    visited = recomputed.visited_rows(lambda _: 1.0, {"a": 1.0, "b": 1.0}, 0.4, 0.9)
+    assert visited[2]["a"] == pytest.approx(1.2)
+    assert [row["b"] for row in visited[:3]] == [0.0, 0.0, 0.0]
+    assert visited[3]["b"] == pytest.approx(0.4)
+
+
+def test_sizes_are_those_of_the_published_tables() -> None:
+    mha, gqa, fused = (sample(name).weights for name in ("llama-mha", "llama-gqa", "phi3-fused"))
+    inner = dict.fromkeys(MLP, 2.5)
+    assert recomputed.true_sizes(mha.layers[0], fused=False) == {"q": 1, "k": 1, "v": 1, "o": 1, **inner}
+    assert recomputed.true_sizes(gqa.layers[0], fused=False) == {"q": 1, "k": 0.5, "v": 0.5, "o": 1, **inner}
+    assert recomputed.true_sizes(fused.layers[0], fused=True) == {"qkv": 2, "o": 1, "gate_up": 5, "down": 2.5}
+    assert recomputed.teal_sizes(gqa.layers[0]) == {"q": 1, "k": 0.125, "v": 0.125, "o": 1, **inner}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "by"), [("llama-gqa", "wina"), ("phi3-fused", "wina"), ("llama-gqa", "teal")])
+def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str, seed: int) -> None:
+    model, ids = sample(name, layers=1, seed=seed), tiny_tokens(rows=2, length=16, seed=seed)
+    wina = by == "wina"
+    search = recomputed.wina_search(model.weights, step=0.4) if wina else recomputed.teal_search(step=0.1)
+    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search, stop=0.12)[0]
+    layer, sizes = model.weights.layers[0], search.sizes(model.weights.layers[0])
+    inputs = recomputed.dense_inputs(model.weights, model.shape, ids)
+    stream = recomputed.layer_inputs(model.weights, model.shape, ids)[0]
+    dense = recomputed.decoder_layer(layer, 0, model.shape, stream)
+    before = dict.fromkeys(sizes, 0.0)
+    for row in visited[:3]:
+        errors = {}
+        for block, size in sizes.items():
+            level = recomputed.spread_blocks({**before, block: before[block] + search.step / size}, 0)
+            gate: Gate = Wina(model.weights, level, released=True) if wina else Gate(model.weights, level)
+            values = {cell: gate.score(*cell, inputs[cell]) if wina else inputs[cell] for cell in level}
+            at = {cell: sparsity if wina else (1 + sparsity) / 2 for cell, sparsity in level.items()}
+            gate.cuts = {cell: recomputed.inverse_cdf(values[cell], at[cell]) for cell, value in level.items() if value}
+            gate.prefix = lambda tokens: tokens - int(0.99 * tokens) if wina else tokens - tokens // 2
+            gated = recomputed.decoder_layer(layer, 0, model.shape, stream, gate)
+            errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())
+        assert [block for block in sizes if row[block] != before[block]] == [min(errors, key=errors.__getitem__)]
+        before = row
+
+
+def test_the_error_counts_the_last_quarter_per_channel() -> None:
+    dense = torch.zeros(2, 8, 3)
+    gated = dense.clone()
+    gated[:, :6] = 100.0
+    gated[0, 6:, 1] = torch.tensor([3.0, 4.0])
+    assert recomputed.output_error(dense, gated) == pytest.approx(5 / 6)
