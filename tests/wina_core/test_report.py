@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.report_study import ENVIRONMENT, fill, named, runs, study, unit
+from tests.wina_core.report_study import ENVIRONMENT, MISSES, fill, named, runs, study, unit
 from wina_core.cli import app
-from wina_core.comparison import compare_runs
+from wina_core.comparison import FLIPPED, INTERVALS, PROPAGATED, compare_runs
 from wina_core.errors import WinaError
 from wina_core.holm import holm
 from wina_core.latency_specs import LatencyPoint, LatencySpec, Shape
 from wina_core.paper import COMMONSENSE
 from wina_core.records import LatencyRecord
-from wina_core.report import make_report
+from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather
 from wina_core.report.significance import Contrast, significance
+from wina_core.results.measured import SparsityKind
 from wina_core.specs import (
     Arm,
     EvaluationSpec,
@@ -140,8 +141,10 @@ def test_numbers_of_the_demo_model_are_named_as_such(store: Store, tmp_path: Pat
 
 def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
-    assert "| Sparsity | Method | PiQA | Arc-C |" in text
-    assert "| 50 % | WINA | 78.00 (77.80, +0.20 ≈) | **44.50** (44.71, −0.21 ≈) |" in text
+    assert "| Measured | Target | Method | PiQA | Arc-C |" in text
+    assert "| 67.0 %† | 65 % | TEAL |" in text
+    assert text.count("† The counted sparsity of a run misses its target by more than 0.5 points.") == 1
+    assert "| 50.2 % | 50 % | WINA | 78.00 (77.80, +0.20 ≈) | **44.50** (44.71, −0.21 ≈) |" in text
     assert "<script>" not in text
     for image in re.findall(r"\]\((\S+\.svg)\)", text):
         assert (written.parent / image).read_text(encoding="utf-8").startswith("<svg")
@@ -150,10 +153,54 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
 def test_significance_is_paired_where_samples_are(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "### Against TEAL" in text
-    (line,) = re.findall(r"\| Llama-2-7B \| 65 % \| WINA \| boolq \|.*McNemar.*", text)
-    assert line.endswith("| 200 | 6 / 0 | exact McNemar |")
+    (line,) = re.findall(r"\| Llama-2-7B \| 65.2 / 67.0 % \| 65 / 65 % \| WINA \| boolq \|.*McNemar.*", text)
+    assert line.endswith("| 200 | 6 / 0 | exact McNemar | 1.8 points denser |")
     assert "| 0.031 |" in line
     assert "mean of" not in text  # as in the table above: a task is missing
+
+
+def test_contrasts_are_between_the_nearest_measured_sparsities(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MISSES, "teal", -0.149)
+    fill(store, study(), samples=200)
+
+    def pairs(by: SparsityKind) -> list[tuple[float, float, str]]:
+        found = significance(store, gather(store, study(), by))
+        assert found is not None
+        return [(each.run.target_sparsity, each.baseline.target_sparsity, each.flag) for each in found.contrasts]
+
+    assert pairs("counted") == [(0.5, 0.65, ""), (0.65, 0.65, "15.1 points sparser")]
+    assert pairs("target") == [(0.5, 0.5, "15.1 points sparser"), (0.65, 0.65, "15.1 points sparser")]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "by", "matched"),
+    [
+        ("TEAL", "counted", "TEAL of the same model, weights and allocation, at the nearest counted sparsity"),
+        ("TEAL", "full", "TEAL of the same model, weights and allocation, at the nearest full sparsity"),
+        ("TEAL", "target", "TEAL of the same model, weights and allocation, at equal target"),
+        ("dense", "counted", "Each method minus dense of the same model and weights;"),
+    ],
+)
+def test_the_text_says_how_pairs_were_found(store: Store, baseline: str, by: SparsityKind, matched: str) -> None:
+    fill(store, study(), samples=20)
+    assert matched in write_up(store, study(), "study.toml", baseline, by).contrast_note
+
+
+def test_the_text_names_the_test_that_the_means_had(store: Store) -> None:
+    fill(store, study(), samples=20)
+    paired = write_up(store, study(), "study.toml").contrast_note
+    assert "tested by flipping the signs" in paired
+    assert INTERVALS[FLIPPED] in paired
+    assert "independent" not in paired
+    alone = study(evaluation=EvaluationSpec(tasks=COMMONSENSE, deviation=None, seed=7))
+    fill(store, alone)
+    unpaired = write_up(store, alone, "study.toml").contrast_note
+    assert "flipping" not in unpaired
+    assert "as if the tasks were independent" in unpaired
+    assert INTERVALS[PROPAGATED] in unpaired
+    single = study(name="single", paper="", evaluation=EvaluationSpec(tasks=("piqa",), deviation=None))
+    fill(store, single, samples=20)
+    assert "Means" not in write_up(store, single, "study.toml").contrast_note
 
 
 def test_a_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) -> None:
@@ -199,14 +246,17 @@ def test_every_table_is_written_in_every_format(written: Path) -> None:
     assert names == {f"{name}-table-1{suffix}" for suffix in (".tex", ".csv", ".xlsx", ".parquet", ".json")}
     with (written.parent / f"{name}-table-1.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
-    wina = next(line for line in lines if (line["Sparsity"], line["Method"]) == ("50 %", "WINA"))
+    wina = next(line for line in lines if (line["Target"], line["Method"]) == ("50 %", "WINA"))
     assert (float(wina["PiQA"]), float(wina["PiQA paper"])) == (78.0, 77.80)
     assert float(wina["PiQA difference"]) == pytest.approx(0.2)
     missing = json.loads((written.parent / f"{name}-table-1.json").read_text(encoding="utf-8"))[1]
+    assert missing["Measured"] == "52.0 %", "a mark is for readers"
     assert (missing["Method"], missing["PiQA"], missing["PiQA paper"]) == ("TEAL", None, 77.09)
     tex = (written.parent / f"{name}-table-1.tex").read_text(encoding="utf-8")
     assert tex.count(r"\midrule") == 3
-    assert r"50 \% & WINA & 78.00 {\scriptsize(77.80)} & \textbf{44.50} {\scriptsize(44.71)}" in tex
+    assert r"52.0 \%$\dagger$ & 50 \% & TEAL" in tex
+    assert r"{\footnotesize $\dagger$ The counted sparsity of a run misses its target" in tex
+    assert r"50.2 \% & 50 \% & WINA & 78.00 {\scriptsize(77.80)} & \textbf{44.50} {\scriptsize(44.71)}" in tex
     assert "-- (1 missing)" in tex
 
 

@@ -27,6 +27,8 @@ from wina_core.store import Store
 from wina_core.study import bind, labelled, specs_of
 from wina_core.study_specs import Role, StudySpec
 
+ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
+
 
 @pytest.fixture
 def store() -> Iterator[Store]:
@@ -35,18 +37,27 @@ def store() -> Iterator[Store]:
 
 
 def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
-    return {row.labels: dict(zip(table.columns, row.cells, strict=True)) for row in table.rows}
+    """Return cells by the row's labels, without the measured sparsity, and the column."""
+    return {
+        tuple(label for label, head in zip(row.labels, table.heads, strict=True) if head != "Measured"): dict(
+            zip(table.columns, row.cells, strict=True)
+        )
+        for row in table.rows
+    }
 
 
 def test_a_commonsense_table_is_the_papers(store: Store) -> None:
     fill(store, study())
     (table,) = tables(gather(store, study()))
     assert table.title == "Table 3: Llama-2-7B on commonsense reasoning"
-    assert table.heads == ("Sparsity", "Method")
+    assert table.heads == ("Measured", "Target", "Method")
     assert table.columns == ("PiQA", "Arc-C", "WinoGrande", "HellaSwag", "SciQ", "OBQA", "BoolQ", "Arc-E", "Avg")
     assert [row.labels for row in table.rows] == [
-        ("0 %", "dense"),
-        *((f"{sparsity} %", method) for sparsity in (50, 65) for method in ("TEAL", "WINA")),
+        ("0 %", "0 %", "dense"),
+        ("52.0 %†", "50 %", "TEAL"),
+        ("50.2 %", "50 %", "WINA"),
+        ("67.0 %†", "65 %", "TEAL"),
+        ("65.2 %", "65 %", "WINA"),
     ]
     assert [row.dense for row in table.rows] == [True, False, False, False, False]
     assert [row.begins for row in table.rows] == [True, True, False, True, False]
@@ -68,11 +79,42 @@ def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: 
     assert found["0 %", "dense"]["Avg"].paper == 69.72
 
 
-def test_the_best_sparse_method_of_each_sparsity_is_bold(store: Store) -> None:
+def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Store) -> None:
+    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
+    fill(store, of)
+    wina = [run.spec for run in named(of) if (run.label.arm, run.spec.plan.budget) == ("WINA", 0.65)]
+    for run, counted in zip(wina, (0.651, 0.654), strict=True):
+        for task in COMMONSENSE:
+            accuracy = unit(run, task, 0.5, published_metric("commonsense", task))
+            store.record_unit(accuracy.model_copy(update={"counted_sparsity": counted, "full_sparsity": 0.55}))
+    (table,) = tables(gather(store, of))
+    assert table.rows[-1].labels == ("65.1 to 65.4 %", "65 %", "WINA")
+    assert table.footnote == "† The counted sparsity of a run misses its target by more than 0.5 points."
+    only_wina = study(name="wina", paper="", arms=(ARMS[0], ARMS[2]))
+    fill(store, only_wina)
+    assert {table.footnote for table in tables(gather(store, only_wina))} == {""}
+    full = tables(gather(store, of, "full"))[0]
+    assert full.rows[-1].labels == ("55.0 %†", "65 %", "WINA")
+    assert full.footnote.startswith("† The full sparsity")
+
+
+def test_nothing_is_said_to_be_measured_that_was_not(store: Store) -> None:
+    of = study(sparsities=(0.5,))
+    store.save_study(of, named(of))
+    (table,) = tables(gather(store, of))
+    assert [row.labels for row in table.rows] == [
+        ("0 %", "0 %", "dense"),
+        ("–", "50 %", "TEAL"),
+        ("–", "50 %", "WINA"),
+    ]
+    assert table.footnote == ""
+
+
+def test_the_best_sparse_method_of_each_target_is_bold(store: Store) -> None:
     fill(store, study())
     table = tables(gather(store, study()))[0]
-    assert {row.labels[1] for row in table.rows for cell in row.cells if cell.best} == {"WINA"}
-    assert all(cell.best for row in table.rows if row.labels[1] == "WINA" for cell in row.cells)
+    assert {row.labels[-1] for row in table.rows for cell in row.cells if cell.best} == {"WINA"}
+    assert all(cell.best for row in table.rows if row.labels[-1] == "WINA" for cell in row.cells)
 
 
 def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:
@@ -90,17 +132,16 @@ def test_columns_may_be_the_bits(store: Store) -> None:
     of = study(paper="quantization", models=models)
     fill(store, of)
     (table,) = tables(gather(store, of))
-    assert (table.heads, table.columns) == (("Sparsity", "Method"), ("FP16", "INT8"))
+    assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("FP16", "INT8"))
     found = cells(table)
     assert (found["65 %", "TEAL"]["FP16"].paper, found["65 %", "TEAL"]["INT8"].paper) == (61.07, 60.38)
 
 
 def test_columns_may_be_the_models(store: Store) -> None:
-    roles = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
-    of = study(paper="ablation", roles=roles, models=tuple(ModelSource(location=f"role:{role.name}") for role in roles))
+    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
     fill(store, of)
     (table,) = tables(gather(store, of))
-    assert (table.heads, table.columns) == (("Sparsity", "Method"), ("Llama-2-7B", "Llama-3-8B"))
+    assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("Llama-2-7B", "Llama-3-8B"))
     assert cells(table)["65 %", "WINA"]["Llama-3-8B"].paper == 65.63
 
 

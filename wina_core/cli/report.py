@@ -8,6 +8,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.paths import what_is_at
+from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.store import Store
 from wina_core.study import bind, load_study
 from wina_core.study_specs import StudySpec
@@ -22,6 +23,10 @@ def report(
     baseline: Annotated[
         str, typer.Option(help="The arm that the others are compared with; TEAL or the first by default.")
     ] = "",
+    by: Annotated[
+        SparsityKind,
+        typer.Option(help="Pair runs, and plot them, by the measured sparsity, counted or full, or by the target."),
+    ] = DEFAULT_COUNT,
     database: options.Database = None,
 ) -> None:
     """Write a study's report: its tables as the paper lays them out, ours beside the paper's with the difference and
@@ -29,7 +34,7 @@ def report(
     from wina_core.report import make_report
 
     with Store(database) as store:
-        page = make_report(store, _stored(store, study), output, baseline=baseline, with_tables=tables)
+        page = make_report(store, _stored(store, study), output, baseline=baseline, by=by, with_tables=tables)
     typer.echo(f"The report is {page}.", err=True)
 
 

@@ -8,6 +8,7 @@ from wina_core.export import write_atomically
 from wina_core.report.again import shareable
 from wina_core.report.document import Document, write_up
 from wina_core.report.writing import html, markdown, write_tables
+from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.store import Store
 from wina_core.study import save_study_file
 from wina_core.study_specs import StudySpec
@@ -15,16 +16,24 @@ from wina_core.study_specs import StudySpec
 __all__ = ["Document", "make_report", "write_tables", "write_up"]
 
 
-def make_report(store: Store, study: StudySpec, folder: Path, *, baseline: str = "", with_tables: bool = False) -> Path:
+def make_report(
+    store: Store,
+    study: StudySpec,
+    folder: Path,
+    *,
+    baseline: str = "",
+    by: SparsityKind = DEFAULT_COUNT,
+    with_tables: bool = False,
+) -> Path:
     """Write NAME.html and, beside it, NAME.md with its plots as SVG and NAME.toml, from which the study can be run
     again; `with_tables`, its tables as LaTeX, CSV, XLSX, Parquet and JSON too. The HTML file's path.
 
-    `baseline` is the arm that the others are compared with, by default as `usual_baseline`. Blocks for some seconds:
-    not for a thread that must answer. Raises WinaError for a study that was never launched here, an unknown arm and
-    files that cannot be written.
+    `baseline` is the arm that the others are compared with, by default as `usual_baseline`; `by` is the sparsity that
+    pairs runs and places them on the axes of plots. Blocks for some seconds: not for a thread that must answer. Raises
+    WinaError for a study that was never launched here, an unknown arm and files that cannot be written.
     """
     name = file_name(study)
-    document = write_up(store, study, f"{name}.toml", baseline)
+    document = write_up(store, study, f"{name}.toml", baseline, by)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,19 +1,32 @@
 """What a report says, apart from how it is written: the same for HTML and Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wina_core.comparison import INTERVALS, PROPAGATED, Comparison
+from wina_core.comparison import FLIPPED, INTERVALS, PROPAGATED, Comparison
 from wina_core.report.again import command, command_note, last_part
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
-from wina_core.report.formats import ABSENT, number, p_value, signed
-from wina_core.report.layout import Table, tables
+from wina_core.report.formats import number, p_value, signed
+from wina_core.report.layout import ABSENT, Table, tables
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
+from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of
 from wina_core.specs import ROLE
 from wina_core.store import LatencyRow, Store
 from wina_core.study_specs import StudySpec
+
+_WHO = ("Model", "Measured (it / baseline)", "Target (it / baseline)", "Method")
+_MEASURED: Mapping[Count, str] = {
+    "counted": "Measured is the counted sparsity: the fraction of the gated weights that the masks left out.",
+    "full": "Measured is the full sparsity: the fraction of the gated weights that the masks left out, with all that "
+    "is read in their place counted as read.",
+}
+_MEANS = {
+    FLIPPED: "Means over tasks that are all paired are tested by flipping the signs of their documents' differences",
+    PROPAGATED: "Means over tasks that are not all paired are tested by a normal distribution, as if the tasks were "
+    "independent",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,8 @@ class Document:
     """What to know before running it; empty for nothing."""
     study_file: str
     warnings: tuple[str, ...]
+    measured_note: str
+    """What the measured sparsity in tables counts."""
     tables: tuple[Table, ...]
     latency: tuple[Plain, ...]
     contrasts: Plain | None
@@ -52,12 +67,15 @@ class Document:
     """Whether any of the paper's numbers stands beside ours."""
 
 
-def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = "") -> Document:
-    """All that a report says; `study_file` is the name of the file beside it from which it can be run again.
+def write_up(
+    store: Store, study: StudySpec, study_file: str, baseline: str = "", by: SparsityKind = DEFAULT_COUNT
+) -> Document:
+    """Return all that a report says; `study_file` is the name of the file beside it from which it can be run again.
 
-    Raises WinaError for a study that was never launched here, and a baseline that is none of its arms.
+    `by` is the sparsity that pairs runs and places them on the axes of plots. Raises WinaError for a study that was
+    never launched here, and a baseline that is none of its arms.
     """
-    findings = gather(store, study)
+    findings = gather(store, study, by)
     found = tables(findings)
     contrasts = significance(store, findings, baseline)
     environments = _environments(findings)
@@ -70,11 +88,12 @@ def write_up(store: Store, study: StudySpec, study_file: str, baseline: str = ""
         command_note=command_note(study),
         study_file=study_file,
         warnings=findings.warnings,
+        measured_note=_MEASURED[findings.count],
         tables=found,
         latency=_latency(findings.latency),
         contrasts=_contrasts(contrasts) if contrasts else None,
         contrast_details=_details(contrasts) if contrasts else None,
-        contrast_note=_note(contrasts) if contrasts else "",
+        contrast_note=_note(contrasts, by) if contrasts else "",
         figures=figures(store, findings),
         units=_units(findings, environments),
         environments=Plain(
@@ -193,8 +212,8 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
         "Method",
         "Target",
         "Unit",
-        "Measured sparsity",
-        "Full",
+        "Counted sparsity",
+        "Full sparsity",
         "Seconds",
         "Finished (UTC)",
         "On",
@@ -216,16 +235,22 @@ def _failures(findings: Findings) -> Plain | None:
 
 
 def _contrasts(found: Significance) -> Plain:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for contrast in found.contrasts:
         above, below = counted(contrast)
         tally = f"{above} / {below} of {len(contrast.tasks)}"
         if contrast.mean:
-            rows.append((*_who(contrast), f"mean of {len(contrast.averaged)}", *_effect(contrast.mean), tally, ""))
-        rows += [(*_who(contrast), each.task, *_effect(each), "", "") for each in contrast.tasks if not contrast.mean]
+            rows.append(
+                (*_who(contrast), f"mean of {len(contrast.averaged)}", *_effect(contrast.mean), tally, contrast.flag)
+            )
+        rows += [
+            (*_who(contrast), each.task, *_effect(each), "", contrast.flag)
+            for each in contrast.tasks
+            if not contrast.mean
+        ]
         if contrast.refusal:
-            rows.append((*_who(contrast), "", ABSENT, "", "", "", contrast.refusal))
-    columns = ("Model", "Sparsity", "Method", "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
+            rows.append((*_who(contrast), "", ABSENT, "", "", "", _remark(contrast)))
+    columns = (*_WHO, "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
     return Plain(f"Against {found.baseline}", *_without_empty(columns, rows))
 
 
@@ -233,23 +258,28 @@ def _details(found: Significance) -> Plain:
     rows = tuple(
         (
             *_who(contrast), each.task, *_effect(each), "" if each.n is None else f"{each.n:,}",
-            "" if each.first_only is None else f"{each.first_only} / {each.second_only}", each.test,
+            "" if each.first_only is None else f"{each.first_only} / {each.second_only}", each.test, contrast.flag,
         )
         for contrast in found.contrasts
         for each in contrast.tasks
     )  # fmt: skip
     columns = (
-        "Model", "Sparsity", "Method", "Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline",
-        "Test",
+        *_WHO, "Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline", "Test", "Note",
     )  # fmt: skip
-    return Plain(f"Against {found.baseline}, task by task", columns, rows)
+    return Plain(f"Against {found.baseline}, task by task", *_without_empty(columns, rows))
 
 
-def _who(contrast: Contrast) -> tuple[str, str, str]:
+def _who(contrast: Contrast) -> tuple[str, str, str, str]:
     run = contrast.run
     model = run.model if run.quantization == "none" else f"{run.model} {run.quantization.upper()}"
     arm = run.arm if run.allocation == "uniform" else f"{run.arm}, {run.allocation}"
-    return model, f"{100 * run.target_sparsity:.4g} %", arm
+    measured = " / ".join(ABSENT if found is None else f"{100 * found:.1f}" for found in contrast.measured)
+    targets = " / ".join(f"{100 * each.target_sparsity:.4g}" for each in (run, contrast.baseline))
+    return model, f"{measured} %", f"{targets} %", arm
+
+
+def _remark(contrast: Contrast) -> str:
+    return "; ".join(filter(None, (contrast.flag, contrast.refusal)))
 
 
 def _effect(each: Comparison) -> tuple[str, str, str]:
@@ -258,13 +288,28 @@ def _effect(each: Comparison) -> tuple[str, str, str]:
     return signed(factor * each.effect, metric), interval, p_value(each.p)
 
 
-def _note(found: Significance) -> str:
+def _note(found: Significance, by: SparsityKind) -> str:
     tests = "; ".join(f"{test} ({INTERVALS[test]})" for test in found.tests)
+    means = [f"{_MEANS[test]}; their 95 % intervals: {INTERVALS[test]}." for test in found.mean_tests]
+    return " ".join(
+        [
+            f"Each method minus {found.baseline} {_matching(found, by)}; differences are in the units of the tables, "
+            f"and p is two-sided. Tests, and their 95 % intervals: {tests}.",
+            *means,
+            "Each p is corrected by Holm for all that are compared with the same run on the same task; intervals are "
+            "not.",
+        ]
+    )
+
+
+def _matching(found: Significance, by: SparsityKind) -> str:
+    """Say how a run and its baseline were paired."""
+    if all(contrast.baseline.is_dense for contrast in found.contrasts):
+        return "of the same model and weights"
+    where = "at equal target" if by == "target" else f"at the nearest {by} sparsity"
     return (
-        f"Each method minus {found.baseline} at equal model, sparsity and allocation, in the units of the tables; p is "
-        f"two-sided. Tests, and their 95 % intervals: {tests}. Means are over tasks: p from the tasks' standard errors "
-        f"as of independent tasks, intervals by {INTERVALS[PROPAGATED]}. Each p is corrected by Holm for all that are "
-        "compared with the same run on the same task; intervals are not."
+        f"of the same model, weights and allocation, {where} (a note says where the {count_of(by)} sparsities of both "
+        f"differ by more than {100 * TOLERANCE:g} points)"
     )
 
 

@@ -10,6 +10,7 @@ from wina_core.gallery import gallery
 from wina_core.paper import base_metric, display_scale, preferred_metric
 from wina_core.proportions import Z95, wilson
 from wina_core.records import METRIC_UNITS
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, DEVIATION, SYNTHETIC
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.study_runs import StudyRun, study_runs
@@ -47,6 +48,17 @@ class Findings:
     statuses: Mapping[str, RunRow]
     """By the run's hash."""
     latency: tuple[LatencyRow, ...]
+    by: SparsityKind = DEFAULT_COUNT
+    """The sparsity that pairs runs and places them on the axes of plots."""
+
+    @property
+    def count(self) -> Count:
+        """Return the count that measured sparsities are shown by."""
+        return count_of(self.by)
+
+    def measured(self, run: StudyRun) -> float | None:
+        """Return the measured sparsity of a run, 0 of a dense one; None while nothing is measured."""
+        return 0.0 if run.is_dense else measured_sparsity(run, self.count)
 
     @cached_property
     def _by_unit(self) -> Mapping[tuple[str, str], Sequence[MetricRow]]:
@@ -160,8 +172,8 @@ class Findings:
         return (*sentences, *dict.fromkeys(row.warning for row in self.rows if row.warning))
 
 
-def gather(store: Store, study: StudySpec) -> Findings:
-    """All that is stored of a launched study; WinaError for one that was never launched here."""
+def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> Findings:
+    """Read all that is stored of a launched study. Raises WinaError for one that was never launched here."""
     name = study.content_hash()
     latency = store.latency_rows(points=study.latency.hashes()) if study.latency else []
     return Findings(
@@ -171,6 +183,7 @@ def gather(store: Store, study: StudySpec) -> Findings:
         units=tuple(store.units(name)),
         statuses={row.run: row for row in store.runs(name)} if study.models else {},
         latency=tuple(latency),
+        by=by,
     )
 
 

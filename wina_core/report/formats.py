@@ -4,9 +4,8 @@ import math
 
 from wina_core.paper import base_metric
 from wina_core.records import METRIC_UNITS
-from wina_core.report.layout import Cell
+from wina_core.report.layout import ABSENT, Cell
 
-ABSENT = "–"
 AGREES, DIFFERS = "≈", "≠"
 TWO_DIGITS = ("l2 norm", "fraction", "per token", "per word", "per byte")
 

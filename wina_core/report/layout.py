@@ -1,11 +1,12 @@
 """Laying a study's values out as the paper does: rows method x sparsity within model, columns as printed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from wina_core.paper import MEAN, base_metric, mean_weights, published, published_value
 from wina_core.report.findings import Findings, Value, own_metrics
+from wina_core.results.measured import TOLERANCE, differ
 from wina_core.specs import COST, DEVIATION
 from wina_core.study_runs import StudyRun
 
@@ -15,11 +16,16 @@ HEADS: Mapping[Axis, str] = {
     "model": "Model",
     "quantization": "Weights",
     "task": "Task",
-    "sparsity": "Sparsity",
+    "sparsity": "Target",
     "arm": "Method",
     "allocation": "Allocation",
 }
 _BITS = {"none": "FP16", "int8": "INT8", "int4": "INT4"}
+MEASURED = "Measured"
+"""The head of the measured sparsity, beside that of the target."""
+MISSES = "†"
+"""Marks a measured sparsity that misses its target."""
+ABSENT = "–"
 FEWEST = 30
 """Documents of which it is said whether a published number lies within the error of ours."""
 
@@ -106,6 +112,8 @@ class Table:
     metrics: tuple[str, ...]
     """Of each column; empty where it is said elsewhere."""
     rows: tuple[Row, ...]
+    footnote: str = ""
+    """Explains the marks of the rows; empty without any."""
 
     @property
     def has_paper(self) -> bool:
@@ -125,14 +133,15 @@ def tables(findings: Findings) -> tuple[Table, ...]:
     layout = _LAYOUTS.get(study, _USUAL)
     main = measures(findings)
     points = [_point(findings, run, measure) for run in findings.runs for measure in main]
-    found = _split(points, layout, study, {measure.title: _metric_title(findings, measure) for measure in main})
+    titles = {measure.title: _metric_title(findings, measure) for measure in main}
+    found = _split(findings, points, layout, titles)
     shown = {(measure.task, measure.metric) for measure in main}
     own = [Measure(task, _own_title(task, metric), metric) for task, metric in own_metrics(findings.study)]
     further = [
         _point(findings, run, each) for run in findings.runs for each in own if (each.task, each.metric) not in shown
     ]
     if further:
-        found.append(_table("Measured by the workbench", further, "task", {}))
+        found.append(_table(findings, "Measured by the workbench", further, "task", {}))
     return tuple(found)
 
 
@@ -206,15 +215,16 @@ def published_metric(study: str, task: str) -> str:
 
 
 def percent(sparsity: float) -> str:
-    """A target as tables show it, with every digit that sets it apart."""
+    """Write a target as tables show it, with every digit that sets it apart."""
     return f"{100 * sparsity:.10g} %"
 
 
-def _split(points: Sequence[_Point], layout: _Layout, study: str, metrics: Mapping[str, str]) -> list[Table]:
+def _split(findings: Findings, points: Sequence[_Point], layout: _Layout, metrics: Mapping[str, str]) -> list[Table]:
+    study = findings.study.paper
     groups: dict[str, list[_Point]] = {}
     for point in points:
         groups.setdefault(point.place[layout.split] if layout.split else "", []).append(point)
-    return [_table(_title(study, value), group, layout.columns, metrics) for value, group in groups.items()]
+    return [_table(findings, _title(study, value), group, layout.columns, metrics) for value, group in groups.items()]
 
 
 def _title(study: str, model: str) -> str:
@@ -226,7 +236,9 @@ def _title(study: str, model: str) -> str:
     return f"{model}, laid out as {next(iter(others)).partition(':')[0]}" if others else model
 
 
-def _table(title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]) -> Table:
+def _table(
+    findings: Findings, title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]
+) -> Table:
     axes = [axis for axis in AXES if axis != columns and (axis in ("sparsity", "arm") or _varies(points, axis))]
     names = tuple(dict.fromkeys(point.place[columns] for point in points))
     lines: dict[tuple[str, ...], dict[str, _Point]] = {}
@@ -243,9 +255,10 @@ def _table(title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping
         first = next(iter(cells.values()))
         group = tuple(label for label, axis in zip(labels, axes, strict=True) if axis not in ("arm", "allocation"))
         found = (cells.get(name) for name in names)
+        measured = _measured(findings, {point.run for point in cells.values()})
         rows.append(
             Row(
-                labels,
+                _with_measured(labels, axes, measured),
                 tuple(Cell() if each is None else replace(each.cell, best=id(each) in best) for each in found),
                 dense=first.run.is_dense,
                 begins=group != before,
@@ -253,8 +266,37 @@ def _table(title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping
         )
         before = group
     return Table(
-        title, tuple(HEADS[axis] for axis in axes), names, tuple(metrics.get(name, "") for name in names), tuple(rows)
+        title,
+        _with_measured([HEADS[axis] for axis in axes], axes, MEASURED),
+        names,
+        tuple(metrics.get(name, "") for name in names),
+        tuple(rows),
+        _footnote(findings) if any(MISSES in label for row in rows for label in row.labels) else "",
     )
+
+
+def _with_measured(labels: Sequence[str], axes: Sequence[Axis], measured: str) -> tuple[str, ...]:
+    """Put the measured sparsity before the target; columns that are targets have no single measured one."""
+    if "sparsity" not in axes:
+        return tuple(labels)
+    place = axes.index("sparsity")
+    return (*labels[:place], measured, *labels[place:])
+
+
+def _measured(findings: Findings, runs: Collection[StudyRun]) -> str:
+    """Write the measured sparsities of a row's runs as one value or their range, marked where one misses its target."""
+    pairs = [(found, run.target_sparsity) for run in runs if (found := findings.measured(run)) is not None]
+    if not pairs:
+        return ABSENT
+    if all(run.is_dense for run in runs):
+        return percent(0.0)
+    low, high = (f"{100 * end(found for found, _ in pairs):.1f}" for end in (min, max))
+    mark = MISSES if any(differ(found, target) for found, target in pairs) else ""
+    return f"{low} %{mark}" if low == high else f"{low} to {high} %{mark}"
+
+
+def _footnote(findings: Findings) -> str:
+    return f"{MISSES} The {findings.count} sparsity of a run misses its target by more than {100 * TOLERANCE:g} points."
 
 
 def _varies(points: Iterable[_Point], axis: Axis) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a study's arms differ from a baseline arm at equal sparsity."""
+"""Tests of a study's arms against a baseline arm at the nearest sparsity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,7 @@ from wina_core.holm import holm_by_reference
 from wina_core.paper import display_scale
 from wina_core.report.findings import Findings
 from wina_core.store import Store
-from wina_core.study_runs import StudyRun, comparable, usual_baseline
-from wina_core.study_specs import StudySpec
+from wina_core.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,10 @@ class Contrast:
     mean: Comparison | None
     averaged: tuple[str, ...] = ()
     """The tasks that the mean is over."""
+    flag: str = ""
+    """How far the measured sparsities of both differ (`pair_flag`)."""
+    measured: tuple[float | None, float | None] = (None, None)
+    """Of the run and the baseline (`Findings.measured`)."""
     refusal: str = ""
     """Why there is nothing."""
 
@@ -37,28 +40,41 @@ class Significance:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """The kinds of tests among those of tasks."""
+        """Return the kinds of tests among those of tasks."""
         return tuple(dict.fromkeys(each.test for contrast in self.contrasts for each in contrast.tasks))
+
+    @property
+    def mean_tests(self) -> tuple[str, ...]:
+        """Return the kinds of tests among those of means."""
+        return tuple(dict.fromkeys(contrast.mean.test for contrast in self.contrasts if contrast.mean))
 
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
-    """Every arm against `baseline`, by default what `usual_baseline` says: paired where samples are stored. None where
-    there is nothing to compare. Each p, of tasks and of means, counts among all arms that are compared with the same
-    run. Raises WinaError for an arm that the study does not have."""
+    """Test every arm against `baseline`, by default what `usual_baseline` says, paired where samples are stored. None
+    where there is nothing to compare. Each p, of tasks and of means, counts among all arms that are compared with the
+    same run. Raises WinaError for an arm that the study does not have."""
     name = baseline or usual_baseline(findings.runs)
     if name is None:
         return None
-    pairs = comparable(findings.runs, name)
-    contrasts = _corrected([_contrast(store, findings.study, run, reference) for run, reference in pairs])
+    pairs = comparable(findings.runs, name, findings.by)
+    contrasts = _corrected([_contrast(store, findings, run, reference) for run, reference in pairs])
     return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
 
 
-def _contrast(store: Store, study: StudySpec, run: StudyRun, baseline: StudyRun) -> Contrast:
+def _contrast(store: Store, findings: Findings, run: StudyRun, baseline: StudyRun) -> Contrast:
+    pair = Contrast(
+        run,
+        baseline,
+        tasks=(),
+        mean=None,
+        flag=pair_flag(run, baseline, findings.by),
+        measured=(findings.measured(run), findings.measured(baseline)),
+    )
     try:
-        found = compare_with(store, run.run, baseline.run, study=study, allow_unpaired=True)
+        found = compare_with(store, run.run, baseline.run, study=findings.study, allow_unpaired=True)
     except WinaError as error:
-        return Contrast(run, baseline, (), None, refusal=str(error))
-    return Contrast(run, baseline, top_level(found.tasks), found.mean, found.averaged)
+        return replace(pair, refusal=str(error))
+    return replace(pair, tasks=top_level(found.tasks), mean=found.mean, averaged=found.averaged)
 
 
 def _corrected(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from wina_core.export import latex_text, write_atomically, write_table
 from wina_core.report.document import Document, Plain
-from wina_core.report.formats import ABSENT, AGREES, DIFFERS, number, ours, papers
-from wina_core.report.layout import Cell, Table
+from wina_core.report.formats import AGREES, DIFFERS, number, ours, papers
+from wina_core.report.layout import ABSENT, MISSES, Cell, Table
 
 TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -50,9 +50,14 @@ def markdown(document: Document, images: Sequence[str]) -> str:
         )
         parts += [
             "## Results",
-            f"Fractions are in percent; the best of each sparsity is bold; ± is a deviation over seeds.{beside}",
+            f"Fractions are in percent; the best of each target is bold; ± is a deviation over seeds. "
+            f"{document.measured_note}{beside}",
         ]
-        parts += [part for table in document.tables for part in (f"### {_text(table.title)}", _markdown_table(table))]
+        parts += [
+            part
+            for table in document.tables
+            for part in (f"### {_text(table.title)}", _markdown_table(table), _text(table.footnote))
+        ]
     parts += ["## Latency"] if document.latency else []
     parts += [part for table in document.latency for part in _plain(table)]
     parts += ["## Plots"] if document.figures else []
@@ -113,7 +118,7 @@ def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence
 
 
 def flat(table: Table) -> tuple[list[str], list[list[object]]]:
-    """Columns and rows with every number in a cell of its own."""
+    """Return columns and rows with every number in a cell of its own, without the marks of labels."""
     columns = list(table.heads)
     kinds: list[tuple[str, Callable[[Cell], float | None]]] = [
         ("", lambda cell: None if cell.value is None else cell.value.value),
@@ -123,7 +128,11 @@ def flat(table: Table) -> tuple[list[str], list[list[object]]]:
         kinds += [(" paper", lambda cell: cell.paper), (" difference", lambda cell: cell.difference)]
     columns += [f"{column}{kind}" for column in table.columns for kind, _ in kinds]
     rows: list[list[object]] = [
-        [*row.labels, *(read(cell) for cell in row.cells for _, read in kinds)] for row in table.rows
+        [
+            *(label.removesuffix(MISSES) for label in row.labels),
+            *(read(cell) for cell in row.cells for _, read in kinds),
+        ]
+        for row in table.rows
     ]
     return columns, rows
 
@@ -131,10 +140,13 @@ def flat(table: Table) -> tuple[list[str], list[list[object]]]:
 def latex(table: Table) -> str:
     r"""A tabular with booktabs' rules; needs \usepackage{booktabs}."""
 
+    def text(plain: str) -> str:
+        escaped = latex_text(plain)
+        return escaped.replace("±", r"$\pm$").replace(MISSES, r"$\dagger$").replace(ABSENT, "--")
+
     def cell(each: Cell) -> str:
-        text = latex_text(ours(each)).replace("±", r"$\pm$").replace(ABSENT, "--")
-        text = rf"\textbf{{{text}}}" if each.best else text
-        return text if each.paper is None else rf"{text} {{\scriptsize({each.paper:.2f})}}"
+        own = rf"\textbf{{{text(ours(each))}}}" if each.best else text(ours(each))
+        return own if each.paper is None else rf"{own} {{\scriptsize({each.paper:.2f})}}"
 
     def line(cells: Iterable[str]) -> str:
         return " & ".join(cells) + r" \\"
@@ -143,5 +155,9 @@ def latex(table: Table) -> str:
     parts += [line(map(latex_text, (*table.heads, *table.columns))), r"\midrule"]
     for place, row in enumerate(table.rows):
         parts += [r"\midrule"] if row.begins and place else []
-        parts.append(line([*map(latex_text, row.labels), *map(cell, row.cells)]))
-    return "\n".join([f"% {latex_text(table.title)}", *parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        parts.append(line([*map(text, row.labels), *map(cell, row.cells)]))
+    parts.append(r"\bottomrule")
+    if table.footnote:
+        width = len(table.heads) + len(table.columns)
+        parts.append(rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {text(table.footnote)}}} \\")
+    return "\n".join([f"% {latex_text(table.title)}", *parts, r"\end{tabular}"]) + "\n"
