@@ -231,6 +231,10 @@ def test_cats_drops_rows_of_up_and_columns_of_down(model: Sample) -> None:
 def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
     assert recomputed.rsparse_rank(1024, 4096, 0.5, 0.95) == 20
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 0.95) == 51
+    assert recomputed.rsparse_released_rank(32, 32, 0.25, 0.85) == 2, (
+        "what 20 whole inputs leave buys a rank more than the paper gives"
+    )
+    assert recomputed.rsparse_rank(32, 32, 0.25, 0.85) == 1
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 1.0) == 0
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 1.0, searched=True) == 1
 
@@ -399,6 +403,17 @@ def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str
             errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())
         assert [block for block in sizes if row[block] != before[block]] == [min(errors, key=errors.__getitem__)]
         before = row
+
+
+def test_a_search_leaves_its_prefix_dense() -> None:
+    model, ids = sample("llama-gqa", layers=1), tiny_tokens(rows=2, length=16)
+    search = replace(recomputed.teal_search(step=0.25), prefix=lambda tokens: tokens)
+    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search, stop=0.2)[0]
+    assert all(set(row) == {"q", "k", "v", "o", *MLP} for row in visited)
+    last = visited[-1]
+    assert last["q"] == pytest.approx(1.0), "without an error the first block that is below 1 is taken"
+    assert last["k"] >= 1
+    assert last["down"] == 0
 
 
 def test_the_error_counts_the_last_quarter_per_channel() -> None:
