@@ -24,8 +24,8 @@ INTERVALS = {
     MCNEMAR: "Newcombe's score interval for paired proportions",
     BOOTSTRAP: "percentiles of 10,000 paired resamples",
     UNPAIRED: "normal, from both standard errors as if independent",
-    FLIPPED: "the effects that the test does not refuse, widened to the tasks' propagated intervals as far as p allows",
-    PROPAGATED: "the tasks' intervals, their distances from the effects squared and added",
+    FLIPPED: "the effects that the test does not reject, widened to the tasks' combined intervals as far as p allows",
+    PROPAGATED: "the tasks' intervals combined, their distances from the effects squared and added",
 }
 """What each test's 95 % interval is."""
 

@@ -150,6 +150,18 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
         assert (written.parent / image).read_text(encoding="utf-8").startswith("<svg")
 
 
+def test_the_command_reports_by_the_count_that_is_asked_for(tmp_path: Path) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        fill(store, study(name="commons"))
+    words = ["report", "commons", "--output", str(tmp_path), "--database", str(tmp_path / "results.sqlite")]
+    app([*words, "--by", "full"], standalone_mode=False)
+    text = (tmp_path / "commons.md").read_text(encoding="utf-8")
+    assert "Measured is the full sparsity" in text
+    assert "at the nearest full sparsity" in text
+    assert "| 55.2 %† | 65 % | WINA |" in text
+    assert "Full sparsity (%)" in (tmp_path / "commons-frontier.svg").read_text(encoding="utf-8")
+
+
 def test_significance_is_paired_where_samples_are(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "### Against TEAL" in text

@@ -11,7 +11,7 @@ from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, p_value, signed
 from wina_core.report.layout import ABSENT, Table, tables
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
-from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of
+from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
 from wina_core.specs import ROLE
 from wina_core.store import LatencyRow, Store
 from wina_core.study_specs import StudySpec
@@ -324,7 +324,7 @@ def _without_empty(
 
 
 def _latency(rows: Sequence[LatencyRow]) -> tuple[Plain, ...]:
-    """For each shape, dtype and backend: speed-up and milliseconds, rows method x batch, columns sparsities."""
+    """Return for each shape, dtype and backend speed-ups and milliseconds: rows method x batch, columns targets."""
     groups: dict[tuple[str, str, str], list[LatencyRow]] = {}
     for row in rows:
         if row.method != "dense":
@@ -333,20 +333,22 @@ def _latency(rows: Sequence[LatencyRow]) -> tuple[Plain, ...]:
 
 
 def _speedups(title: str, rows: Sequence[LatencyRow]) -> Plain:
-    sparsities = sorted({row.sparsity for row in rows})
+    targets = sorted({row.sparsity for row in rows})
     lines: dict[tuple[str, int], dict[float, LatencyRow]] = {}
     for row in rows:
         lines.setdefault((row.method, row.batch), {})[row.sparsity] = row
     cells = tuple(
-        (
-            method,
-            str(batch),
-            *(f"{found[s].speedup:.2f} ({found[s].median_ms:.3g} ms)" if s in found else ABSENT for s in sparsities),
-        )
+        (method, str(batch), *(_speedup(found[target]) if target in found else ABSENT for target in targets))
         for (method, batch), found in sorted(lines.items())
     )
-    columns = ("Method", "Batch", *(f"{100 * sparsity:.4g} %" for sparsity in sparsities))
+    columns = ("Method", "Batch", *(f"Target {100 * target:.4g} %" for target in targets))
     return Plain(f"Times as fast as dense: {title}", columns, cells)
+
+
+def _speedup(row: LatencyRow) -> str:
+    """Write a speed-up with its time, and the measured sparsity where it misses its target."""
+    missed = f"; {100 * row.measured_sparsity:.1f} % measured" if differ(row.measured_sparsity, row.sparsity) else ""
+    return f"{row.speedup:.2f} ({row.median_ms:.3g} ms{missed})"
 
 
 def _percent(share: float | None) -> str:

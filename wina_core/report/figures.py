@@ -4,12 +4,13 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wina_core.paper import base_metric
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
+from wina_core.results.measured import SparsityKind, sparsity_of
 from wina_core.store import LayerMap, Store
 from wina_core.study_runs import StudyRun
 
@@ -43,8 +44,24 @@ _SETTINGS: Any = {
 }
 
 
-_PlotPoint = tuple[float, float | None, tuple[float, float] | None, float | None]
-"""Sparsity in percent, ours, its 95 % interval, the paper's."""
+_X_TITLES: Mapping[SparsityKind, str] = {
+    "counted": "Counted sparsity (%)",
+    "full": "Full sparsity (%)",
+    "target": "Target sparsity (%)",
+}
+_USUAL_END, _MARGIN = 75.0, 2.0
+"""End of the x axis unless a point lies beyond it, and room around such points, in percent."""
+
+
+class _PlotPoint(NamedTuple):
+    x: float
+    """Sparsity in percent, of the kind that the plot is by."""
+    ours: float | None
+    interval: tuple[float, float] | None
+    """95 %."""
+    nominal: float
+    """Target sparsity in percent, at which the paper's number stands."""
+    paper: float | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,7 @@ def figures(store: Store, findings: Findings) -> tuple[Figure, ...]:
 
 
 def _frontier(findings: Findings) -> Figure | None:
-    """Value against sparsity: a panel for each model (or network), a line for each arm, the paper's dashed."""
+    """Draw values against sparsity: a panel for each model (or network), a line for each arm, the paper's dashed."""
     chosen = _plotted(findings)
     panels = [
         (
@@ -83,26 +100,34 @@ def _frontier(findings: Findings) -> Figure | None:
     if not panels:
         return None
 
+    points = [point for panel in panels for line in _lines(findings, *panel[1:]).values() for point in line.points]
+
     def draw(all_axes: Sequence["Axes"]) -> None:
         for axes, (title, model, bits, measure) in zip(all_axes, panels, strict=True):
             for arm, line in _lines(findings, model, bits, measure).items():
                 _draw_line(axes, arm, line)
             axes.set_title(title if bits == "none" else f"{title}, {bits.upper()}", fontsize=9, color=_INK)
-            axes.set_xlim(0, 75)
-            axes.set_xlabel("Target sparsity (%)")
+            axes.set_xlim(*_x_range(points))
+            axes.set_xlabel(_X_TITLES[findings.by])
             axes.set_ylabel(_unit(findings, measure))
             axes.legend(fontsize=7.5)
 
-    points = [point for panel in panels for line in _lines(findings, *panel[1:]).values() for point in line.points]
-    notes = [f"{', '.join(dict.fromkeys(panel[3].title for panel in panels))} against target sparsity"]
-    notes += ["error bars are 95 % intervals"] if any(point[2] for point in points) else []
-    notes += ["dashed lines are the published numbers"] if any(point[3] is not None for point in points) else []
+    notes = [f"{', '.join(dict.fromkeys(panel[3].title for panel in panels))} against {findings.by} sparsity"]
+    notes += ["error bars are 95 % intervals"] if any(point.interval for point in points) else []
+    if any(point.paper is not None for point in points):
+        notes.append("dashed lines are the published numbers, at the paper's nominal sparsity")
     caption = f"{'; '.join(notes)}."
     return Figure("frontier", "Frontier", caption, _svg("frontier", len(panels), draw))
 
 
+def _x_range(points: Sequence[_PlotPoint]) -> tuple[float, float]:
+    """Return the usual range, widened by what would lie outside."""
+    low, high = min(point.x for point in points), max(point.x for point in points)
+    return (0.0 if low >= 0 else low - _MARGIN), max(_USUAL_END, high + _MARGIN)
+
+
 def _unit(findings: Findings, measure: Measure) -> str:
-    """What an axis of the measure says."""
+    """Return the label of an axis of the measure."""
     if measure.weights is not None:
         return f"{measure.title} (%)"
     metric = base_metric(measure.metric) or findings.metric_title(measure.task)
@@ -135,9 +160,9 @@ def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mappi
     looks = _looks(runs, names)
     found: dict[str, _Line] = {}
     for name in dict.fromkeys(names.values()):
-        members = sorted((run for run in runs if names[run.run] == name), key=lambda run: run.target_sparsity)
+        members = sorted((run for run in runs if names[run.run] == name), key=lambda run: sparsity_of(run, findings.by))
         points = tuple(_plot_point(findings, run, measure) for run in members)
-        if any(point[1] is not None or point[3] is not None for point in points):
+        if any(point.ours is not None or point.paper is not None for point in points):
             found[name] = _Line(*looks[name], members[0].is_dense, points)
     return found
 
@@ -163,13 +188,15 @@ def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoi
     else:
         value = findings.value(run.run, measure.task, measure.metric)
     paper, _ = papers_number(findings, run, measure, value)
-    ours = (None, None) if value is None else (value.value, value.interval)
-    return 100 * run.target_sparsity, *ours, paper
+    ours, interval = (None, None) if value is None else (value.value, value.interval)
+    return _PlotPoint(100 * sparsity_of(run, findings.by), ours, interval, 100 * run.target_sparsity, paper)
 
 
 def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
-    ours = [(x, y, ends or (y, y)) for x, y, ends, _ in line.points if y is not None]
-    theirs = [(x, paper) for x, _, _, paper in line.points if paper is not None]
+    ours = [
+        (point.x, point.ours, point.interval or (point.ours,) * 2) for point in line.points if point.ours is not None
+    ]
+    theirs = sorted((point.nominal, point.paper) for point in line.points if point.paper is not None)
     if line.dense:
         if ours:
             axes.axhline(ours[0][1], color=line.colour, linewidth=1, label=name)
@@ -190,7 +217,7 @@ def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
 
 
 def _heatmaps(store: Store, findings: Findings) -> Figure | None:
-    """Measured sparsity over layers and projections of the first model's arms, at the highest sparsity."""
+    """Draw measured sparsity over layers and projections of the first model's arms, at the highest target."""
     maps = _maps(store, findings)
     if not maps:
         return None
@@ -234,17 +261,19 @@ def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
         layers = store.layer_map(run.run) if run.target_sparsity == highest and len(found) < _MOST_MAPS else None
         if layers is not None:
             spread = "" if run.allocation == "uniform" else f", {run.allocation}"
-            found.append((f"{run.arm}{spread}, {100 * run.target_sparsity:.4g} %", layers))
+            found.append((f"{run.arm}{spread}, target {100 * run.target_sparsity:.4g} %", layers))
     return found
 
 
 def _latency(findings: Findings) -> Figure | None:
-    """Speed-up against sparsity: a panel for each shape and method, a line for each batch."""
+    """Draw the speed-up against sparsity: a panel for each shape and method, a line for each batch."""
+    by_target = findings.by == "target"
     lines: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for row in findings.latency:
         if row.method != "dense":
             title = f"{row.method}, {row.outputs}x{row.inputs}, {row.dtype}, {row.backend}"
-            lines.setdefault(title, {}).setdefault(row.batch, []).append((100 * row.sparsity, row.speedup))
+            sparsity = row.sparsity if by_target else row.measured_sparsity
+            lines.setdefault(title, {}).setdefault(row.batch, []).append((100 * sparsity, row.speedup))
     panels = list(lines.items())[:_MOST_PANELS]
     if not panels:
         return None
@@ -257,12 +286,13 @@ def _latency(findings: Findings) -> Figure | None:
                           markersize=4, label=f"batch {batch}")  # fmt: skip
             axes.axhline(1.0, color=_INK, linewidth=0.8)
             axes.set_title(title, fontsize=9, color=_INK)
-            axes.set_xlabel("Target sparsity (%)")
+            axes.set_xlabel("Target sparsity (%)" if by_target else "Measured sparsity (%)")
             axes.set_ylabel("Times as fast as dense")
             axes.legend(fontsize=7.5)
 
     caption = (
-        "How many times as fast as PyTorch's dense product each sparse one is, against sparsity, a line per batch."
+        "How many times as fast as PyTorch's dense product each sparse one is, against "
+        f"{'target' if by_target else 'measured'} sparsity, a line per batch."
     )
     return Figure("speed-up", "Speed-up", caption, _svg("speed-up", len(panels), draw))
 
