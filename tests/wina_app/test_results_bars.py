@@ -8,6 +8,7 @@ from wina_app.models.results_bars import (
     OWN_METRIC,
     bar_chart,
     bar_metrics,
+    bar_readout,
     bar_sparsities,
     first_sparsity,
 )
@@ -63,9 +64,11 @@ def test_each_task_has_the_metric_that_tables_prefer(entries, model):
     assert chart.metric == "own metric (fraction)"
 
 
-def test_arms_of_other_sparsities_have_no_bars(entries, model, rows):
+def test_each_arm_has_its_run_of_the_chosen_sparsity(entries, model, rows):
     chart = chart_of(entries, model, "acc", 0.65)
     assert [arm.name for arm in chart.arms] == ["teal", "wina", "wina, global + heads"]
+    assert [arm.label for arm in chart.arms] == [f"{arm.name}, 64.8 % (target 65 %)" for arm in chart.arms]
+    assert chart.flagged == 0
     wanted = {row.run for row in rows if row.target_sparsity == 0.65}
     assert {arm.run for arm in chart.arms} == wanted
     dense = next(row for row in rows if row.method == "dense" and row.metric == "acc")
@@ -74,10 +77,66 @@ def test_arms_of_other_sparsities_have_no_bars(entries, model, rows):
 
 def test_too_many_arms_are_counted_not_drawn(model, rows):
     one = next(row for row in rows if row.target_sparsity == 0.5 and row.metric == "acc")
-    many = make_entries([one._replace(run=f"{number:03d}abc") for number in range(MOST_ARMS + 3)])
-    chart = chart_of(many, model, "acc")
+    many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
+    chart = chart_of(make_entries(many), model, "acc")
     assert (len(chart.arms), chart.left_out) == (MOST_ARMS, 3)
-    assert len({arm.name for arm in chart.arms}) == MOST_ARMS, "told apart by their hashes"
+    assert len({arm.name for arm in chart.arms}) == MOST_ARMS
+
+
+def reached(rows, measured):
+    """Accuracies of plain WINA by target, with other measured sparsities: {target: measured}."""
+    own = [row for row in rows if (row.method, row.rotation, row.unit) == ("wina", "none", "demo_choice")]
+    return [
+        row._replace(counted_sparsity=measured[row.target_sparsity], full_sparsity=measured[row.target_sparsity])
+        for row in own
+        if row.target_sparsity in measured
+    ]
+
+
+def test_of_each_arm_the_run_that_was_measured_nearest_is_shown(model, rows):
+    found = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
+    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
+    assert (arm.label, arm.flag) == ("wina, 49.9 % (target 40 %)", "")
+
+
+def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
+    found = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
+    chart = chart_of(make_entries(found), model, "acc", 0.65)
+    (arm,) = chart.arms
+    assert arm.label == "wina ⚠ 67.7 % (target 65 %)"
+    assert arm.flag == "2.7 points sparser"
+    assert chart.flagged == 1
+    text = bar_readout(arm.name, chart, arm.bars[0])
+    assert "counted 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
+    assert text.count("⚠") == 1, "said once"
+
+
+def test_an_arm_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
+    found = reached(rows, {0.4: 0.4})
+    chart = chart_of(make_entries(found), model, "acc", 0.65)
+    (arm,) = chart.arms
+    assert arm.label == "wina ⚠ 40.0 % (target 40 %)"
+    assert bar_readout(arm.name, chart, arm.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
+
+
+def test_the_setting_decides_which_measurement_is_nearest(model, rows):
+    reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
+    found = [row._replace(full_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
+    (counted,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "counted").arms
+    (full,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "full").arms
+    assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
+
+
+def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
+    found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
+    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
+    assert arm.label == "wina, target 50 %"
+
+
+def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model, rows):
+    (one,) = reached(rows, {0.5: 0.5})
+    found = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
+    assert [arm.run for arm in chart_of(make_entries(found), model, "acc").arms] == ["first"]
 
 
 @pytest.fixture
@@ -112,6 +171,7 @@ def test_a_bar_is_read_and_chosen_anywhere_between_0_and_its_end(plot):
     plot.scene().sigMouseMoved.emit(inside)
     assert texts[-1].startswith("wina  ·  demo_choice: acc ")
     assert "± 0.016 (fraction)" in texts[-1]
+    assert "counted 49.8 %  ·  target 50.0 %" in texts[-1]
     assert plot.keys_at(inside) == (wina.keys[1],)
 
 

@@ -222,7 +222,7 @@ class ResultsPlotsController(QObject):
         self._spoil("tasks")
 
     def choose_sparsity(self, sparsity: float) -> None:
-        """Let the bars show the runs of another target."""
+        """Let the bars show the runs nearest to another sparsity."""
         self._sparsity = sparsity
         self._spoil("tasks")
 
@@ -287,6 +287,7 @@ class ResultsPlotsController(QObject):
     def _show_tasks(self) -> None:
         entries, scope, paper = tuple(self._table.passing), self._scope, self._paper
         model, first, metric, sparsity = self._model, self._first, self._bar_metric, self._sparsity
+        count = self._count
 
         def question(_store: "Store") -> tuple[Any, ...]:
             named, metrics = models(entries), bar_metrics(entries)
@@ -297,7 +298,7 @@ class ResultsPlotsController(QObject):
             target = first_sparsity(sparsities) if target is None else target
             chart = None
             if chosen is not None:
-                chart = bar_chart(entries, shown, chosen, target or 0.0, scope if paper else _nameless(scope))
+                chart = bar_chart(entries, shown, chosen, target or 0.0, scope if paper else _nameless(scope), count)
             return named, shown, metrics, chosen, sparsities, target, chart
 
         def answer(found: tuple[Any, ...]) -> None:

@@ -80,7 +80,7 @@ class BarsPlot(DataPlot):
     def _trace(self, chart: BarChart, arm: BarArm, colour: QColor, width: float, offset: float) -> Trace:
         errors = [math.nan if bar.stderr is None else bar.stderr for bar in arm.bars]
         return Trace(
-            name=arm.name,
+            name=arm.label,
             colour=colour,
             x=[bar.task + offset for bar in arm.bars],
             y=[bar.value for bar in arm.bars],

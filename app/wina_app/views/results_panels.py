@@ -24,7 +24,8 @@ from wina_app.views.frontier_plot import FrontierPlot
 from wina_app.views.help_mark import HelpMark
 from wina_app.views.latency_plots import LatencyPlots
 from wina_app.views.switch import Switch
-from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
+from wina_core.results.columns import WARNING
+from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
 
 _APART = "   "
 _BETTER = {
@@ -88,7 +89,7 @@ class TasksPanel(_Panel):
 
     def __init__(self) -> None:
         self.measure, self.model = ChoiceBox(tr("Metric of the tasks")), ChoiceBox(tr("Model of the tasks"))
-        self.sparsity = ChoiceBox(tr("Target sparsity"))
+        self.sparsity = ChoiceBox(tr("Sparsity that the runs are nearest to"))
         self.plot = BarsPlot()
         choices = ((tr("Metric"), self.measure), (tr("at"), self.sparsity), (tr("of"), self.model))
         super().__init__(choices, self.plot)
@@ -102,8 +103,9 @@ class TasksPanel(_Panel):
         self.sparsity.fill([(percent(one), one) for one in sparsities], sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:
-        """Draw the bars, and say what is left out."""
-        self.note.setText(_left_out(chart.left_out if chart else 0))
+        """Draw the bars, and say which are not at the chosen sparsity and what is left out."""
+        parts = (_flagged(chart), _left_out(chart.left_out)) if chart else ()
+        self.note.setText(_APART.join(filter(None, parts)))
         self.plot.show_chart(chart)
 
 
@@ -189,6 +191,20 @@ def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
     if x_axis == "full":
         return tr("The paper's numbers are not drawn: it does not print full sparsities.")
     return "" if x_axis == "target" else tr("Hollow: the paper's, at the nominal sparsities that it prints.")
+
+
+def _flagged(chart: BarChart) -> str:
+    """Say how many bars' runs are not at the chosen sparsity; empty for none."""
+    if not chart.flagged:
+        return ""
+    return tr(
+        "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}",
+        warning=WARNING,
+        count=chart.flagged,
+        all=len(chart.arms),
+        tolerance=f"{100 * TOLERANCE:g}",
+        sparsity=percent(chart.sparsity),
+    )
 
 
 def _left_out(count: int) -> str:
