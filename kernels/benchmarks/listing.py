@@ -61,7 +61,8 @@ def _plain(engine: Any) -> list[Any]:
         Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
         Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Measure.task, Measure.metric, Metric.value,
         Metric.stderr, Measure.n, Measure.higher_is_better, Measure.version, Measure.num_fewshot, Measure.prompt_hash,
-        Measure.truncated, Run.settings, Run.status, Unit.finished, Model.hash, Unit.unit,
+        Measure.truncated, Run.settings, Run.status, Unit.finished, Model.hash, Unit.unit, Run.chosen_on_evaluation,
+        Unit.seconds, Run.superseded,
     ]  # fmt: skip
     query: Any = (
         select(*columns)

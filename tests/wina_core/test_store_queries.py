@@ -82,6 +82,7 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         "unit": "choice",
         "chosen_on_evaluation": "",
         "seconds": 1.5,
+        "superseded": "",
     }
 
 

@@ -1,4 +1,4 @@
-"""When a sparsity is not worth what it costs, and when a number may flatter."""
+"""Warnings beside numbers: sparsity that costs more than it saves, flattering texts, superseded runs."""
 
 from wina_core.specs import DEVIATION
 
@@ -20,13 +20,15 @@ def sparsity_warning(counted: float | None, full: float | None) -> str:
     )
 
 
-def metric_warning(counted: float | None, full: float | None, chosen_on_evaluation: str, task: str) -> str:
-    """What whoever reads a metric should know, in sentences; empty when there is nothing.
+def metric_warning(
+    counted: float | None, full: float | None, chosen_on_evaluation: str, task: str, superseded: str = ""
+) -> str:
+    """Return what a reader of a metric must know, in sentences; empty when there is nothing.
 
-    Beside `sparsity_warning`: what of the run (`chosen_on_evaluation`, for example "rotation") was chosen on the very
-    text that `task` measures the deviation on.
+    Beside `sparsity_warning`: why the run is `superseded`, already a sentence, and what of it (`chosen_on_evaluation`,
+    for example "rotation") was chosen on the very text that `task` measures the deviation on.
     """
-    sentences = [sparsity_warning(counted, full)]
+    sentences = [superseded, sparsity_warning(counted, full)]
     if chosen_on_evaluation and task == DEVIATION:
         sentences.append(
             f"The text of this evaluation is also that of its {chosen_on_evaluation}, so its numbers may flatter; "

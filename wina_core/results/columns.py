@@ -108,10 +108,10 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "warning",
         "warning",
-        ("counted_sparsity", "full_sparsity", "chosen_on_evaluation", "task"),
+        ("counted_sparsity", "full_sparsity", "chosen_on_evaluation", "task", "superseded"),
         made=lambda fields: metric_warning(*fields),
         width=8,
-        explanation="Where a rotation costs more than it saves, or a choice was made on the text of the evaluation",
+        explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
     ),
     _plain("tags", 12, "Words of your own on the run, with commas between", of_run=True),
     _plain("note", 20, "What you wrote on the run", of_run=True),

@@ -38,12 +38,12 @@ def cell_stats(
 
 
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
-    """The latest runs of a model, one for each arm, plan and budget."""
+    """Return the latest runs of a model that are not superseded, one for each arm, plan and budget."""
     latest = func.max(Run.id)
     query = (
         select(Run.hash, Run.arm_label, Run.plan_origin, Run.target_sparsity, latest)
         .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
-        .where(Run.target_sparsity > 0, Run.deleted.is_(None))
+        .where(Run.target_sparsity > 0, Run.deleted.is_(None), Run.superseded == "")
         .group_by(Run.arm_label, Run.plan_origin, Run.target_sparsity)
         .order_by(desc(latest))
         .limit(limit)

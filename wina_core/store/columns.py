@@ -59,8 +59,12 @@ def settings_label(run: RunSpec) -> str:
         parts.append(f"tasks from {' and '.join(evaluation.task_folders)}")
     if evaluation.data_folder is not None:
         parts.append(f"data from {evaluation.data_folder}")
-    if run.calibration is not None and run.calibration != CalibrationSpec():
-        parts.append(f"calibrated on {run.calibration.text.label}")
+    if run.calibration is not None:
+        usual = CalibrationSpec()
+        if run.calibration.text != usual.text:
+            parts.append(f"calibrated on {run.calibration.text.label}")
+        if run.calibration.thresholds != usual.thresholds:
+            parts.append(f"{run.calibration.thresholds} thresholds")
     if evaluation.synthetic is not None:
         parts.append(evaluation.synthetic.label)
     text = evaluation.deviation

@@ -69,7 +69,7 @@ def _heads(wanted: MetricFilter) -> Query:
         select(
             Unit.id, Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
             Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Run.settings, Run.status, Unit.finished,
-            Model.hash, Unit.unit, Run.chosen_on_evaluation, Unit.seconds,
+            Model.hash, Unit.unit, Run.chosen_on_evaluation, Unit.seconds, Run.superseded,
         )
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)

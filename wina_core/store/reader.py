@@ -190,7 +190,8 @@ class Reader(RunReader):
     # ---- what was prepared before --------------------------------------------------------------------------------
 
     def rotations(self, model: ModelSource) -> list[RotationRow]:
-        """The rotations that were computed of a model, the latest first."""
+        """Return the rotations that were computed of a model, the latest first, without superseded ones, which have the
+        hash of no spec."""
         query = (
             select(Rotation)
             .join(Model, Model.id == Rotation.model_id)
@@ -198,9 +199,10 @@ class Reader(RunReader):
             .order_by(desc(Rotation.recorded), desc(Rotation.id))
         )
         with self._reading() as connection:
+            found = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
             return [
                 RotationRow(
-                    RotationSpec.model_validate_json(row.spec),
+                    spec,
                     RotationReport(
                         rotation=row.hash,
                         logits_deviation=row.logits_deviation,
@@ -211,7 +213,8 @@ class Reader(RunReader):
                     ),
                     row.recorded,
                 )
-                for row in connection.execute(query).all()
+                for spec, row in found
+                if spec.content_hash() == row.hash
             ]
 
     def list_plans(self) -> list[PlanRow]:

@@ -1,5 +1,6 @@
-"""What runs still miss, and what of it another run has stored already: runs of different studies often differ in their
-lists of tasks alone, and a task added to a study must not cost the others again. What was deleted is not stored."""
+"""Units that runs still miss, and those of them that another run has stored: runs of different studies often differ in
+their lists of tasks alone, and a task added to a study must not cost the others again. Deleted and superseded runs do
+not count."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -35,7 +36,7 @@ def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tup
         select(Run.hash, Run.spec, Unit.id, Unit.unit, exists().where(Sample.unit_id == Unit.id))
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)
-        .where(Run.deleted.is_(None))
+        .where(Run.deleted.is_(None), Run.superseded == "")
         .where(Model.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
         .where(Unit.unit.in_({unit for run in missing.values() for unit in run.units}))
         .where(Run.method_label.in_({method.label for method in {spec.method for spec in specs}}))
@@ -81,7 +82,7 @@ def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: boo
     without theirs."""
     stored: dict[str, set[str]] = {}
     query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id)
-    query = query.where(Run.hash.in_(runs), Run.deleted.is_(None))
+    query = query.where(Run.hash.in_(runs), Run.deleted.is_(None), Run.superseded == "")
     if samples:
         query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
     for name, unit in connection.execute(query):

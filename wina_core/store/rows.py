@@ -52,11 +52,15 @@ class MetricRow(NamedTuple):
     """What of the run saw the text whose deviation from dense it measures, as `columns.chosen_on_evaluation`."""
     seconds: float
     """What computing the unit took."""
+    superseded: str = ""
+    """Why the run's numbers no longer have the meaning of its labels, as a sentence; empty where they have it."""
 
     @property
     def warning(self) -> str:
         """What whoever reads the numbers should know, in sentences; empty when there is nothing."""
-        return metric_warning(self.counted_sparsity, self.full_sparsity, self.chosen_on_evaluation, self.task)
+        return metric_warning(
+            self.counted_sparsity, self.full_sparsity, self.chosen_on_evaluation, self.task, self.superseded
+        )
 
 
 class RunDetails(NamedTuple):

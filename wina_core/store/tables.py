@@ -181,6 +181,9 @@ class Run(Table):
     """Kept at the top of lists."""
     deleted: Mapped[float | None]
     """When it was deleted; it is in no list then, and nothing of it is reused, until it is restored."""
+    superseded: Mapped[str] = mapped_column(server_default="")
+    """A sentence on what was wrong with its meaning when it was measured; no spec has its hash then, and nothing of it
+    is reused. Empty for all others."""
 
 
 class StudyRun(Table):

@@ -108,7 +108,7 @@ def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
         row
         for row in store.metric_rows(wanted)
         # an allocator meets the budget that it was asked for only nearly
-        if abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.origin
+        if not row.superseded and (abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.origin)
     ]
     latest_first = dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True))
     for run in latest_first:
