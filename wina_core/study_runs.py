@@ -83,10 +83,13 @@ def stored_run(store: Reader, run: str) -> StudyRun:
 
 
 def shared_study(store: Reader, *runs: str) -> StudySpec | None:
-    """Return the last launched study that all these runs are part of; None where they share none."""
-    for row in store.studies():
-        if {row.run for row in store.runs(row.study)}.issuperset(runs):
-            return store.study_spec(row.study)
+    """Return the last launched study that all these runs, which have results, are part of; None where they share none.
+
+    `runs` are their hashes. Reads only rows of these runs, so that many studies and runs cost little.
+    """
+    for study in store.studies():
+        if {row.run for row in store.metric_rows(MetricFilter(study=study.study, runs=runs))} == set(runs):
+            return store.study_spec(study.study)
     return None
 
 

@@ -12,7 +12,7 @@ from wina_core.paper import COMMONSENSE
 from wina_core.records import MetricRecord
 from wina_core.report.findings import gather
 from wina_core.report.significance import significance
-from wina_core.specs import EvaluationSpec, RunSpec, TaskSpec
+from wina_core.specs import EvaluationSpec, TaskSpec
 from wina_core.store import Store
 from wina_core.study_runs import comparable, shared_study, study_runs
 from wina_core.study_specs import StudySpec
@@ -37,7 +37,7 @@ def fill_additional(store: Store) -> None:
 
 
 def fill_own(store: Store) -> None:
-    """Store three tasks, of which one has a metric of its own and one is in a unit of no study."""
+    """Store two tasks; the study declares a metric for one of them."""
     store.save_study(OWN, named(OWN))
     for run in runs(OWN):
         ahead = 0.1 if run.method.name == "wina" else 0.0
@@ -107,8 +107,8 @@ def test_the_metric_is_the_one_that_the_study_declares(
 def test_two_runs_share_the_study_that_was_launched_last(store: Store) -> None:
     first, second = study(name="first"), study(name="second")
     for each in (first, second):
-        store.save_study(each, named(each))
+        fill(store, each)
     run, reference = (spec.content_hash() for spec in runs(first)[:2])
     assert shared_study(store, run, reference) == second
-    other = RunSpec.model_validate(runs(first)[0].model_dump() | {"evaluation": OWN.evaluation})
-    assert shared_study(store, run, other.content_hash()) is None
+    fill_own(store)
+    assert shared_study(store, run, runs(OWN)[0].content_hash()) is None
