@@ -20,6 +20,7 @@ def stylesheet(t: "Tokens") -> str:
     QLabel[role="muted"] {{ color: {t.muted}; font-size: {t.small}px; }}
     QLabel[role="figure"] {{ font-size: {t.title}px; }}
     QLabel[role="failed"] {{ color: {t.failed}; font-size: {t.small}px; }}
+    QLabel[role="warning"] {{ color: {t.warning}; font-size: {t.small}px; }}
 
     QWidget[role="surface"], QScrollArea, QScrollArea > QWidget > QWidget[role="surface"] {{
         background: {t.surface}; border: none; }}

@@ -70,7 +70,7 @@ def test_one_map_two_beside_each_other_or_their_difference(maps, runs):
     assert "Select a row" in maps.remark.text()
     assert not maps.mode.isEnabled()
     maps.show_runs(runs[:1])
-    assert [panel.title for panel in maps.figure()] == ["wina, 40.0 %, uniform"]
+    assert [panel.title for panel in maps.figure()] == ["wina, 39.8 % (target 40 %), uniform"]
     maps.show_runs(runs[:2])
     assert [panel.title for panel in maps.figure()] == [run.name for run in runs[:2]]
     maps.mode.buttons["difference"].click()
@@ -87,7 +87,7 @@ def test_targets_are_dashed_beside_what_was_measured(qtbot, runs):
     qtbot.addWidget(plot)
     plot.show_profiles(runs, MEAN)
     assert [trace.name for trace in plot.traces][:2] == [
-        f"wina, 40.0 %, uniform, {kind}" for kind in ("target", "measured")
+        f"wina, 39.8 % (target 40 %), uniform, {kind}" for kind in ("target", "measured")
     ]
     styles = {trace.style.name for trace in plot.traces if trace.name.endswith("target")}
     assert styles == {"DashLine"}

@@ -35,7 +35,7 @@ SHOWN = {
 """What takes words that a person sees, as far as its name tells."""
 ASIDE = ("reason", "explanation", "hint", "tip", "button")
 """Keywords under which such words are given."""
-ROLES = {"title", "section", "muted", "figure", "failed"}
+ROLES = {"title", "section", "muted", "figure", "failed", "warning"}
 """Of the style sheet: what `text_label` takes after its text."""
 KEYS = re.compile(r"(Ctrl|Alt|Shift|Del|Space|Return|Esc|F\d)\b")
 NOT_FOR_PEOPLE = {
@@ -52,9 +52,6 @@ NAMES = {
     "demo:calibration": "a text in a specification",
     "demo:heldout": "a text in a specification",
     "plan study.toml": "a file",
-    "exact McNemar": "a test, as the store has it",
-    "paired bootstrap": "a test",
-    "sign flips": "a test",
     "median ms": "a column of files and of the command line",
     "of roofline %": "a column",
     "dense tokens/s": "a column",

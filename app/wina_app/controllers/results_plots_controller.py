@@ -331,15 +331,15 @@ class ResultsPlotsController(QObject):
         self._ask("latency", question, answer)
 
     def _show_layers(self) -> None:
-        rows = self._selected_runs()
-        self._ask("layers", lambda store: read_layers(store, rows), self._view.show_layers)
+        rows, count = self._selected_runs(), self._count
+        self._ask("layers", lambda store: read_layers(store, rows, count), self._view.show_layers)
 
     def _show_allocation(self) -> None:
-        rows = self._selected_runs()
-        self._ask("allocation", lambda store: read_layers(store, rows), self._view.show_profiles)
+        rows, count = self._selected_runs(), self._count
+        self._ask("allocation", lambda store: read_layers(store, rows, count), self._view.show_profiles)
 
     def _show_compare(self) -> None:
-        rows = self._selected_runs()
+        rows, count = self._selected_runs(), self._count
         if len(rows) < 2:
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
@@ -352,7 +352,7 @@ class ResultsPlotsController(QObject):
                 self._view.show_comparison(found, text)
 
         self._store.ask(
-            lambda store: compare(store, rows), lambda found: show(found, ""), lambda text: show(None, text)
+            lambda store: compare(store, rows, count), lambda found: show(found, ""), lambda text: show(None, text)
         )
 
 

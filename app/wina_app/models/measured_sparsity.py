@@ -13,6 +13,7 @@ from wina_core.results.measured import Count, Measured, difference_text, measure
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
+    from wina_core.study_runs import StudyRun
 
 COUNT_NAMES: dict[Count, str] = {"counted": tr("counted"), "full": tr("full")}
 
@@ -34,18 +35,25 @@ def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
     return RunSparsity(rows[0].target_sparsity, fmean(counted) if counted else None, fmean(full) if full else None)
 
 
-def with_mean_sparsities(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[MetricRow, ...]":
-    """Return the rows, one of each run, with the means over all units of their runs as measured sparsities."""
+def stored_runs(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
+    """Return the run of each row, with the means over all of its units; None for a run that was deleted meanwhile."""
     from wina_core.study_runs import stored_run
 
-    def averaged(row: "MetricRow") -> "MetricRow":
+    def found(row: "MetricRow") -> "StudyRun | None":
         try:
-            run = stored_run(store, row.run)
-        except WinaError:  # deleted meanwhile
-            return row
-        return row._replace(counted_sparsity=run.counted_sparsity, full_sparsity=run.full_sparsity)
+            return stored_run(store, row.run)
+        except WinaError:
+            return None
 
-    return tuple(map(averaged, rows))
+    return tuple(map(found, rows))
+
+
+def with_means(rows: "Iterable[MetricRow]", runs: "Iterable[StudyRun | None]") -> "tuple[MetricRow, ...]":
+    """Return the rows with the mean sparsities of their runs in place of one unit's."""
+    return tuple(
+        row if run is None else row._replace(counted_sparsity=run.counted_sparsity, full_sparsity=run.full_sparsity)
+        for row, run in zip(rows, runs, strict=True)
+    )
 
 
 def short_percent(fraction: float) -> str:

@@ -1,21 +1,25 @@
 """Runs side by side: each against one of them on every task they share, and how sure the differences are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from wina_app.models.measured_sparsity import RunSparsity, sparsity_parts, stored_runs, with_means
 from wina_app.models.results_layers import MOST_RUNS
 from wina_app.models.row_table import Column, TableEntry
 from wina_app.models.run_names import name_runs
 from wina_app.models.spec_differences import spec_differences
+from wina_app.quantities import listed
 from wina_app.translation import tr
 from wina_core.errors import WinaError
 from wina_core.holm import holm_by_task
+from wina_core.results.columns import WARNING
+from wina_core.results.measured import DEFAULT_COUNT, Count
 from wina_core.results.texts import UNKNOWN, count_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison import Comparison
+    from wina_core.comparison import Comparison, RunComparisonResult
     from wina_core.store import MetricRow, Store
 
 LETTERS = "ABCDEFGH"
@@ -33,6 +37,8 @@ class TaskComparison:
     """First is the run, second the reference; None for a run that lacks the task."""
     p: tuple[float | None, ...]
     """Corrected for the number of runs that have the task."""
+    averaged: tuple[tuple[str, ...], ...]
+    """For the mean, the tasks that each run's is over; empty for a task."""
 
     @property
     def reference(self) -> float:
@@ -46,6 +52,13 @@ class RunComparison:
 
     runs: tuple[str, ...]
     names: tuple[str, ...]
+    titles: tuple[str, ...]
+    """The names without sparsities, which may be equal."""
+    sparsities: tuple[RunSparsity, ...]
+    flags: tuple[str, ...]
+    """How far each run's measured sparsity is from the reference's; "" within tolerance and beside a dense run."""
+    count: Count
+    """Measured sparsity that is compared."""
     tasks: tuple[TaskComparison, ...]
     differences: tuple[tuple[str, tuple[str, ...]], ...]
     """(setting, its value in each run) of what is not the same in all specs."""
@@ -53,69 +66,107 @@ class RunComparison:
     """Sentences about what could not be compared as well as it might."""
 
 
-def compare(store: "Store", rows: "Sequence[MetricRow]") -> RunComparison:
-    """Compare runs, each given by one of its rows, with the first: in pairs where every document's answers are stored.
+def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT) -> RunComparison:
+    """Compare runs, each given by one of its rows, with the first, on the store's thread.
 
-    Done on the store's thread. Raises WinaError where no run can be compared with the first.
+    Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
+    study that has all of the runs. Raises WinaError where no run can be compared with the first.
     """
-    from wina_core.comparison import averageable, compare_runs, mean
+    from wina_core.comparison import compare_with
+    from wina_core.study_runs import pair_flag, shared_study
 
     rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
-    names = name_runs(rows)
-    columns: list[Mapping[tuple[str, str, str], Comparison]] = []
-    remarks, refusals = [], []
+    runs = stored_runs(store, rows)
+    rows = with_means(rows, runs)
+    study = shared_study(store, *(row.run for row in rows))
+    columns: list[RunComparisonResult | None] = []
+    refusals = []
     for row in rows[1:]:
         try:
-            found = compare_runs(store, row.run, rows[0].run, allow_unpaired=True)
+            columns.append(compare_with(store, row.run, rows[0].run, study=study, allow_unpaired=True))
         except WinaError as error:
-            columns.append({})
+            columns.append(None)
             refusals.append(error)
-            continue
-        tasks = averageable(found)
-        means = (mean(tasks),) if len(tasks) > 1 else ()
-        columns.append({(each.unit, each.task, each.metric): each for each in (*found, *means)})
     if not any(columns):
         raise refusals[0]
+    remarks = [str(error) for error in refusals]
     if left_out:
-        remarks.append(tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
-    remarks += [str(error) for error in refusals]
-    if any(not is_paired(each) for column in columns for each in column.values() if each.unit):
+        remarks.insert(0, tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
+    found = [column for column in columns if column is not None]
+    if any(not is_paired(each) for column in found for each in column.tasks):
         remarks.append(
             tr(
                 "Some comparisons are not paired, since no document's answers are stored: run the study again with "
                 '"Keep every document\'s answers" for narrower intervals.'
             )
         )
+    if len({column.averaged for column in found if column.mean}) > 1:
+        remarks.append(tr("Each mean is over the tasks that the run shares with A; its tooltip lists them."))
     specs = [store.run_spec(row.run) for row in rows]
     dumps = [spec.model_dump(mode="json") if spec is not None else {} for spec in specs]
     return RunComparison(
-        tuple(row.run for row in rows), names, _tasks(columns), spec_differences(dumps), tuple(remarks)
+        runs=tuple(row.run for row in rows),
+        names=name_runs(rows, count),
+        titles=name_runs(rows, with_sparsity=False, unique=False),
+        sparsities=tuple(RunSparsity(row.target_sparsity, row.counted_sparsity, row.full_sparsity) for row in rows),
+        flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
+        count=count,
+        tasks=_tasks(columns),
+        differences=spec_differences(dumps),
+        remarks=tuple(remarks),
     )
 
 
-def _tasks(columns: "Sequence[Mapping[tuple[str, str, str], Comparison]]") -> tuple[TaskComparison, ...]:
-    keys = dict.fromkeys(key for column in columns for key in column if key[0])
-    means = dict.fromkeys(key for column in columns for key in column if not key[0])
-    corrected = holm_by_task([{key: each.p for key, each in column.items()} for column in columns])
+def _tasks(columns: "Sequence[RunComparisonResult | None]") -> tuple[TaskComparison, ...]:
+    found: list[dict[tuple[str, str, str], Comparison]] = [
+        {(each.unit, each.task, each.metric): each for each in column.lines} if column else {} for column in columns
+    ]
+    keys = dict.fromkeys(key for lines in found for key in lines if key[0])
+    means = dict.fromkeys(key for lines in found for key in lines if not key[0])
+    corrected = holm_by_task([{key: each.p for key, each in lines.items()} for lines in found])
+    averaged = tuple(column.averaged if column else () for column in columns)
     return tuple(
-        TaskComparison(*key, tuple(column.get(key) for column in columns), tuple(ps.get(key) for ps in corrected))
+        TaskComparison(
+            *key,
+            tuple(lines.get(key) for lines in found),
+            tuple(ps.get(key) for ps in corrected),
+            averaged if key in means else tuple(() for _ in columns),
+        )
         for key in (*keys, *means)
     )
 
 
 def is_paired(row: "Comparison") -> bool:
-    """Whether the same documents' answers were compared one by one."""
-    return row.test in ("exact McNemar", "paired bootstrap", "sign flips")
+    """Return whether the same documents' answers were compared one by one."""
+    from wina_core.comparison import PROPAGATED, UNPAIRED
+
+    return row.test not in (UNPAIRED, PROPAGATED)
 
 
 def heading(comparison: RunComparison) -> str:
-    """What the numbers are, in one sentence."""
+    """Return what the numbers are, in one sentence."""
     others = len(comparison.names) - 1
     if others == 1:
-        return tr("B less A, with 95 % interval and two-sided p")
+        return tr("B − A, with 95 % interval and two-sided p")
     return tr(
-        "Each less A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task",
+        "Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task",
         count=others,
+    )
+
+
+def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
+    """Return measured and target sparsity of each run; nothing is gated in a dense one."""
+    return tuple(
+        ", ".join(sparsity_parts(each, comparison.count)) if each.target_sparsity > 0 else tr("nothing dropped")
+        for each in comparison.sparsities
+    )
+
+
+def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
+    """Return a warning for each run that is not as sparse as the reference, "" for the others."""
+    return tuple(
+        tr("{warning} {difference} than A", warning=WARNING, difference=flag) if flag else ""
+        for flag in comparison.flags
     )
 
 
@@ -144,7 +195,9 @@ def columns_of(comparison: RunComparison) -> tuple[Column, ...]:
 def _columns_of_run(at: int) -> tuple[Column, ...]:
     letter = LETTERS[at + 1]
 
-    def column(key: str, title: str, value: Callable, text: Callable, width: int, explanation: str) -> Column:
+    def column(
+        key: str, title: str, value: Callable, text: Callable, width: int, explanation: str, tip: Callable = _test
+    ) -> Column:
         return Column(
             f"{key} {letter}",
             title,
@@ -153,13 +206,10 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
             numeric=True,
             width=width,
             explanation=explanation,
-            tip=partial(_of, at, _evidence, ""),
+            tip=partial(_tip, at, tip),
         )
 
-    interval = tr(
-        "Where the difference lies with 95 % confidence; of pairs Newcombe's or of 10,000 resamples, else from both "
-        "standard errors as if the runs were independent"
-    )
+    interval = tr("95 % confidence interval of the difference; the tooltip of a cell names its method")
     effect = f"{letter} \N{MINUS SIGN} A"
     return (
         column("value", letter, lambda each: each.first, lambda each: _short(each.first), 8, ""),
@@ -171,8 +221,10 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
             9,
             tr("The difference, in the metric's own unit"),
         ),
-        column("low", tr("95 % from"), lambda each: each.low, lambda each: _signed(each.low, 3), 9, interval),
-        column("high", tr("to"), lambda each: each.high, lambda each: _signed(each.high, 3), 9, interval),
+        column(
+            "low", tr("95 % from"), lambda each: each.low, lambda each: _signed(each.low, 3), 9, interval, _interval
+        ),
+        column("high", tr("to"), lambda each: each.high, lambda each: _signed(each.high, 3), 9, interval, _interval),
         Column(
             f"p {letter}",
             "p",
@@ -180,8 +232,10 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
             lambda row: UNKNOWN if row.p[at] is None else p_text(row.p[at]),
             numeric=True,
             width=7,
-            explanation=tr("Two-sided: how often chance alone would make a difference as large"),
-            tip=partial(_of, at, _evidence, ""),
+            explanation=tr(
+                "Two-sided: how often chance alone would make a difference as large; a cell's tooltip names the test"
+            ),
+            tip=partial(_tip, at, _test),
         ),
         Column(
             f"test {letter}",
@@ -189,7 +243,7 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
             partial(_of, at, lambda each: each.test, None),
             partial(_of, at, lambda each: each.test, UNKNOWN),
             width=14,
-            tip=partial(_of, at, _evidence, ""),
+            tip=partial(_tip, at, _test),
         ),
     )
 
@@ -203,8 +257,17 @@ def _documents(row: TaskComparison) -> int | None:
     return next(each for each in row.found if each is not None).n
 
 
-def _evidence(each: "Comparison") -> str:
-    """How the two were compared, for the tooltip."""
+def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> str:
+    """Return a cell's tooltip, with the tasks where it is of a mean."""
+    found, averaged = row.found[at], row.averaged[at]
+    if found is None:
+        return ""
+    over = [tr("mean of {tasks}", tasks=listed(averaged))] if averaged else []
+    return "; ".join((read(found), *over))
+
+
+def _test(each: "Comparison") -> str:
+    """Return the test that was really used, with its p."""
     parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
     if each.first_only is not None:
         parts.append(
@@ -215,6 +278,13 @@ def _evidence(each: "Comparison") -> str:
             )
         )
     return "; ".join(parts)
+
+
+def _interval(each: "Comparison") -> str:
+    """Return the test and what its interval is made of."""
+    from wina_core.comparison import INTERVALS
+
+    return tr("{test}, 95 % interval: {interval}", test=each.test, interval=INTERVALS[each.test])
 
 
 def p_text(p: float) -> str:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from wina_app.models.measured_sparsity import stored_runs, with_means
 from wina_app.models.run_names import name_runs
 from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.results.measured import DEFAULT_COUNT, Count
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -48,10 +50,10 @@ class ProfileLine:
     percent: tuple[float, ...]
 
 
-def read_layers(store: "Store", rows: "Sequence[MetricRow]") -> tuple[RunLayers, ...]:
-    """Of each run, given by one of its rows. Done on the store's thread."""
-    rows = rows[:MOST_RUNS]
-    return tuple(_read(store, row, name) for row, name in zip(rows, name_runs(rows), strict=True))
+def read_layers(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT) -> tuple[RunLayers, ...]:
+    """Read the layers of each run, given by one of its rows, on the store's thread."""
+    rows = with_means(rows[:MOST_RUNS], stored_runs(store, rows[:MOST_RUNS]))
+    return tuple(_read(store, row, name) for row, name in zip(rows, name_runs(rows, count), strict=True))
 
 
 def _read(store: "Store", row: "MetricRow", name: str) -> RunLayers:

@@ -1,10 +1,11 @@
-"""What runs are called beside each other: what sets them apart, in one line."""
+"""Names of runs beside each other: one line that says in what they differ."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wina_app.models.gate_choices import WORDS
-from wina_app.quantities import percent
+from wina_app.models.measured_sparsity import sparsity_name
+from wina_core.results.measured import DEFAULT_COUNT, Count
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow
@@ -14,9 +15,14 @@ _APART = ("plan", "settings")
 _HASH_DIGITS = 6
 
 
-def name_runs(rows: "Sequence[MetricRow]", *, with_sparsity: bool = True) -> tuple[str, ...]:
-    """One row of each run -> its name: method, rotation, selection, sparsity, and of model, plan and settings only what
-    differs. Runs that even so have one name get the beginning of their hash."""
+def name_runs(
+    rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT, *, with_sparsity: bool = True, unique: bool = True
+) -> tuple[str, ...]:
+    """Return the names of runs, each given by one row: method, rotation, selection, measured and target sparsity.
+
+    Model, plan and settings are named where they differ. With `unique`, runs whose names are equal nevertheless get the
+    beginning of their hash.
+    """
     several_models = len({row.model_hash for row in rows}) > 1
     sparse = [row for row in rows if row.method != "dense"]
     differing = [key for key in _APART if len({getattr(row, key) for row in sparse}) > 1]
@@ -28,7 +34,7 @@ def name_runs(rows: "Sequence[MetricRow]", *, with_sparsity: bool = True) -> tup
                 row.method,
                 row.rotation if row.rotation != "none" else "",
                 WORDS.get(row.selection, row.selection) if row.method != "dense" else "",
-                percent(row.target_sparsity) if with_sparsity and row.method != "dense" else "",
+                sparsity_name(row, count) if with_sparsity and row.method != "dense" else "",
                 *(getattr(row, key) for key in differing if row.method != "dense"),
             )
             if part
@@ -36,6 +42,6 @@ def name_runs(rows: "Sequence[MetricRow]", *, with_sparsity: bool = True) -> tup
         for row in rows
     ]
     return tuple(
-        f"{name}, {row.run[:_HASH_DIGITS]}" if names.count(name) > 1 else name
+        f"{name}, {row.run[:_HASH_DIGITS]}" if unique and names.count(name) > 1 else name
         for name, row in zip(names, rows, strict=True)
     )

@@ -4,20 +4,28 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSplitter, QVBoxLayout, QWidget
 
-from wina_app.models.results_comparison import LETTERS, RunComparison, columns_of, entries, file_rows, heading
+from wina_app.models.results_comparison import (
+    LETTERS,
+    RunComparison,
+    columns_of,
+    entries,
+    file_rows,
+    flag_texts,
+    heading,
+    sparsity_texts,
+)
 from wina_app.models.row_table import RowTable
 from wina_app.models.spec_differences import DifferenceEntry, difference_columns
 from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
-from wina_app.views.controls import ElidedLabel, beside, text_label
+from wina_app.views.controls import ElidedLabel, beside, side_by_side, stacked, text_label
 from wina_app.views.help_mark import HelpMark
 from wina_app.views.row_table_view import RowTableView
+from wina_app.views.wrapping import Wrapping
 from wina_core.export import write_table
-
-_BETWEEN = "     "
 
 
 class ResultsComparison(QWidget):
@@ -38,8 +46,7 @@ class ResultsComparison(QWidget):
         self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export the comparison"))
         self.export.clicked.connect(self.export_requested)
-        self.names = text_label("", wrap=True)
-        self.names.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._captions = Wrapping(spacing=3 * GRID)
         self.remark = text_label("", "muted", wrap=True)
         self.table = RowTableView(tr("Differences by task"))
         self.specs = RowTableView(tr("What differs in the runs' specs"))
@@ -60,7 +67,7 @@ class ResultsComparison(QWidget):
             stretch=self.heading,
         )
         inside.addLayout(bar)
-        inside.addWidget(self.names)
+        inside.addLayout(self._captions)
         tables = QSplitter(Qt.Orientation.Horizontal)
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
@@ -90,7 +97,7 @@ class ResultsComparison(QWidget):
         named = tuple(zip(LETTERS, comparison.names, strict=False))
         self.reference.fill(tuple(zip(comparison.names, comparison.runs, strict=True)), comparison.runs[0])
         self.heading.setText(heading(comparison))
-        self.names.setText(_BETWEEN.join(f"{letter}:  {name}" for letter, name in named))
+        self._show_captions(comparison)
         columns = columns_of(comparison)
         self._tasks = RowTable(columns)
         self._tasks.set_entries(entries(comparison, columns))
@@ -100,11 +107,32 @@ class ResultsComparison(QWidget):
         self._settings.set_entries([DifferenceEntry(row, settings) for row in comparison.differences])
         self.specs.show_table(self._settings)
 
+    def _show_captions(self, comparison: RunComparison) -> None:
+        """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
+        while (item := self._captions.takeAt(0)) is not None:
+            item.widget().deleteLater()
+        lines = zip(LETTERS, comparison.titles, sparsity_texts(comparison), flag_texts(comparison), strict=False)
+        for letter, title, sparsities, flag in lines:
+            labels = [text_label(sparsities, "muted"), *([text_label(flag, "warning")] if flag else [])]
+            name = text_label(f"{letter}:  {title}")
+            for label in (name, *labels):
+                label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._captions.addWidget(stacked(name, side_by_side(*labels)))
+
+    def captions(self) -> list[str]:
+        """Return what is said of each run over the table."""
+        cells = (self._captions.itemAt(at).widget() for at in range(self._captions.count()))
+        return [" ".join(label.text() for label in cell.findChildren(QLabel)) for cell in cells]
+
     def text(self) -> str:
         """Names, heading and both tables, with tabs between cells."""
         if self.shown is None:
             return ""
-        names = [f"{letter}\t{name}" for letter, name in zip(LETTERS, self.shown.names, strict=False)]
+        flags = flag_texts(self.shown)
+        names = [
+            "\t".join(filter(None, (letter, name, flag)))
+            for letter, name, flag in zip(LETTERS, self.shown.names, flags, strict=False)
+        ]
         tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
         return "\n".join((*names, heading(self.shown), *tables))
 
