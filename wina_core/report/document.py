@@ -121,7 +121,7 @@ def _summary(findings: Findings, environments: dict[str, tuple[str, ...]]) -> tu
     if study.models:
         pairs += [("Models", ", ".join(_models(study))), ("Methods", ", ".join(_arms(findings)))]
         done = f"{wanted - missing:,} of {wanted:,} measurements"
-        pairs.append(("Measured", f"{done}; {missing:,} missing" if missing else f"{done}, none missing"))
+        pairs.append(("Completed", f"{done}; {missing:,} missing" if missing else f"{done}, none missing"))
     if evaluation.synthetic:
         pairs.append(("Networks", evaluation.synthetic.label))
     if findings.tasks:
