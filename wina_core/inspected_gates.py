@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wina_core.accounting.masks import kept_inputs
 from wina_core.cuts import cut_at
 from wina_core.gate_records import GateDecision, GateRecord
 from wina_core.methods import get_method
@@ -24,6 +23,7 @@ COMPARED: dict[str, MethodSpec] = {
     "rsparse-released": MethodSpec(name="rsparse", variant="as_released"),
     "cats": MethodSpec(name="cats"),
     "scap": MethodSpec(name="scap"),
+    "scap-own": MethodSpec(name="scap", variant="own"),
 }
 """What is worth comparing in one cell, by short names; each can be had with any selection."""
 LIVE = ("topk", "threshold")
@@ -65,7 +65,8 @@ class InspectedGate:
             return None
         fraction = self.masked_fraction(target)
         if self.method.selection == "topk":
-            return highest(self.scores, int(kept_inputs(self.scores.shape[1], fraction, self.method)))
+            rule = get_method(self.method)
+            return highest(self.scores, int(rule.kept(self.scores.shape[1], fraction)), ties=rule.keeps_ties)
         return ~(self.scores <= self._cut(fraction))
 
     def boundaries(self, target: float, mask: Array) -> Array:
@@ -102,13 +103,13 @@ class InspectedCell:
         self.gates = tuple(InspectedGate(gate, self.inputs, self.norms) for gate in record.gates)
 
 
-def highest(scores: Array, keep: int) -> Array:
+def highest(scores: Array, keep: int, ties: bool = False) -> Array:
     """True at the `keep` highest of each row of scores [..., n] that are not negative: exactly `keep`, the lower index
-    first among equals, as `wina_kernels.selection.top_k_mask`."""
+    first among equals, as `wina_kernels.selection.top_k_mask`; with `ties` also at all that equal the last of them."""
     cut = np.partition(scores, scores.shape[-1] - keep, axis=-1)[..., scores.shape[-1] - keep, None]
     mask: Array = scores >= cut
     tied = mask.sum(-1) > keep
-    if tied.any():
+    if tied.any() and not ties:
         above, equal = scores[tied] > cut[tied], scores[tied] == cut[tied]
         room = keep - above.sum(-1, keepdims=True)
         mask[tied] = above | (equal & (equal.cumsum(-1) <= room))

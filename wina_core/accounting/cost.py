@@ -119,10 +119,11 @@ def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
     """Of what is added for each matrix's dropped inputs."""
     if rule.default_rho is None:
         return np.zeros_like(sizes.outputs)
+    names = targets.layout.projections
     return np.array(
         [
             [
-                rule.rank((int(m), int(n)), target, cell_rho(targets, layer, column))
+                rule.rank(names[column], (int(m), int(n)), target, cell_rho(targets, layer, column))
                 for column, (m, n, target) in enumerate(zip(*row, strict=True))
             ]
             for layer, row in enumerate(

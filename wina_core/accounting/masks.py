@@ -22,23 +22,24 @@ class Mask(NamedTuple):
     """Whether the score needs a multiplication by a norm."""
     values: int = 0
     """Calibrated values of each input: what it is measured from (SCAP), what it counts as when dropped (mean
-    correction), or both; SCAP alone has one for both."""
+    correction), or both; SCAP of our own has one for both."""
     added_biases: int = 0
     """Outputs, over all matrices that use the mask, for which replaced inputs make a bias: those of linear layers
     without one, since a bias that is there takes it in."""
+    scalars: int = 0
+    """Calibrated values that all inputs share (SCAP)."""
 
     @property
     def numbers(self) -> int:
         """Numbers that are read for it beside the weights, each once for a token."""
-        return self.inputs * (self.scaled + self.values) + self.added_biases
+        return self.inputs * (self.scaled + self.values) + self.scalars + self.added_biases
 
 
 def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec) -> Table:
-    """How many of n inputs a mask keeps: n - floor(s n + 1/2), at least 1, where a method keeps the top k (as
-    `wina_kernels.selection.kept_inputs`), and the expected n (1 - s) where its cuts are calibrated. Of tables, for each
-    of their cells."""
+    """Return how many of n inputs a mask keeps: `Method.kept` of top k, and the expected n (1 - s) where thresholds
+    are calibrated. Of tables, for each of their cells."""
     if method.selection == "topk":
-        return np.maximum(1.0, inputs - np.floor(np.multiply(sparsity, inputs) + 0.5))
+        return np.asarray(get_method(method).kept(inputs, sparsity), dtype=float)
     return np.multiply(inputs, np.subtract(1.0, sparsity))
 
 
@@ -49,8 +50,9 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec) -> Counter[Mask
     Projections with the same input share a mask where their scores and the numbers they keep agree: always under
     `shared`, and under `separate` where the method scores them by the same norms, or by none.
     """
-    values = int(get_method(method).centred) + int(method.correction != "none")
-    inputs, biases = matrices(shape).inputs, _biases(shape, values)
+    centring, corrected = get_method(method).centring, method.correction != "none"
+    values, scalars = int(centring == "inputs") + int(corrected), int(centring == "matrix")
+    inputs, biases = matrices(shape).inputs, _biases(shape, centring != "none" or corrected)
     kept = kept_inputs(inputs, dropped, method)
     gated = kept < inputs
     found: Counter[Mask] = Counter()
@@ -64,7 +66,7 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec) -> Counter[Mask
             added = sum(same[other] * biases[:, other] for other in same)
             counts = Counter(zip(inputs[first, column].tolist(), added[first].tolist(), strict=True))
             for (over, outputs), count in counts.items():
-                found[Mask(int(over), bool(norms), values, int(outputs))] += count
+                found[Mask(int(over), bool(norms), values, int(outputs), scalars)] += count
     return found
 
 
@@ -81,7 +83,7 @@ def _blocks(
     return tuple(tuple((projections.index(name), norms) for name, norms in block.items()) for block in blocks)
 
 
-def _biases(shape: ModelShape, values: int) -> Table:
+def _biases(shape: ModelShape, replaced: bool) -> Table:
     """Outputs of each matrix for which replaced inputs make a bias."""
     unbiased = [name not in shape.biased for name in shape.layout.projections]
-    return matrices(shape).outputs * unbiased * (values > 0)
+    return matrices(shape).outputs * unbiased * replaced

@@ -170,8 +170,8 @@ def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
     norms. Deciding: `threshold` n comparisons; `topk` 4 n; `statistical` 4 n (sum, square, sum of squares, compare);
     `top_p` n ceil(log2 n) + 3 n (sort, sum, running sum, compare). Where a dropped input counts as a calibrated
     value v, y = W (m * (x - v)) + W v: n subtractions, n values read (twice as many where scores are taken from other
-    values), and in each of the matrices that use the mask m additions of a bias W v, which is read, unless there is
-    a bias already that takes it in."""
+    values, a single one where all inputs share it), and in each of the matrices that use the mask m additions of a bias
+    W v, which is read, unless there is a bias already that takes it in."""
     n = mask.inputs
     decisions = {
         "threshold": n,
@@ -180,5 +180,6 @@ def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
         "top_p": n * math.ceil(math.log2(n)) + 3 * n,
     }[selection]
     scoring = Cost(n, NORM_BYTES * n) if mask.scaled else Cost()
-    replacing = n * mask.values + mask.added_biases
-    return scoring + Cost(decisions + replacing, storage.element * replacing)
+    replacing = n * (mask.values + mask.scalars) + mask.added_biases
+    read = n * mask.values + mask.scalars + mask.added_biases
+    return scoring + Cost(decisions + replacing, storage.element * read)

@@ -31,20 +31,23 @@ def allocate(
 ) -> AllocationRecord:
     """Spread a plan's budget over the cells that the method gates.
 
-    Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. The
-    search writes what it has found to `state`, and goes on from there if it is called again after it ended early: the
-    file is to be removed once the record is kept. The measured curves stay in `curves` for other budgets. Both files
-    are told apart by their names, which stand for all that the search and the curves depend on. The plan's budget is
-    the one asked for within 1e-3, except that of greedy as released, whose weights are not the model's.
+    Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
+    released, the dense thresholds of `calibration` are searched instead (see `greedy`). The search writes what it has
+    found to `state`, and goes on from there if it is called again after it ended early: the file is to be removed once
+    the record is kept. The measured curves stay in `curves` for other budgets. Both files are told apart by their
+    names, which stand for all that the search and the curves depend on. The plan's budget is the one asked for within
+    1e-3, except that of greedy as released, which takes whole steps.
 
     Raises WinaError for a budget that the method cannot reach, a method that gates nothing, and a text that cannot be
     read; Cancelled between two forward passes.
     """
-    cells = cells_of(loaded.view.layout, method)
+    subject = Subject(loaded, searched(method, plan.allocator), calibration)
+    whole = plan.allocator.name == "greedy" and plan.allocator.variant == "wina_released"
+    cells = cells_of(loaded.view.layout, method, subject.fused if whole else ())
     cells.check(plan.sparsity, f'The method "{method.name}"')
     journal = Journal(state, reporter)
     problem = Problem(
-        subject=Subject(loaded, searched(method), calibration),
+        subject=subject,
         cells=cells,
         budget=plan.sparsity,
         allocator=plan.allocator,

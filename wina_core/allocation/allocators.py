@@ -85,7 +85,7 @@ def _by_greedy(problem: Problem) -> Found:
     The cost is the mean over layers of the error of the layer's output.
     """
     journal, reporter = problem.journal, problem.reporter
-    make_steps = greedy.released_steps if problem.allocator.variant == "as_released" else greedy.corrected_steps
+    prefix = greedy.RELEASED_PREFIX.get(problem.allocator.variant, 0.0)
     layers: list[list[float]] = journal.state.get("layers", [])
     costs: list[float] = journal.state.get("costs", [])
     passes: int = journal.state.get("passes", 0)
@@ -96,8 +96,8 @@ def _by_greedy(problem: Problem) -> Found:
     for layer in range(len(layers), count):
         cells = problem.cells.in_layer(layer)
         if cells.blocks:
-            errors = LayerErrors(problem.subject, cells, layer, tokens, reporter.check)
-            steps = make_steps(cells.blocks, cells.layout, problem.budget, problem.allocator.step)
+            errors = LayerErrors(problem.subject, cells, layer, tokens, reporter.check, prefix)
+            steps = _steps(problem, cells)
             done = partial(_greedy_step, problem, layer, steps, errors, passes)
             start = tuple(journal.state.get("values") or (0.0,) * len(cells.blocks))
             values = tuple(min(value, LARGEST) for value in greedy.search(errors, steps, start, done))
@@ -110,6 +110,17 @@ def _by_greedy(problem: Problem) -> Found:
         reporter.progress(layer + 1, count, "layers", "layer errors")
     values = tuple(value for row in layers for value in row)
     return Found(values, "layer error", sum(costs) / len(costs), passes=passes / count)
+
+
+def _steps(problem: Problem, cells: Cells) -> greedy.Steps:
+    """The steps of the allocator's variant in one layer, whose blocks `cells` are."""
+    allocator, view = problem.allocator, problem.subject.loaded.view
+    given = cells.blocks, cells.layout, problem.budget, allocator.step
+    if allocator.variant == "corrected":
+        return greedy.corrected_steps(*given)
+    by_table = allocator.variant == "teal_released"
+    weight = greedy.teal_key_value_weight(view.family, cells.layout) if by_table else None
+    return greedy.released_steps(*given, weight)
 
 
 @torch.no_grad()

@@ -23,6 +23,8 @@ from torch import Tensor, nn
 from wina_core.allocation.cells import Cells, Values
 from wina_core.allocation.gated import Subject
 from wina_core.errors import WinaError
+from wina_core.gating.linear import GatedForward
+from wina_core.gating.tokens import dense_prefix
 from wina_core.methods import get_method
 from wina_core.models.finite import check_numbers
 from wina_core.models.passes import layer_call, standing_in, stopping_at
@@ -50,8 +52,9 @@ def output_error(dense: Tensor, output: Tensor) -> float:
 class LayerErrors:
     """Errors of one decoder layer in the dense model's stream, on `tokens` [rows, sequence].
 
-    `cells` are that layer's alone. `check` is called before each error and may raise. Raises WinaError where the
-    layer's output is no numbers, dense or gated: no search could tell such errors apart.
+    `cells` are that layer's alone. `check` is called before each error and may raise. `prefix` is the fraction of each
+    sequence's first tokens whose q, k and v stay dense, at most three quarters: the errors are over tokens behind it.
+    Raises WinaError where the layer's output is no numbers, dense or gated: no search could tell such errors apart.
     """
 
     def __init__(
@@ -61,8 +64,11 @@ class LayerErrors:
         layer: int,
         tokens: Tensor,
         check: Callable[[], None] = lambda: None,
+        prefix: float = 0.0,
     ) -> None:
         self._subject, self._check = subject, check
+        everything = torch.ones(tokens.shape, dtype=torch.bool, device=tokens.device)
+        self._prefix = dense_prefix(everything, prefix) if prefix > 0 else None
         self.evaluations = 0
         """How often it was asked."""
         self.latest = 0.0
@@ -129,10 +135,22 @@ class LayerErrors:
 
     def _attended(self, targets: tuple[float, ...]) -> Tensor:
         """o's input for the counted tokens, [rows, tokens, n]."""
-        with self._remembering(_ATTENTION, targets, ()), stopping_at(self._output) as reached:
+        with self._leaving_prefix(), self._remembering(_ATTENTION, targets, ()), stopping_at(self._output) as reached:
             self._view.module(self._hidden, **self._arguments)
         ((inner, *_), _), *_ = reached
         return inner[:, self._first :].contiguous()
+
+    @contextmanager
+    def _leaving_prefix(self) -> Iterator[None]:
+        """Within: the gates leave the first tokens of each sequence dense."""
+        calls = {linear.forward.call for linear in self._columns if isinstance(linear.forward, GatedForward)}
+        for call in calls:
+            call.begin(dense=self._prefix)
+        try:
+            yield
+        finally:
+            for call in calls:
+                call.begin()
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
         """The layer from o's input on."""

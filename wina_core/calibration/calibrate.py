@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from wina_kernels.selection import kept_inputs, scores, top_k_mask
+from wina_kernels.selection import scores, top_k_mask
 
-from wina_core.calibration.centres import dropped_means, modes
-from wina_core.calibration.inputs import Site, check_finite, reading, sites
+from wina_core.calibration.centres import density_peak, dropped_means, modes
+from wina_core.calibration.inputs import Keys, Site, check_finite, reading, signed_keys, sites
 from wina_core.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.cuts import FRACTIONS
 from wina_core.errors import WinaError
@@ -15,7 +15,7 @@ from wina_core.gating.low_rank import LowRank, kept_low_rank
 from wina_core.gating.rules import KEYS, Above, TopK
 from wina_core.methods import Method, get_method
 from wina_core.models.loading import LoadedModel
-from wina_core.plan import Cell
+from wina_core.plan import Cell, SparsityPlan
 from wina_core.reporting import Reporter
 from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.text import read_tokens
@@ -27,13 +27,20 @@ SAMPLED_FOR_VECTORS = 1024
 _BATCH_TOKENS = 4096
 
 
-def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, reporter: Reporter) -> Calibration:
+def calibrate(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    spec: CalibrationSpec,
+    reporter: Reporter,
+    shares: SparsityPlan | None = None,
+) -> Calibration:
     """Key quantiles over all tokens of the text; relative output errors, kept energies and input vectors over a sample.
 
     The model runs dense, as in the published methods, so a cut drops its target of the dense model's inputs.
     In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
-    what was dropped is measured, never taken from the target. Memory does not grow with the text. A centred method
-    reads the text twice, first for the centres.
+    what was dropped is measured, never taken from the target (`gating.correction` makes up for it). Memory does not
+    grow with the text. A centred method reads the text twice, first for the centres. `shares` is a plan with a rho of
+    its own, for methods whose scores depend on it.
 
     Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for activations
     that are not finite; Cancelled between batches.
@@ -43,17 +50,18 @@ def calibrate(loaded: LoadedModel, method: MethodSpec, spec: CalibrationSpec, re
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
     total = tokens.numel()
-    vectors = rule.centred or method.correction == "mean"
+    vectors = rule.centring == "inputs" or method.correction == "mean"
     count = min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
-    gated = sites(loaded.view, rule, sampled_positions(total, count), KEYS[method.selection])
+    gated = sites(loaded.view, rule, sampled_positions(total, count), _keys(method), shares)
     try:
-        if rule.centred:
+        if rule.centring != "none":
             for site in gated:
                 site.scoring = False
             _run(loaded, tokens, gated, reporter, "modes")
+            find = modes if rule.centring == "inputs" else density_peak
             for site in gated:
                 reporter.check()
-                site.centre = modes(site.sample).to(site.sample.dtype)
+                site.centre = find(site.sample).to(site.sample.dtype)
                 site.scoring, site.sampling = True, False
         _run(loaded, tokens, gated, reporter, "score quantiles")
     finally:
@@ -91,7 +99,7 @@ def _measured(
         reporter.check()
         sample = site.sample
         for group in site.scored:
-            quantiles = group.histogram.quantiles(torch.tensor(FRACTIONS))
+            quantiles = group.histogram.quantiles(_fractions(method))
             score = scores(site.source, group.scale)
             for name in group.names:
                 cell = site.layer.index, layout.projections.index(name)
@@ -110,13 +118,28 @@ def _measured(
     return found
 
 
+def _is_signed(method: MethodSpec) -> bool:
+    """Return whether thresholds are read from signed values; top k shares its calibration with them."""
+    return get_method(method).signed_thresholds and method.selection in ("topk", "threshold")
+
+
+def _keys(method: MethodSpec) -> Keys:
+    return signed_keys if _is_signed(method) else lambda x, scale: KEYS[method.selection](scores(x, scale))
+
+
+def _fractions(method: MethodSpec) -> Tensor:
+    """Return where the quantile of each of FRACTIONS is read: at (1 + s) / 2 of signed values, but for s = 0."""
+    fractions = torch.tensor(FRACTIONS)
+    return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
+
+
 def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration, cell: Cell) -> Tensor:
     """Means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the masks of the method's selection."""
     means = []
     for target in ERROR_SPARSITIES:
         select: TopK | Above
         if method.selection == "topk":
-            select = TopK(kept_inputs(score.shape[-1], target))
+            select = TopK(int(get_method(method).kept(score.shape[-1], target)))
         else:
             select = Above(method.selection, found.cut(*cell, target))
         means.append(dropped_means(sample, select.mask(score)).cpu())
@@ -131,10 +154,10 @@ def _dropped(
     projection = site.layer.projections[name]
     for sparsity in ERROR_SPARSITIES:
         target = rule.mask_sparsity(sparsity, None)
-        keep = kept_inputs(score.shape[-1], target)
+        keep = int(rule.kept(score.shape[-1], target))
         _, fill = found.vectors(cell, target, sample)
         taken = sample if fill is None else sample - fill
-        rank = rule.rank(projection.shape, sparsity, None)
+        rank = rule.rank(name, projection.shape, sparsity, None)
         yield taken * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
 
 

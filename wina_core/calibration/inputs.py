@@ -6,20 +6,29 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.selection import scores
 
 from wina_core.calibration.histogram import ScoreHistogram
 from wina_core.errors import WinaError
 from wina_core.gating.signals import GateActivation
 from wina_core.methods import Method
 from wina_core.methods.base import BLOCKS
+from wina_core.methods.targets import shares_of
 from wina_core.models.view import LayerView, ModelView
+from wina_core.plan import SparsityPlan
+
+Keys = Callable[[Tensor, Tensor | None], Tensor]
+"""(x [tokens, n], c [n] or None) -> what a cut is compared with, like x and never negative."""
+
+
+def signed_keys(x: Tensor, _scale: Tensor | None) -> Tensor:
+    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0."""
+    return x.detach().clamp(min=0).abs()  # which takes the sign off a zero
 
 
 class Scored:
     """Projections of one site that score alike: a histogram of the keys of their scores |x_i - centre_i| * c_i."""
 
-    def __init__(self, device: torch.device, scale: Tensor | None, keys: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
         self.names: list[str] = []
         self.scale = scale
         """c [n]; None stands for 1."""
@@ -28,7 +37,7 @@ class Scored:
 
     def add(self, x: Tensor) -> None:
         """Count the keys of x [tokens, n], from which the centre is taken off already."""
-        self.histogram.add(self._keys(scores(x, self.scale)))
+        self.histogram.add(self._keys(x, self.scale))
 
 
 class Site:
@@ -40,7 +49,7 @@ class Site:
         linear: nn.Linear,
         scales: dict[str, Tensor | None],
         sampled: Tensor,
-        keys: Callable[[Tensor], Tensor],
+        keys: Keys,
         signal: GateActivation | None = None,
     ) -> None:
         self.layer = layer
@@ -89,11 +98,13 @@ class Site:
             self._tokens += len(x)
 
 
-def sites(view: ModelView, method: Method, sampled: Tensor, keys: Callable[[Tensor], Tensor]) -> tuple[Site, ...]:
-    """The sites that the method gates, from the first layer to the last."""
+def sites(
+    view: ModelView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
+) -> tuple[Site, ...]:
+    """The sites that the method gates, from the first layer to the last; `shares` is a plan with a rho of its own."""
     found = []
     for layer in view.layers:
-        scales = method.scales(layer)
+        scales = method.scales(layer, None if shares is None else shares_of(shares, layer.index))
         if method.by_gate_activation:
             linear = layer.projections["down"].linear
             found.append(Site(layer, linear, scales, sampled, keys, GateActivation(layer)))

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,19 +49,43 @@ class Calibration:
     """Kept energies at ERROR_SPARSITIES (`calibrate.loss_curves`), float32 [layer, projection, sparsity]; NaN
     likewise."""
     centres: dict[Cell, Tensor] = field(default_factory=dict)
-    """What inputs are scored by their distance from, float32 [n]; empty unless the method is centred."""
+    """What inputs are scored by their distance from, float32 [n], or [1] where all inputs share it; empty unless the
+    method is centred."""
     means: dict[Cell, Tensor] = field(default_factory=dict)
     """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES of the mask, float32 [sparsity, n]; empty
     unless the method corrects by it."""
 
     def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """(centre, fill) of a cell whose mask drops the target fraction, each [n] where `like` is and in its dtype.
+        """(centre, fill) of a cell whose mask drops the target fraction, each [n] where `like` [..., n] is and in its
+        dtype.
 
         The fill is the mean of dropped inputs, between calibrated sparsities by interpolation; else the very centre.
         """
-        centre = self.centres[cell].to(like.device, like.dtype) if cell in self.centres else None
+        centre = None
+        if cell in self.centres:
+            centre = self.centres[cell].to(like.device, like.dtype).expand(like.shape[-1])
         fill = _between(self.means[cell], target).to(like.device, like.dtype) if cell in self.means else centre
         return centre, fill
+
+    def of_layers(self, layers: Sequence[int]) -> "Calibration":
+        """Return what was found of these decoder layers, numbered by their places."""
+        places = {layer: place for place, layer in enumerate(layers)}
+
+        def chosen(vectors: dict[Cell, Tensor]) -> dict[Cell, Tensor]:
+            return {(places[layer], column): each for (layer, column), each in vectors.items() if layer in places}
+
+        return Calibration(
+            PlanLayout(
+                projections=self.layout.projections,
+                parameters=tuple(self.layout.parameters[layer] for layer in layers),
+            ),
+            self.tokens,
+            self.quantiles[list(layers)],
+            self.errors[list(layers)],
+            self.energies[list(layers)],
+            chosen(self.centres),
+            chosen(self.means),
+        )
 
     def thresholds(self, plan: SparsityPlan) -> Thresholds:
         """The thresholds for a plan's targets; WinaError when the plan was made for another model."""

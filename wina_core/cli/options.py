@@ -6,7 +6,7 @@ import typer
 
 from wina_core import specs
 from wina_core.errors import WinaError
-from wina_core.methods import method_names
+from wina_core.methods import METHODS, method_names
 from wina_core.methods.presets import PRESETS
 from wina_core.methods.presets import preset as named_preset
 from wina_core.sources import resolve, resolve_rotation, resolve_text
@@ -86,7 +86,10 @@ Preset = Annotated[
     typer.Option(help=f"A method with its published rotation, instead of the two: {', '.join(PRESETS)}."),
 ]
 Method = Annotated[str, typer.Option("--method", help=f"One of {', '.join(method_names())}.")]
-Variant = Annotated[specs.Variant, typer.Option("--variant", help="The paper's text, or the authors' code.")]
+Variant = Annotated[
+    specs.Variant | None,
+    typer.Option("--variant", help="The paper's text, the authors' code, or our own; by default the method's first."),
+]
 Text = Annotated[str, typer.Option(help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, typer.Option(help="Tokens of the text to read.")]
 Again = Annotated[bool, typer.Option("--again", help="Compute everything anew, also what is stored.")]
@@ -120,7 +123,7 @@ Correction = Annotated[
     specs.Correction, typer.Option("--correction", help="What a dropped input counts as: 0, or its calibrated mean.")
 ]
 Rho = Annotated[float | None, typer.Option("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
-AllocatorName = Literal[specs.AllocatorName, "greedy_as_released"]
+AllocatorName = Literal[specs.AllocatorName, "greedy_wina_released", "greedy_teal_released"]
 Database = Annotated[str | None, typer.Option(help="SQLAlchemy URL or SQLite file of the results.", metavar="URL")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -132,8 +135,8 @@ def model_source(location: str, dtype: DType, device: str, quantization: Quantiz
 
 def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
     """The allocator of that name, its text as it is on disk now."""
-    variant = "as_released" if name == "greedy_as_released" else "corrected"
-    spec = AllocatorSpec.model_validate({"name": name.removesuffix("_as_released"), "variant": variant, **settings})
+    base, _, variant = name.partition("_")
+    spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
     return spec.model_copy(update={"text": resolve_text(spec.text)})
 
 
@@ -173,13 +176,15 @@ def rotation_spec(
 def method_spec(
     *,
     name: Method = "wina",
-    variant: Variant = "paper",
+    variant: Variant = None,
     selection: Select = "topk",
     masks: Masks = "separate",
     correction: Correction = "none",
     rho: Rho = None,
 ) -> MethodSpec:
     """The method of the flags."""
+    if variant is None:
+        variant = METHODS[name].variants[0] if name in METHODS else "paper"
     return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
 
 

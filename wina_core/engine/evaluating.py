@@ -100,12 +100,9 @@ def _measure(
     if isinstance(plan, AllocatedSparsity):
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         allocated = _cells(plan)
-    calibration = None
-    if spec.method.needs_calibration:
-        assert spec.calibration is not None  # RunSpec sees to it
-        calibration, _ = session.calibration(loaded, spec.rotation, spec.method, spec.calibration, stage)
+    calibration, cuts_at = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
     with (
-        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix) as gates,
+        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, cuts_at=cuts_at) as gates,
         cancellable(loaded.model, stage),
     ):
         for unit in units:

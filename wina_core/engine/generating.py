@@ -50,12 +50,9 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
         arm = job.arms[number]
         loaded = session.prepare(job.model, arm.rotation, reporter)
         prompt = _prompt(job, loaded)
-        calibration = None
-        if arm.method.needs_calibration:
-            assert arm.calibration is not None  # AnswerSpec sees to it
-            calibration, _ = session.calibration(loaded, arm.rotation, arm.method, arm.calibration, reporter)
+        calibration, cuts_at = session.gating(loaded, arm.rotation, arm.method, arm.plan, arm.calibration, reporter)
         plain = session.prepare(job.model, NO_ROTATION, reporter) if shortcut_parameters(loaded.model) else loaded
-        with attach(loaded, arm.method, arm.plan, calibration, kernels=True) as gates:
+        with attach(loaded, arm.method, arm.plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
             switch = gates if plain is loaded else None
             sides = [_Side(each, job, plain, prompt, Reader(plain, switch, gated=False)) for each in dense]
             reader, reference = Reader(loaded, gates, gated=True), Reader(plain, switch, gated=False)

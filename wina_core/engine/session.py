@@ -16,13 +16,17 @@ from wina_core.calibration import Calibration, calibrate
 from wina_core.engine.cancellation import cancellable
 from wina_core.errors import WinaError, explain
 from wina_core.export import write_atomically
+from wina_core.gating.correction import corrected_cuts
+from wina_core.methods import get_method
+from wina_core.methods.targets import resolve_plan
 from wina_core.models.loading import LoadedModel, load_model
 from wina_core.paths import cache_folder
-from wina_core.plan import SparsityPlan
+from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.quantization import quantize
 from wina_core.records import AllocationRecord, CalibrationRecord
 from wina_core.reporting import Reporter
 from wina_core.rotation import rotate
+from wina_core.rotation.choose import takes_whole
 from wina_core.rotation.matrices import given_bases, save_matrices
 from wina_core.sources import fingerprint, resolve, text_file
 from wina_core.specs import (
@@ -34,6 +38,7 @@ from wina_core.specs import (
     Selection,
     TextSpec,
 )
+from wina_core.text import read_tokens
 
 CAPACITY = 2
 """Models held at once: enough to go back and forth between dense and rotated, and no more than twice the memory."""
@@ -43,6 +48,8 @@ BASES_VERSION = "1"
 """Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
 CALIBRATION_VERSION = "2"
 """Of what a calibration measures, and raised like it."""
+CUTS_VERSION = "1"
+"""Of the way calibrated cuts are corrected, and raised like it."""
 
 
 class Session:
@@ -75,17 +82,59 @@ class Session:
         self._models.move_to_end(key)
         return self._models[key]
 
+    def gating(
+        self,
+        loaded: LoadedModel,
+        rotation: RotationSpec,
+        method: MethodSpec,
+        plan: UniformSparsity | SparsityPlan,
+        spec: CalibrationSpec | None,
+        reporter: Reporter,
+    ) -> tuple[Calibration | None, SparsityPlan | None]:
+        """Return what `attach` needs for a run beside method and plan: the method's calibration, and where its cuts are
+        read; None each where there is no need. `spec` is given where the method needs a calibration."""
+        if not method.needs_calibration:
+            return None, None
+        assert spec is not None  # the specs of runs see to it
+        calibration, record = self.calibration(loaded, rotation, method, spec, reporter, plan)
+        if method.selection == "topk" or spec.thresholds == "dense":
+            return calibration, None
+        table = resolve_plan(plan, loaded.view.layout, method)
+        identity = table.model_dump_json(exclude={"origin"})
+        parts = {"calibration": record.key, "method": method.content_hash(), "plan": identity, "steps": CUTS_VERSION}
+        file = cache_folder() / "thresholds" / f"{_digest(parts)}.json"
+        cuts_at = _cached_cuts(file, table, reporter)
+        if cuts_at is None:
+            tokens = read_tokens(spec.text, loaded.tokenizer)
+            with cancellable(loaded.model, reporter):
+                cuts_at = corrected_cuts(loaded, method, table, calibration, tokens, reporter)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(file, cuts_at.model_dump_json().encode())
+            except (OSError, WinaError) as error:
+                reporter.log("warning", f"The corrected thresholds are not kept for later. {error}")
+        return calibration, cuts_at
+
     def calibration(
-        self, loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec, reporter: Reporter
+        self,
+        loaded: LoadedModel,
+        rotation: RotationSpec,
+        method: MethodSpec,
+        spec: CalibrationSpec,
+        reporter: Reporter,
+        plan: UniformSparsity | SparsityPlan | None = None,
     ) -> tuple[Calibration, CalibrationRecord]:
-        """The method's thresholds and error curves on this model, read from the cache or measured and kept there."""
-        key = calibration_key(loaded, rotation, method, spec)
+        """The method's thresholds and error curves on this model, read from the cache or measured and kept there; for a
+        method whose scores depend on a plan's shares, those of `plan`."""
+        shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
+        shares = shares if get_method(method).scores_by_shares else None
+        key = calibration_key(loaded, rotation, method, spec, shares)
         file = cache_folder() / "calibrations" / f"{key}.safetensors"
         start = working_clock.now()
         calibration = _cached(file, reporter)
         if calibration is None:
             with cancellable(loaded.model, reporter):
-                calibration = calibrate(loaded, method, spec, reporter)
+                calibration = calibrate(loaded, method, spec, reporter, shares)
             _keep(calibration, file, reporter)
         return calibration, calibration.record(key, working_clock.now() - start, method.selection)
 
@@ -101,10 +150,10 @@ class Session:
         """The table that an allocator finds on this model, read from the cache or searched and kept there.
 
         A search that ended early goes on from its last finished step. `spec` is for methods that need a calibration
-        with top-k selection too; the tables of others do not depend on it.
+        as they are searched, by default the usual one; the tables of others do not depend on it.
         """
-        method = searched(method)
-        spec = spec if method.needs_calibration else None
+        method = searched(method, plan.allocator)
+        spec = spec or CalibrationSpec() if method.needs_calibration else None
         common = _searched_on(loaded, rotation, method, plan.allocator.text, spec)
         key = _digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
         folder = cache_folder() / "allocations"
@@ -177,10 +226,18 @@ def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
         "text": _text_digest(rotation.text),
         "search": BASES_VERSION,
     }
+    if takes_whole(loaded.view, rotation):  # which older versions did not
+        parts["fused"] = "whole"
     return cache_folder() / "rotations" / f"{_digest(parts)}.safetensors"
 
 
-def calibration_key(loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, spec: CalibrationSpec) -> str:
+def calibration_key(
+    loaded: LoadedModel,
+    rotation: RotationSpec,
+    method: MethodSpec,
+    spec: CalibrationSpec,
+    shares: SparsityPlan | None = None,
+) -> str:
     """Hash over all that a calibration depends on: the very weights and text, the rotation, the method's score, and how
     bases are found and calibrations measured.
 
@@ -191,11 +248,11 @@ def calibration_key(loaded: LoadedModel, rotation: RotationSpec, method: MethodS
         "rotation": rotation.content_hash(),
         "bases": BASES_VERSION,
         "score": method.model_copy(update={"selection": _calibrated_selection(method)}).content_hash(),
-        "spec": spec.content_hash(),
+        "spec": spec.measured.content_hash(),
         "text": _text_digest(spec.text),
         "measurement": CALIBRATION_VERSION,
     }
-    return _digest(parts)
+    return _digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
 
 
 def _searched_on(
@@ -242,6 +299,17 @@ def _cached(file: Path, reporter: Reporter) -> Calibration | None:
         return Calibration.load(file)
     except WinaError as error:
         reporter.log("warning", f"Measuring again what the cache should hold: {error}")
+        return None
+
+
+def _cached_cuts(file: Path, table: SparsityPlan, reporter: Reporter) -> SparsityPlan | None:
+    """Return where corrected cuts are read, from a file of the cache; None where it is missing or damaged."""
+    if not file.is_file():
+        return None
+    try:
+        return SparsityPlan.model_validate_json(file.read_bytes()).for_layout(table.layout)
+    except (OSError, ValidationError, WinaError) as error:
+        reporter.log("warning", f"The thresholds are corrected again, since {file} cannot be read: {error}")
         return None
 
 

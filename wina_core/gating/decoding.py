@@ -171,7 +171,9 @@ def _scores_plainly(rule: Rule, inputs: int) -> bool:
     """Whether something is dropped, and scores are |x_i| * c_i, compared with each other or with a threshold."""
     plain = rule.centre is None and rule.fill is None and not rule.select.keeps_all(inputs)
     scaled = rule.scale is None or rule.scale.dtype == torch.float32
-    return plain and scaled and (isinstance(rule.select, TopK) or rule.select.selection == "threshold")
+    select = rule.select
+    known = not select.ties if isinstance(select, TopK) else select.selection == "threshold"
+    return plain and scaled and known
 
 
 def _is_served(part: Slice) -> bool:

@@ -36,17 +36,19 @@ def attach(
     calibration: Calibration | None = None,
     dense_prefix: float = 0.0,
     kernels: bool = False,
+    cuts_at: SparsityPlan | None = None,
 ) -> Gates:
     """Gate a loaded model in place, until the returned Gates are detached or their `with` block ends.
 
-    `calibration` is the method's own on this model, for methods that need one. `dense_prefix` is the fraction of each
+    `calibration` is the method's own on this model, for methods that need one; `cuts_at` says where its cuts are read
+    (`gating.correction`), at the plan's own targets by default. `dense_prefix` is the fraction of each
     prefilled sequence's first tokens left dense; tokens decoded from a cache are always gated. With `kernels` a few
     tokens at a time are multiplied without reading the weights of dropped inputs, which are held transposed for as
     long; the results differ by rounding alone. Raises WinaError for an unknown method, for a plan made for another
     model, and for targets that the method cannot reach (`resolve_plan`).
     """
     table = resolve_plan(plan, loaded.view.layout, method)
-    by_name = rules(loaded.view, method, table, calibration), low_ranks(loaded.view, method, table)
+    by_name = rules(loaded.view, method, table, calibration, cuts_at), low_ranks(loaded.view, method, table)
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels)
 
 

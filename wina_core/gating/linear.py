@@ -139,7 +139,7 @@ class GatedForward:
     def __init__(self, linear: nn.Linear, slices: list[Slice], call: Call) -> None:
         self.linear = linear
         self.slices = slices
-        self._call = call
+        self.call = call
         self._own = linear.__dict__.get("forward")
         """A forward set on the instance before this one, as device placement does; usually None."""
         self._dense = linear.forward
@@ -164,23 +164,23 @@ class GatedForward:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [..., tokens, n] -> y [..., tokens, m]."""
-        if not self._call.enabled:
+        if not self.call.enabled:
             return self._dense(x)
         if len(self.slices) == 1:
             (part,) = self.slices
-            y = _decoded(part, x, self._call, self.linear.bias)
+            y = _decoded(part, x, self.call, self.linear.bias)
             if y is not None:
                 return y
-            gated = part.gate(x, self._call)
+            gated = part.gate(x, self.call)
             y = _multiplied(part, gated, self.linear.bias)
             return _compensated(self._dense(gated) if y is None else y, part, x, gated)
         weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for part in self.slices:
             own_bias = None if bias is None else bias[part.rows]
-            own = _decoded(part, x, self._call, own_bias)
+            own = _decoded(part, x, self.call, own_bias)
             if own is None:
-                gated = part.gate(x, self._call)
+                gated = part.gate(x, self.call)
                 own = _multiplied(part, gated, own_bias)
                 if own is None:
                     own = functional.linear(gated, weight[part.rows], own_bias)

@@ -107,7 +107,7 @@ def low_ranks(view: ModelView, method: MethodSpec, plan: SparsityPlan) -> list[d
         row = {}
         for column, (name, projection) in enumerate(layer.projections.items()):
             target, rho = plan.sparsity[layer.index][column], cell_rho(plan, layer.index, column)
-            if rank := rule.rank(projection.shape, target, rho):
+            if rank := rule.rank(name, projection.shape, target, rho):
                 row[name] = kept_low_rank(projection, rank)
         table.append(row)
     return table

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 from wina_kernels.gate import gate_above, gate_top_k
-from wina_kernels.selection import deviation_keys, kept_inputs, mass_keys, scores, threshold_mask, top_k_mask
+from wina_kernels.selection import deviation_keys, mass_keys, scores, threshold_mask, top_k_mask
 
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
-from wina_core.methods.targets import mask_plan
+from wina_core.methods.targets import mask_plan, shares_of
 from wina_core.models.view import ModelView
 from wina_core.plan import SparsityPlan
 from wina_core.specs import MethodSpec, Selection
@@ -33,9 +33,11 @@ KEYS: dict[Selection, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class TopK:
-    """Keeps exactly `keep` of each token's inputs: those of highest score, the lower index first among equals."""
+    """Keeps exactly `keep` of each token's inputs: those of highest score, the lower index first among equals; with
+    `ties` also all that score like the last of them."""
 
     keep: int
+    ties: bool = False
 
     def keeps_all(self, inputs: int) -> bool:
         """Whether nothing is dropped of n inputs."""
@@ -43,12 +45,16 @@ class TopK:
 
     def mask(self, score: Tensor) -> Tensor | None:
         """True where the input is kept, bool like score [..., n]; None when nothing is dropped."""
-        return None if self.keeps_all(score.shape[-1]) else top_k_mask(score, self.keep)
+        if self.keeps_all(score.shape[-1]):
+            return None
+        if self.ties:
+            return score >= score.topk(self.keep, dim=-1).values[..., -1:]
+        return top_k_mask(score, self.keep)
 
 
 @dataclass(frozen=True)
 class Above:
-    """Keeps each input whose key exceeds a calibrated cut; equal scores are kept or dropped together."""
+    """Keeps each input whose key exceeds a calibrated cut: one that equals it is dropped."""
 
     selection: Selection
     cut: float
@@ -78,7 +84,7 @@ class Rule:
     def numbers(self) -> int:
         """How many numbers it takes beside inputs and weights: norms, centres and fills; 0 if it drops nothing."""
         vectors = {id(each): each for each in (self.scale, self.centre, self.fill) if each is not None}.values()
-        return sum(len(vector) for vector in vectors if not self.select.keeps_all(len(vector)))
+        return sum(_distinct(vector) for vector in vectors if not self.select.keeps_all(len(vector)))
 
     @property
     def replaces(self) -> bool:
@@ -102,9 +108,9 @@ class Rule:
         if select.keeps_all(x.shape[-1]):
             return x, None
         if signal is None and self.centre is None and self.fill is None:
-            if isinstance(select, TopK):
+            if isinstance(select, TopK) and not select.ties:
                 return gate_top_k(x, self.scale, select.keep, dense)
-            if select.selection == "threshold":
+            if isinstance(select, Above) and select.selection == "threshold":
                 return gate_above(x, self.scale, select.cut, dense)
         mask = self.mask(x if signal is None else signal)
         assert mask is not None  # something is dropped
@@ -114,23 +120,35 @@ class Rule:
         return gated, mask.sum(-1, dtype=torch.int32)
 
 
+def _distinct(vector: Tensor) -> int:
+    """Return how many numbers a vector holds: one where it repeats a single one."""
+    return 1 if vector.stride() == (0,) else len(vector)
+
+
 def rules(
-    view: ModelView, method: MethodSpec, plan: SparsityPlan, calibration: Calibration | None = None
+    view: ModelView,
+    method: MethodSpec,
+    plan: SparsityPlan,
+    calibration: Calibration | None = None,
+    cuts_at: SparsityPlan | None = None,
 ) -> list[dict[str, Rule]]:
     """The rule of every gated projection by canonical name, a dict for each decoder layer, for a resolved plan.
 
     Within a layer, projections with the same input whose rules agree get the very same rule, so that their masks are
-    computed once.
+    computed once. `cuts_at` are the fractions at which the dense model's calibrated cuts are read so that the gated
+    model drops what its masks aim at (`gating.correction`); without it, those aims themselves.
     """
     if method.needs_calibration and calibration is None:
         raise WinaError(f"{method.label} with {method.selection} selection needs a calibration; calibrate it first.")
     gate_rule = get_method(method)
     dropped = mask_plan(plan, method)
-    cuts = calibration.thresholds(dropped) if calibration is not None and method.selection != "topk" else None
+    cuts = None
+    if calibration is not None and method.selection != "topk":
+        cuts = calibration.thresholds(dropped if cuts_at is None else cuts_at)
     columns = {name: index for index, name in enumerate(plan.layout.projections)}
     table: list[dict[str, Rule]] = []
     for layer in view.layers:
-        scales = gate_rule.scales(layer)
+        scales = gate_rule.scales(layer, shares_of(plan, layer.index))
         row: dict[str, Rule] = {}
         for block in BLOCKS:
             distinct: dict[tuple[int, TopK | Above], Rule] = {}
@@ -141,7 +159,7 @@ def rules(
                 target = dropped.sparsity[cell[0]][cell[1]]
                 select: TopK | Above
                 if cuts is None:
-                    select = TopK(kept_inputs(layer.projections[name].shape[1], target))
+                    select = TopK(int(gate_rule.kept(layer.projections[name].shape[1], target)), gate_rule.keeps_ties)
                 else:
                     select = Above(method.selection, cuts[cell[0]][cell[1]])
                 same = id(scales[name]), select

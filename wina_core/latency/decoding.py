@@ -60,16 +60,13 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     if wanted:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
-        calibration = None
-        if spec.method.needs_calibration:
-            assert spec.calibration is not None  # DecodeSpec sees to it
-            calibration, _ = session.calibration(gated, spec.rotation, spec.method, spec.calibration, reporter)
         prompt = _prompt(gated, spec)
         for index, point in enumerate(wanted):
             stage = _Stage(reporter, point, index, len(wanted))
             speeds = _speeds(dense, prompt, point, stage)
             plan = UniformSparsity(sparsity=point.sparsity)
-            with attach(gated, point.method, plan, calibration, kernels=True) as gates:
+            calibration, cuts_at = session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter)
+            with attach(gated, point.method, plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
                 own = _speeds(gated, prompt, point, stage)
                 sparsity = gates.counted_sparsity
             p10, median, p90 = np.percentile(own, (10, 50, 90))

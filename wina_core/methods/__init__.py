@@ -4,13 +4,14 @@ from wina_core.errors import WinaError
 from wina_core.methods.base import Method
 from wina_core.methods.cats import Cats
 from wina_core.methods.dense import Dense
+from wina_core.methods.larosa import Larosa
 from wina_core.methods.rsparse import RSparse
 from wina_core.methods.scap import Scap
 from wina_core.methods.teal import Teal
 from wina_core.methods.wina import Wina
 from wina_core.specs import MethodSpec
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap, Larosa)}
 """By name, in the order in which they are listed."""
 
 __all__ = ["METHODS", "Method", "get_method", "method_names", "method_specs"]
@@ -33,11 +34,12 @@ def get_method(spec: MethodSpec) -> Method:
         raise WinaError(f'There is no method "{spec.name}"; choose one of {", ".join(METHODS)}.')
     method = METHODS[spec.name](spec)
     if spec.variant not in method.variants:
-        raise WinaError(f'The method "{spec.name}" has no variant "{spec.variant}"; choose "{method.variants[0]}".')
+        known = " or ".join(f'"{variant}"' for variant in method.variants)
+        raise WinaError(f'The method "{spec.name}" has no variant "{spec.variant}"; choose {known}.')
     if spec.variant == "as_released" and spec.masks == "shared":
         raise WinaError(
             f'No released code shares masks between matrices, so "{spec.name}" as released cannot either; choose '
-            'separate masks, or the variant "paper".'
+            "separate masks, or another variant."
         )
     if spec.rho is not None and method.default_rho is None:
         others = " or ".join(name for name, other in METHODS.items() if other.default_rho is not None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
 
 from wina_core.methods.norms import kept_column_norms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 """Projections that read the same input, and may therefore share a mask."""
+
+Centring = Literal["none", "inputs", "matrix"]
+"""What inputs are scored by their distance from: 0, a calibrated centre of each input, or one of the whole matrix."""
 
 
 class Method:
@@ -28,14 +33,21 @@ class Method:
 
     name: ClassVar[str]
     variants: ClassVar[tuple[Variant, ...]] = ("paper",)
-    """Both where the paper's text and the authors' released code score differently."""
-    projections: ClassVar[tuple[str, ...] | None] = None
-    """Canonical names of what it gates; None for all."""
+    """The readings it has: the paper's text, the authors' released code where it differs, or one of our own."""
     by_gate_activation: ClassVar[bool] = False
     """Whether the MLP's gate activation is scored instead of the matrix's own input (CATS)."""
-    centred: ClassVar[bool] = False
-    """Whether inputs are scored by their distance from a calibrated centre, which a dropped one counts as (SCAP)."""
-    default_rho: ClassVar[float | None] = None
+    keeps_ties: ClassVar[bool] = False
+    """Whether top k keeps every input that scores like the k-th, instead of exactly k (LaRoSA)."""
+    projections: tuple[str, ...] | None = None
+    """Canonical names of what it gates; None for all."""
+    centring: Centring = "none"
+    """A dropped input counts as the centre that its score is measured from (SCAP)."""
+    signed_thresholds: bool = False
+    """Whether the threshold of a target s is the inverse CDF of the signed values at (1 + s) / 2, instead of that of
+    the scores at s (TEAL as released)."""
+    scores_by_shares: bool = False
+    """Whether a plan's own rho decides what a matrix's scores are."""
+    default_rho: float | None = None
     """Share of the kept budget that goes to the mask, unless the spec or the plan says otherwise, where the rest buys a
     low-rank part; None for a method without one."""
 
@@ -51,6 +63,19 @@ class Method:
     def scores_by_norms(self) -> bool:
         """Whether matrices with the same input are scored by norms of their own, so that sharing a mask matters."""
         return any(self.norms_of(name, block, fused=False) for block in BLOCKS for name in block)
+
+    def kept(self, inputs: Any, sparsity: Any) -> Any:
+        """Return K, how many of n inputs top k keeps: n - floor(s n + 1/2), at least 1; numbers or arrays alike.
+
+        All released code keeps int(n (1 - s)) instead, in double precision.
+        """
+        if self.spec.variant == "as_released":
+            return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
+        return np.maximum(1, inputs - np.floor(np.multiply(sparsity, inputs) + 0.5))
+
+    def cell_target(self, name: str, sparsity: float) -> float:  # noqa: ARG002 - for methods with levels of their own
+        """Return what a uniform target is in the matrices of that name."""
+        return sparsity
 
     def gates(self, name: str) -> bool:
         """Whether it gates the projections of that name."""
@@ -74,11 +99,12 @@ class Method:
             return own
         return dict.fromkeys(own, tuple(dict.fromkeys(norm for norms in own.values() for norm in norms)))
 
-    def scales(self, layer: LayerView) -> dict[str, Tensor | None]:
+    def scales(self, layer: LayerView, rho: Mapping[str, float] | None = None) -> dict[str, Tensor | None]:  # noqa: ARG002
         """c [n] for every projection of the layer that is gated, by canonical name; None stands for c = 1.
 
         At least float32. Shared masks sum c_i^2 over the gated matrices that read the same input. Those that read the
-        same input and are given the very same object share one mask wherever their targets agree.
+        same input and are given the very same object share one mask wherever their targets agree. `rho` are the plan's
+        shares of the mask by name, for methods whose scores depend on them.
         """
         scales: dict[str, Tensor | None] = {}
         for whole in BLOCKS:
@@ -98,8 +124,8 @@ class Method:
         """The fraction of inputs that the mask drops, given that of the weights that are to be left out."""
         return sparsity
 
-    def rank(self, shape: tuple[int, int], sparsity: float, rho: float | None) -> int:  # noqa: ARG002 - likewise
-        """Rank of what is added for the dropped inputs of W [m, n]; 0 for nothing."""
+    def rank(self, name: str, shape: tuple[int, int], sparsity: float, rho: float | None) -> int:  # noqa: ARG002 - likewise
+        """Rank of what is added for the dropped inputs of the matrix W [m, n] of that name; 0 for nothing."""
         return 0
 
 

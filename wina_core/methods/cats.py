@@ -8,6 +8,8 @@ from wina_core.errors import WinaError
 from wina_core.methods.base import Method
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
 
     from wina_core.models.view import LayerView
@@ -21,11 +23,11 @@ class Cats(Method):
     """
 
     name: ClassVar[str] = "cats"
-    projections: ClassVar[tuple[str, ...] | None] = ("up", "down")
+    projections = ("up", "down")
     by_gate_activation: ClassVar[bool] = True
 
-    def scales(self, layer: LayerView) -> dict[str, Tensor | None]:
+    def scales(self, layer: LayerView, rho: Mapping[str, float] | None = None) -> dict[str, Tensor | None]:
         """c = 1 for the pair; WinaError for an MLP without a gate."""
         if "gate" not in layer.projections:
             raise WinaError("CATS masks by the MLP's gate activation, which this model does not have; choose teal.")
-        return super().scales(layer)
+        return super().scales(layer, rho)

@@ -9,4 +9,4 @@ class Dense(Method):
     """y = W x for every matrix."""
 
     name: ClassVar[str] = "dense"
-    projections: ClassVar[tuple[str, ...] | None] = ()
+    projections = ()

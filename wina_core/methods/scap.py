@@ -1,4 +1,4 @@
-"""SCAP: the distance from an input's mode decides.
+"""SCAP: the distance from the inputs' mode decides.
 
 Chua, Pan and Jain, "Post-Training Statistical Calibration for Higher Activation Sparsity" (2024).
 """
@@ -6,14 +6,27 @@ Chua, Pan and Jain, "Post-Training Statistical Calibration for Higher Activation
 from typing import ClassVar
 
 from wina_core.methods.base import Method
+from wina_core.specs import MethodSpec, Variant
+
+_MLP = ("gate", "up", "down")
 
 
 class Scap(Method):
     """y = W (m * (x - mode)) + W mode, m keeping the highest |x_i - mode_i| (SCAP, its mode-centring).
 
-    W mode is a bias at run time. Each input has a mode of its own, calibrated on a text: where the density of its
-    values is highest (see `calibration.centres`). With modes of 0 the rule is TEAL's.
+    W mode is a bias at run time; with modes of 0 the rule is TEAL's. `paper`: matrices of the MLP alone, each with one
+    mode for all its inputs, the peak of their kernel density estimate on the calibration text. `as_released`: the same
+    with modes of 0, the released settings for Llama-2 and Mistral (IntelLabs/SCAP, README and calibrate.py). `own`: all
+    seven matrices, with a mode for each input (see `calibration.centres`).
     """
 
     name: ClassVar[str] = "scap"
-    centred: ClassVar[bool] = True
+    variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released", "own")
+
+    def __init__(self, spec: MethodSpec) -> None:
+        super().__init__(spec)
+        if spec.variant == "own":
+            self.centring = "inputs"
+        else:
+            self.projections = _MLP
+            self.centring = "matrix" if spec.variant == "paper" else "none"

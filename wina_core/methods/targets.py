@@ -2,7 +2,7 @@
 
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
-from wina_core.methods.base import BLOCKS
+from wina_core.methods.base import BLOCKS, Method
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs import MethodSpec
 
@@ -13,21 +13,22 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
     """The target of every cell, as the method can reach it.
 
     A uniform target is the sparsity of all the plan's weights, so a method that leaves some matrices dense gets it
-    concentrated on the others: s_cell = s * all / gated. Under shared masks, cells that share one get their mean,
-    weighted by numbers of weights. A method that gates nothing has targets of 0 whatever the plan.
+    concentrated on the others: s_cell = s * all / gated; one with levels of its own (LaRoSA) gets those. Under shared
+    masks, cells that share one get their mean, weighted by numbers of weights. A method that gates nothing has targets
+    of 0 whatever the plan.
 
     Raises WinaError for a target out of the method's reach, for a table with a target where the method gates nothing,
     for up and down that differ where one mask serves both, for shares rho of a low-rank part that the method does not
     have, and for another model's table.
     """
     method = get_method(spec)
-    names = layout.projections if method.projections is None else method.projections
+    names = tuple(name for name in layout.projections if method.gates(name))
     if method.by_gate_activation and "gate" not in layout.projections:
         raise WinaError(f'The method "{spec.name}" needs a gated MLP, which this model does not have; choose teal.')
     if not names:
         return SparsityPlan.uniform(layout, 0.0)
     if isinstance(plan, UniformSparsity):
-        return _concentrated(plan.sparsity, layout, names, spec)
+        return _concentrated(plan.sparsity, layout, names, method)
     table = plan.for_layout(layout)
     if table.rho is not None and method.default_rho is None:
         raise WinaError(
@@ -67,17 +68,23 @@ def cell_rho(plan: SparsityPlan, layer: int, column: int) -> float | None:
     return None if plan.rho is None else plan.rho[layer][column]
 
 
-def _concentrated(sparsity: float, layout: PlanLayout, names: tuple[str, ...], spec: MethodSpec) -> SparsityPlan:
+def shares_of(plan: SparsityPlan, layer: int) -> dict[str, float] | None:
+    """Return the plan's own rho of a layer's cells by name; None where the method's applies."""
+    return None if plan.rho is None else dict(zip(plan.layout.projections, plan.rho[layer], strict=True))
+
+
+def _concentrated(sparsity: float, layout: PlanLayout, names: tuple[str, ...], method: Method) -> SparsityPlan:
     if set(names) == set(layout.projections):
-        return SparsityPlan.uniform(layout, sparsity)
+        row = tuple(method.cell_target(name, sparsity) for name in names)
+        return SparsityPlan(layout=layout, sparsity=(row,) * layout.layers)
     columns = [layout.projections.index(name) for name in names]
     gated = sum(row[column] for row in layout.parameters for column in columns)
     share = gated / sum(map(sum, layout.parameters))
     if sparsity >= share:
         dense = [name for name in layout.projections if name not in names]
         raise WinaError(
-            f'The method "{spec.name}" reaches less than {100 * share:.1f} % of this model\'s weights, since it leaves '
-            f"{', '.join(dense)} dense, so {100 * sparsity:.4g} % is out of its reach; choose a lower sparsity."
+            f'The method "{method.name}" reaches less than {100 * share:.1f} % of this model\'s weights, since it '
+            f"leaves {', '.join(dense)} dense, so {100 * sparsity:.4g} % is out of its reach; choose a lower sparsity."
         )
     cells = {(layer, column): sparsity / share for layer in range(layout.layers) for column in columns}
     return SparsityPlan.uniform(layout, 0.0).with_cells(cells, origin="uniform")

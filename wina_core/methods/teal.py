@@ -3,9 +3,20 @@
 from typing import ClassVar
 
 from wina_core.methods.base import Method
+from wina_core.specs import MethodSpec, Variant
 
 
 class Teal(Method):
-    """Score |x_i|: c = 1 for every matrix. Its released code agrees, so there is no variant."""
+    """Score |x_i|: c = 1 for every matrix.
+
+    `paper`: the threshold of a target s is the quantile of |x| at s, as the WINA authors' code has it. `as_released`:
+    the inverse CDF of the signed x at (1 + s) / 2 (FasterDecoding/TEAL, utils/utils.py), which is the same where x is
+    symmetric around 0, and drops another fraction where it is not. Its code has no top k; here that is int(n (1 - s)).
+    """
 
     name: ClassVar[str] = "teal"
+    variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
+
+    def __init__(self, spec: MethodSpec) -> None:
+        super().__init__(spec)
+        self.signed_thresholds = spec.variant == "as_released"

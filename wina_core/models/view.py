@@ -76,6 +76,12 @@ class LayerView:
     """Of what attention and MLP write, before it joins the stream."""
 
 
+def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
+    """Return whether the projections of these names are rows of one linear layer."""
+    linears = {id(layer.projections[name].linear) for name in names if name in layer.projections}
+    return len(names) > 1 and len(linears) == 1 and all(name in layer.projections for name in names)
+
+
 @dataclass(frozen=True)
 class ModelView:
     """What rotation and gating need to know about a model."""

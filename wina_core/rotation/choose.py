@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.models.finite import check_numbers
-from wina_core.models.view import LayerView, ModelView
+from wina_core.models.view import LayerView, ModelView, is_fused
 from wina_core.reporting import Reporter
 from wina_core.rotation.apply import LayerBases
 from wina_core.rotation.bases import canonical_basis, trace_normalized
@@ -16,10 +16,13 @@ from wina_core.rotation.measured import is_measured, measured_bases, plain_spec,
 from wina_core.rotation.statistics import Moments, dense_moments, head_grams, weight_gram
 from wina_core.specs import RotationSpec
 
-_PROJECTIONS = {"k": ("k",), "qkv": ("q", "k", "v"), "gate": ("gate",), "gate_up": ("gate", "up")}
+_QKV, _GATE_UP = ("q", "k", "v"), ("gate", "up")
+_PROJECTIONS = {"k": ("k",), "qkv": _QKV, "gate": ("gate",), "gate_up": _GATE_UP}
 """Basis name -> the projections whose Gram matrices it sums."""
-_Site = Callable[[LayerView, RotationSpec, Moments | None], Tensor]
-"""The Gram matrix of what a spec names at one site of a layer, float64 [d, d]."""
+_WHOLE = {"k": _QKV, "gate": _GATE_UP}
+"""The same where these are rows of one matrix."""
+_Site = Callable[[LayerView, RotationSpec, Moments | None], Tensor | None]
+"""The Gram matrix of what a spec names at one site of a layer, float64 [d, d]; None where it names nothing."""
 _EVERYTHING = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
 """All that reads the stream: decides where what the spec names is degenerate."""
 
@@ -58,10 +61,16 @@ def choose_bases(
             yield LayerBases(attention, mlp, heads)
 
 
+def takes_whole(view: ModelView, spec: RotationSpec) -> bool:
+    """Return whether a basis of k or gate alone is that of a whole fused matrix here."""
+    named = {name for name in (*spec.attention_basis, *spec.mlp_basis) if name in _WHOLE}
+    return any(is_fused(view.layers[0], _WHOLE[name]) for name in named)
+
+
 def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites: _Site) -> Tensor:
     return canonical_basis(
-        _summed(site(layer, spec, moment) for site in sites),
-        lambda: _summed(site(layer, _EVERYTHING, None) for site in sites),
+        _summed(gram for site in sites if (gram := site(layer, spec, moment)) is not None),
+        lambda: _everything([layer], sites),
     )
 
 
@@ -72,33 +81,46 @@ def _one_basis(
 
     def grams() -> Iterator[Tensor]:
         for layer, moment in layers:
-            yield _attention(layer, spec, moment)
-            yield _mlp(layer, spec, moment)
+            yield from (gram for site in (_attention, _mlp) if (gram := site(layer, spec, moment)) is not None)
             reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
             reporter.check()
 
     basis = canonical_basis(
         _summed(grams()),
-        lambda: _summed(site(layer, _EVERYTHING, None) for layer in view.layers for site in (_attention, _mlp)),
+        lambda: _everything(view.layers, (_attention, _mlp)),
     )
     for layer in view.layers:
         yield LayerBases(basis, basis, _head_bases(view, layer) if spec.per_head else None)
 
 
-def _attention(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor:
+def _attention(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor | None:
     return _gram(layer, spec.attention_basis, layer.attention_norm, moment.attention if moment else None)
 
 
-def _mlp(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor:
+def _mlp(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor | None:
     return _gram(layer, spec.mlp_basis, layer.mlp_norm, moment.mlp if moment else None)
 
 
-def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Tensor | None) -> Tensor:
-    """The sum of what is named, each divided by its trace, so that all weigh alike whatever their scale."""
+def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Tensor | None) -> Tensor | None:
+    """The sum of what is named, each divided by its trace, so that all weigh alike whatever their scale; None where
+    nothing is."""
+    if not names:
+        return None
     if moment is not None:
         check_numbers(moment, f"activations in layer {layer.index}")
-    grams = (weight_gram(layer, _PROJECTIONS[name], norm) if name != "activations" else moment for name in names)
+    grams = (weight_gram(layer, _read(layer, name), norm) if name != "activations" else moment for name in names)
     return _summed(trace_normalized(gram) for gram in grams if gram is not None)
+
+
+def _everything(layers: Iterable[LayerView], sites: Iterable[_Site]) -> Tensor:
+    """The Gram matrix of all that reads the stream at these sites."""
+    grams = (site(layer, _EVERYTHING, None) for layer in layers for site in sites)
+    return _summed(gram for gram in grams if gram is not None)
+
+
+def _read(layer: LayerView, name: str) -> tuple[str, ...]:
+    whole = _WHOLE.get(name)
+    return whole if whole is not None and is_fused(layer, whole) else _PROJECTIONS[name]
 
 
 def _summed(grams: Iterable[Tensor]) -> Tensor:

@@ -9,6 +9,8 @@ from wina_core.specs.base import Spec
 from wina_core.specs.sources import TextSpec
 
 AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]
+GreedyVariant = Literal["corrected", "wina_released", "teal_released"]
+_RELEASED: dict[GreedyVariant, str] = {"wina_released": "WINA", "teal_released": "TEAL"}
 
 
 class DivergenceSpec(Spec):
@@ -21,14 +23,14 @@ class DivergenceSpec(Spec):
 class AllocatorSpec(Spec):
     """How a budget is spread over the cells of a plan (decoder layer x projection).
 
-    `uniform`: the same target everywhere. `greedy`: TEAL's, every layer the same budget; `as_released` with its
-    published weights and overshoot, else corrected. `curves`: the optimum over all layers of each cell's own KL
-    divergence, by Lagrange multipliers. `refine`: from `curves` on, moves budget between cells while the measured KL
-    falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
+    `uniform`: the same target everywhere. `greedy`: TEAL's, every layer the same budget; corrected, or as the authors
+    of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each cell's own
+    KL divergence, by Lagrange multipliers. `refine`: from `curves` on, moves budget between cells while the measured
+    KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
     """
 
     name: AllocatorName = "uniform"
-    variant: Literal["corrected", "as_released"] = "corrected"
+    variant: GreedyVariant = "corrected"
     step: float = Field(default=0.025, gt=0.0, le=0.5)
     """Greedy: the sparsity that one step adds to q; to the others in inverse proportion to their weights. Others: the
     smallest move between cells."""
@@ -39,6 +41,11 @@ class AllocatorSpec(Spec):
     seed: int = Field(default=0, ge=0)
 
     @property
+    def is_released(self) -> bool:
+        """Whether it is the greedy search of one of the authors' repositories, which searches by dense thresholds."""
+        return self.name == "greedy" and self.variant != "corrected"
+
+    @property
     def label(self) -> str:
         """Short name for tables and plots, for example "refine (6 rounds)": whatever it depends on and differs from the
         default, so that no two allocators share a line of a plot, and one that saw the text of the evaluation shows it.
@@ -46,7 +53,7 @@ class AllocatorSpec(Spec):
         default = AllocatorSpec()
         searches = self.name in ("refine", "evolution")
         details = {
-            "as released": self.variant != default.variant and self.name == "greedy",
+            f"as released by {_RELEASED.get(self.variant)}": self.is_released,
             f"step {self.step:g}": self.step != default.step,
             f"{self.rounds} round{'s' if self.rounds > 1 else ''}": self.rounds != default.rounds and searches,
             f"seed {self.seed}": self.seed != default.seed and self.name == "evolution",

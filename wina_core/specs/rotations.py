@@ -40,6 +40,9 @@ class RotationSpec(Spec):
     V's outputs and O's inputs per head, in any mode. `matrices` replays given orthogonal matrices from a safetensors
     file instead of computing them.
 
+    `k` and `gate` are those matrices alone, but all of a fused one: what the published transform takes. Where inputs
+    share their basis, the bases of one side may be empty.
+
     `weighting` says what is summed over the sites that share a basis: by `trace` the named Gram matrices, each divided
     by its trace; by `sensitivity`, instead of those, each site's Fisher information and, as heavy as it, the second
     moments of its activations. `objective` says how the sum becomes a basis: `eigen`, its eigenvectors; `error`, those
@@ -60,8 +63,10 @@ class RotationSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.mode != "none" and not self.matrices and not (self.attention_basis and self.mlp_basis):
-            raise ValueError("a rotation needs at least one basis for the attention and one for the MLP inputs")
+        if self.mode != "none" and not self.matrices:
+            named = bool(self.attention_basis), bool(self.mlp_basis)
+            if not (all(named) if self.mode == "per_site" else any(named)):
+                raise ValueError("a rotation needs a basis for each input that is rotated by one of its own")
         if self.weighting == "sensitivity" and (self.attention_basis, self.mlp_basis) != _USUAL_BASES:
             raise ValueError("sites weighted by sensitivity have no named bases; leave those out, or weight by trace")
         return self
@@ -107,13 +112,18 @@ class RotationSpec(Spec):
             return ""
         if bases == {"activations"}:
             return " (activations)"
+        named = (("attention", self.attention_basis), ("MLP", self.mlp_basis))
+        if not all(names for _, names in named):
+            sides = (f"{side} {'+'.join(names)}" for side, names in named if names)
+            return f" ({', '.join(sides)})"
         return f" ({'+'.join(self.attention_basis)}, {'+'.join(self.mlp_basis)})"
 
 
 NO_ROTATION = RotationSpec(mode="none", per_head=False)
 
 AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False)
-"""The published transform: bases from k_proj and gate_proj alone, with residual shortcuts."""
+"""The published transform: bases from k_proj and gate_proj alone, or from whole fused matrices, with residual
+shortcuts."""
 
 FREE_ROTATION = RotationSpec(weighting="sensitivity", objective="error", text=USUAL_EFFORT["error"][1])
 """What the window and the command line propose: one Q for the stream and one per head, refined on the calibrated error

@@ -38,8 +38,14 @@ ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
         tr("TEAL's: in each layer, raise the projection that costs the layer's output least; all layers alike"),
     ),
     (
-        AllocatorSpec(name="greedy", variant="as_released"),
-        tr("TEAL's greedy with the weights and the overshoot of its released code"),
+        AllocatorSpec(name="greedy", variant="wina_released"),
+        tr(
+            "Greedy as the WINA authors released it: by true sizes, fused matrices as one, searched by dense thresholds"
+        ),
+    ),
+    (
+        AllocatorSpec(name="greedy", variant="teal_released", step=0.05),
+        tr("Greedy as the TEAL authors released it: by its table of sizes, the first half of each sequence dense"),
     ),
     (
         AllocatorSpec(name="curves"),
@@ -76,7 +82,7 @@ def shares_masks(method: MethodSpec) -> bool:
 
     As released they are what they are: no released code shares them.
     """
-    return method.variant == "paper" and get_method(method).scores_by_norms
+    return method.variant != "as_released" and get_method(method).scores_by_norms
 
 
 def has_low_rank(method: MethodSpec) -> bool:
