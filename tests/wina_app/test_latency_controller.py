@@ -236,7 +236,7 @@ def test_the_export_is_the_table_as_it_is_sorted_to_the_last_digit(bench, tmp_pa
     controller.export(tmp_path / "latency.csv")
     rows = list(csv.DictReader((tmp_path / "latency.csv").read_text().splitlines()))
     assert [float(row["median ms"]) for row in rows] == [1.0 / 3.0, 3.3]
-    assert [float(row["asked %"]) for row in rows] == [50.0, 25.0]
+    assert [float(row["target %"]) for row in rows] == [50.0, 25.0]
     assert view.last("show_notice") == f"Saved 2 points in {tmp_path / 'latency.csv'}."
     controller.export(tmp_path / "missing" / "latency.csv")
     assert "folder does not exist" in view.last("show_error")

@@ -183,7 +183,8 @@ def test_the_columns_say_everything_with_its_unit(store):
         ("batch", "1"),
         ("dtype", "float32"),
         ("method", "wina"),
-        ("asked %", "50.0"),
+        ("measured %", "50.0"),
+        ("target %", "50.0"),
         ("speed-up", "1.5"),
         ("median ms", "2"),
         ("GB/s", "4"),
@@ -191,7 +192,6 @@ def test_the_columns_say_everything_with_its_unit(store):
         ("backend", "cpu"),
         ("op", "down"),
         ("selection", "threshold"),
-        ("measured %", "50.0"),
         ("p10 ms", "1.5"),
         ("p90 ms", "3"),
         ("turns", "20"),
@@ -258,11 +258,21 @@ def test_a_line_has_its_points_in_order_of_sparsity_with_p10_to_p90(store):
     assert line.spans == ((1.5, 3.0), (0.75, 1.5))
     assert line.readouts[1].split("  ·  ") == [
         "wina",
-        "50 % asked, 50.0 % measured",
+        "measured 50.0 %, target 50 %",
         "1 ms (p10 0.75, p90 1.5)",
         "3 × dense",
         "8 GB/s, 50.0 % of the roofline",
     ]
+
+
+def test_points_are_drawn_at_measured_sparsity_in_its_order(store):
+    near = timed(sparsity=0.5, median=1.0).model_copy(update={"measured_sparsity": 0.243})
+    chart = chart_of(store, near, timed(sparsity=0.25, median=2.0))
+    (line,) = chart.lines
+    assert line.x == pytest.approx((24.3, 25.0))
+    assert line.right == (1.0, 2.0)
+    assert line.keys == ("wina 0.500", "wina 0.250"), "runs are found by their targets"
+    assert "measured 24.3 %, target 50 %  ·  ⚠ 25.7 points denser than its target" in line.readouts[0]
 
 
 def test_lines_are_named_by_what_sets_them_apart(store):

@@ -197,7 +197,7 @@ def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monk
     heading, row = QGuiApplication.clipboard().text().split("\n")
     assert heading.split("\t") == titles
     cells = dict(zip(titles, row.split("\t"), strict=True))
-    assert [cells[title] for title in ("asked %", "speed-up", "median ms", "p10 ms", "p90 ms", "backend")] == [
+    assert [cells[title] for title in ("target %", "speed-up", "median ms", "p10 ms", "p90 ms", "backend")] == [
         *("50.0", "2", "1.5", "1.125", "2.25", "cpu")
     ]
     path = tmp_path / "latency.tsv"
@@ -213,7 +213,7 @@ def test_what_was_asked_and_found_is_seen_without_scrolling_in_a_small_window(wi
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
     qtbot.wait(50)  # for the window to be laid out
     titles = [column.title for column in page.table.model().columns]
-    for title in ("shape", "method", "asked %", "speed-up", "median ms", "GB/s", "of roofline %"):
+    for title in ("shape", "method", "target %", "speed-up", "median ms", "GB/s", "of roofline %"):
         at = titles.index(title)
         right = page.table.columnViewportPosition(at) + page.table.columnWidth(at)
         assert right <= page.table.viewport().width(), title

@@ -148,7 +148,7 @@ def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings)
 def test_only_what_differs_is_shown_and_the_rest_is_told(page):
     page.controller.set_filter("metric:acc method:teal")
     page.list.differing.setChecked(True)
-    assert headings(page) == ["target", "counted", "full", "value"]
+    assert headings(page) == ["counted", "full", "target", "value"]
     assert "method teal" in page.list.common.whole()
     assert "n 800" in page.list.common.whole()
     page.controller.set_filter("metric:acc")

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from itertools import product
 
 import pytest
 from PySide6.QtCore import QPersistentModelIndex, Qt
@@ -90,9 +91,9 @@ def test_filtering_keeps_the_order(table):
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     filter_by(table, "metric:acc")
-    for order in Qt.SortOrder:
-        table.sort(BY_KEY["counted"], order)
-        values = [entry.row.counted_sparsity for entry in table.shown]
+    for key, order in product(("counted", "full"), Qt.SortOrder):
+        table.sort(BY_KEY[key], order)
+        values = [getattr(entry.row, f"{key}_sparsity") for entry in table.shown]
         assert values[-1] is None, "dense was not gated"
         known = values[:-1]
         assert known == sorted(known, reverse=order == Qt.SortOrder.DescendingOrder)
@@ -266,6 +267,11 @@ def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sen
     assert "method" not in choice.shown()
     assert "no longer there" not in choice.shown()
     assert set(ColumnChoice().shown()) - {"method"} == set(choice.shown())
+
+
+def test_measured_sparsities_stand_before_the_target():
+    shown = ColumnChoice().shown()
+    assert shown[shown.index("selection") :][:5] == ["selection", "counted", "full", "target", "task"]
 
 
 def test_the_last_column_cannot_be_hidden():

@@ -8,13 +8,14 @@ import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
+from wina_app.models.results_columns import ColumnChoice
 from wina_app.theme import apply_theme
 from wina_app.views.focus_order import controls
 from wina_app.views.results_page import ResultsPage
 from wina_app.views.results_spec import ResultsSpec
 
 from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
-from wina_core.results.columns import BY_KEY, COLUMNS
+from wina_core.results.columns import BY_KEY
 from wina_core.store import Store
 from wina_core.study_specs import StudySpec
 
@@ -178,7 +179,7 @@ def test_the_selected_run_shows_its_layers(filled):
     assert "Select a row" in layers.remark.text()
     filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
     shown = layers.maps[0]
-    assert shown.title.whole() == "wina, 40.0 %"
+    assert shown.title.whole() == "wina, 39.8 % (target 40 %)"
     (panel,) = shown.figure()
     assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
     assert [panel.text(value) for value in panel.values[0][:2]] == ["40.0", "40.8"]
@@ -206,8 +207,8 @@ def test_selected_rows_are_copied_as_shown(qtbot, filled):
     filled.table.setFocus()
     qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     titles, cells = QGuiApplication.clipboard().text().split("\n")
-    assert titles.split("\t") == [column.title for column in COLUMNS if column.usual]
-    assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "25.0", "24.8", "24.8"]
+    assert titles.split("\t") == [column.title for column, shown in ColumnChoice().offered if shown]
+    assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "24.8", "24.8", "25.0"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".md", ".tex"])

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from wina_app.models.measured_sparsity import short_percent, target_miss
+from wina_app.quantities import percent
 from wina_app.translation import tr
 from wina_core.latency_specs import BACKENDS
 from wina_core.specs import DENSE
@@ -33,7 +35,7 @@ _DOT = "  \N{MIDDLE DOT}  "
 
 @dataclass(frozen=True)
 class ChartLine:
-    """One arm over sparsity, in its order: the same points in both plots."""
+    """One configuration over measured sparsity, in its order: the same points in both plots."""
 
     name: str
     method: str
@@ -41,7 +43,7 @@ class ChartLine:
     marker: int
     pattern: int
     x: tuple[float, ...]
-    """Sparsity asked for, in percent."""
+    """Measured sparsity, in percent."""
     left: tuple[float, ...]
     right: tuple[float, ...]
     spans: tuple[tuple[float, float], ...]
@@ -75,7 +77,7 @@ class Chart:
 
 
 def matching_key(method: str, sparsity: float) -> str:
-    """What a timed point and an evaluated run have in common: the method's name and the sparsity asked for."""
+    """Return what a timed point and an evaluated run have in common: the method's name and the target sparsity."""
     return f"{method.partition(' ')[0]} {sparsity:.3f}"
 
 
@@ -128,17 +130,19 @@ def _lines(
     marker: Callable[[Any], int],
     pattern: Callable[[Any], Any],
 ) -> tuple[ChartLine, ...]:
-    """One line for all rows that agree in the fields; of rows with one sparsity the latest. Their names say the
-    method, and of the other fields those in which the lines differ."""
-    groups: dict[tuple[str, ...], dict[float, Any]] = {}
+    """Return one line for all rows that agree in the fields; of rows with one target the latest.
+
+    The names of lines say the method, and of the other fields those in which the lines differ.
+    """
+    groups: dict[tuple[str, ...], dict[float, Any]] = {}  # by target
     for row in sorted(rows, key=lambda row: row.recorded):
         groups.setdefault(tuple(getattr(row, field) for field in fields), {})[row.sparsity] = row
     differing = [i for i in range(len(fields)) if i == 0 or len({key[i] for key in groups}) > 1]
     patterns = sorted({pattern(row) for row in rows})
     lines = []
-    for key, by_sparsity in sorted(groups.items()):
+    for key, by_target in sorted(groups.items()):
         name = ", ".join(key[i] for i in differing)
-        ordered = [by_sparsity[sparsity] for sparsity in sorted(by_sparsity)]
+        ordered = sorted(by_target.values(), key=lambda row: (row.measured_sparsity, row.sparsity))
         measured = [right(row) for row in ordered]
         lines.append(
             ChartLine(
@@ -146,7 +150,7 @@ def _lines(
                 method=key[0].partition(" ")[0],
                 marker=marker(ordered[0]),
                 pattern=patterns.index(pattern(ordered[0])),
-                x=tuple(100.0 * row.sparsity for row in ordered),
+                x=tuple(100.0 * row.measured_sparsity for row in ordered),
                 left=tuple(left(row) for row in ordered),
                 right=tuple(median for _, median, _ in measured),
                 spans=tuple((low, high) for low, _, high in measured),
@@ -216,8 +220,11 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
 
 
 def _sparsities(row: "LatencyRow | DecodeRow") -> str:
-    return tr(
-        "{asked} % asked, {measured} % measured",
-        asked=f"{100 * row.sparsity:.4g}",
-        measured=f"{100 * row.measured_sparsity:.1f}",
+    """Return measured and target sparsity, and by how far the target is missed where that is beyond tolerance."""
+    both = tr(
+        "measured {measured}, target {target}",
+        measured=percent(row.measured_sparsity),
+        target=short_percent(row.sparsity),
     )
+    miss = target_miss(row.measured_sparsity, row.sparsity)
+    return f"{both}{_DOT}{miss}" if miss else both

@@ -36,7 +36,7 @@ def _selection(row: Any) -> str:
     return "" if row.method == DENSE.name else str(row.selection)
 
 
-_ASKED = _figure("sparsity", "asked %", 7, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
+_TARGET = _figure("sparsity", "target %", 8, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
 _TURNS = _figure("repetitions", "turns", 6, tr("Measurements behind the median"), form=",d")
 _WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
 _SPEEDUP = tr("How many times as fast as the dense product, the median over the turns")
@@ -53,10 +53,11 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
     _figure("batch", "batch", 6, tr("Rows of x"), form=",d"),
     _plain("dtype", "dtype", 8),
     _plain("method", "method", 7),
-    _ASKED,
+    _figure("measured_sparsity", "measured %", 10, tr("Counted from the masks"), scale=100.0, form=".1f"),
+    _TARGET,
     _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
-    _figure("median_ms", "median ms", 10),
-    _figure("gigabytes_per_second", "GB/s", 7, tr("Bytes that must be read, in the median time")),
+    _figure("median_ms", "median ms", 9),
+    _figure("gigabytes_per_second", "GB/s", 6, tr("Bytes that must be read, in the median time")),
     _figure(
         "roofline",
         "of roofline %",
@@ -75,7 +76,6 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         width=9,
         explanation=tr("threshold: a given value; topk: exactly k inputs of each row; none where the product is dense"),
     ),
-    _figure("measured_sparsity", "measured %", 11, tr("Counted from the masks"), scale=100.0, form=".1f"),
     _figure("p10_ms", "p10 ms", 8, tr("A tenth of the turns was faster")),
     _figure("p90_ms", "p90 ms", 8, tr("A tenth of the turns was slower")),
     _TURNS,
@@ -86,7 +86,6 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _plain("rotation", "rotation", 16),
     _plain("method", "method", 8),
     _plain("selection", "selection", 9),
-    _ASKED,
     _figure(
         "measured_sparsity",
         "measured %",
@@ -95,6 +94,7 @@ DECODE_COLUMNS: tuple[Column, ...] = (
         scale=100.0,
         form=".1f",
     ),
+    _TARGET,
     _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
     _figure("new_tokens", "new", 6, tr("Tokens that are timed"), form=",d"),
     _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),

@@ -76,11 +76,11 @@ def sparsity_parts(row: Measured, count: Count) -> list[str]:
     other: Count = "full" if count == "counted" else "counted"
     if measured_sparsity(row, other) is not None and row.counted_sparsity != row.full_sparsity:
         parts.append(f"{COUNT_NAMES[other]} {percent(sparsity_of(row, other))}")
-    miss = miss_text(row, count)
+    miss = target_miss(sparsity_of(row, count), row.target_sparsity)
     return [*parts, target, *([miss] if miss else [])]
 
 
-def miss_text(row: Measured, count: Count) -> str:
-    """Return "⚠ 2.7 points sparser than its target" for a row that misses its target; "" within tolerance."""
-    difference = difference_text(sparsity_of(row, count), row.target_sparsity)
+def target_miss(measured: float, target: float) -> str:
+    """Return "⚠ 2.7 points sparser than its target" for what misses its target; "" within tolerance."""
+    difference = difference_text(measured, target)
     return tr("{warning} {difference} than its target", warning=WARNING, difference=difference) if difference else ""

@@ -9,7 +9,7 @@ from wina_app.translation import tr
 from wina_app.views.controls import ElidedLabel
 from wina_app.views.data_plot import DataPlot, Reference, Trace
 
-_AXIS = tr("sparsity asked for (%)")
+_AXIS = tr("measured sparsity (%)")
 _MARKERS = ("s", "o", "t1", "d", "t", "star", "p", "h")
 """By backend or rotation."""
 _STYLES = (
