@@ -24,6 +24,7 @@ from wina_core.specs import (
     Arm,
     CalibrationSpec,
     ModelSource,
+    Plan,
     RunSpec,
     TaskSpec,
 )
@@ -202,7 +203,6 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
         evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
-    calibration = _calibration(study, arm)
     sparsities = arm.sparsities or study.sparsities
     spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
     for plan in [*spread, *study.plans]:
@@ -211,14 +211,16 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
             rotation=rotation,
             method=arm.method,
             plan=plan,
-            calibration=calibration,
+            calibration=_calibration(study, arm, plan),
             evaluation=study.evaluation,
         )
 
 
-def _calibration(study: StudySpec, arm: Arm) -> CalibrationSpec | None:
-    """Return the calibration that an arm's runs depend on; exactly the top k does not depend on thresholds."""
-    if not arm.method.needs_calibration:
+def _calibration(study: StudySpec, arm: Arm, plan: Plan) -> CalibrationSpec | None:
+    """Return the calibration that a run depends on, by its method or by an allocator that searches by thresholds.
+    Exactly the top k does not depend on the kind of thresholds."""
+    searched = isinstance(plan, AllocatedSparsity) and plan.allocator.is_released
+    if not arm.method.needs_calibration and not searched:
         return None
     return study.calibration.measured if arm.method.selection == "topk" else study.calibration
 

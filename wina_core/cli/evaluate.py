@@ -9,7 +9,7 @@ from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.flags import taking
 from wina_core.plan import load_plan
-from wina_core.specs import DENSE, MethodSpec, RotationSpec
+from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
 from wina_core.study import save_study_file
 from wina_core.study_specs import StudySpec
 
@@ -46,6 +46,9 @@ def evaluate(
         str, typer.Option(help="The text of the thresholds' calibration, as demo:calibration or a file.")
     ] = options.CALIBRATION_TEXT.source,
     calibration_tokens: Annotated[int, typer.Option(help="Tokens of it to read.")] = options.CALIBRATION_TEXT.tokens,
+    thresholds: Annotated[
+        Thresholds, typer.Option(help="Corrected in the gated model, or the dense model's, as released.")
+    ] = "gated",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
@@ -79,7 +82,10 @@ def evaluate(
             "sparsities": sparsity or (() if plan or arm.method.name == DENSE.name else (0.5,)),
             "allocators": [options.allocator_spec(each) for each in allocator or ("uniform",)],
             "plans": [load_plan(file) for file in plan or ()],
-            "calibration": {"text": {"source": calibration_text, "tokens": calibration_tokens}},
+            "calibration": {
+                "text": {"source": calibration_text, "tokens": calibration_tokens},
+                "thresholds": thresholds,
+            },
             "evaluation": evaluation,
         }
     )

@@ -8,8 +8,12 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.tables import print_pairs, print_table
+from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.protocol import CostJob
 from wina_core.export import write_atomically
-from wina_core.plan import load_plan
+from wina_core.methods.searched import read_searched_shares
+from wina_core.plan import UniformSparsity, load_plan
+from wina_core.specs import DENSE, ModelSource
 from wina_core.store import Store
 
 app = typer.Typer(help="Sparsity plans saved under names, here or on the Sparsity page.", no_args_is_help=True)
@@ -46,6 +50,24 @@ def export(name: Name, file: File, database: options.Database = None) -> None:
     """Write a saved plan to a file."""
     with Store(database) as store:
         plan = store.load_plan(name)
+    write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
+
+
+@app.command("import-shares")
+def import_shares(
+    searched: Annotated[
+        Path, typer.Argument(help="The file that R-Sparse's search wrote: a share and a sparsity a matrix.")
+    ],
+    model: options.Model,
+    file: File,
+) -> None:
+    """Write the plan in a file of R-Sparse's searched shares, for MODEL; no weights are read."""
+    job = CostJob(model=ModelSource(location=model), method=DENSE, plan=UniformSparsity(sparsity=0.0))
+    with terminal_reporter() as reporter:
+        from wina_core.engine.costing import count_costs  # seconds, for which Ctrl-C should work
+
+        layout = count_costs(job, reporter).shape.layout
+    plan = read_searched_shares(searched, layout)
     write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
 
 

@@ -20,7 +20,16 @@ from wina_core.specs.evaluations import (
     SyntheticSpec,
     TaskSpec,
 )
-from wina_core.specs.gates import DENSE, CalibrationSpec, Correction, Masks, MethodSpec, Selection, Variant
+from wina_core.specs.gates import (
+    DENSE,
+    CalibrationSpec,
+    Correction,
+    Masks,
+    MethodSpec,
+    Selection,
+    Thresholds,
+    Variant,
+)
 from wina_core.specs.rotations import (
     AS_RELEASED_ROTATION,
     FREE_KL_ROTATION,
@@ -84,6 +93,7 @@ __all__ = [
     "SyntheticSpec",
     "TaskSpec",
     "TextSpec",
+    "Thresholds",
     "Variant",
     "Weighting",
     "check_synthetic",

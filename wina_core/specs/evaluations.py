@@ -26,7 +26,12 @@ OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
 MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
 """Of a task, and in a prompt: what larger numbers are slips of."""
 
-PREFILL_POLICIES = {"gate every token": 0.0, "WINA as released": 0.01, "TEAL as released": 0.5}
+PREFILL_POLICIES = {
+    "gate every token": 0.0,
+    "WINA as released": 0.01,
+    "TEAL as released": 0.5,
+    "R-Sparse as released": 0.9,
+}
 """Named values of `EvaluationSpec.dense_prefix`; the default gates every token, so that methods compare fairly."""
 
 

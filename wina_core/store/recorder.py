@@ -88,7 +88,7 @@ class Recorder:
             case RotateJob() as job, RotationReport():
                 self._store.record_rotation(job.model, job.rotation, value)
             case CalibrateJob() as job, CalibrationRecord():
-                self._store.record_calibration(job.model, job.rotation, job.method, job.calibration, value)
+                self._store.record_calibration(job.model, job.rotation, job.method, job.calibration.measured, value)
             case AllocateJob() as job, AllocationRecord():
                 self._curves(job, value)  # the engine's cache has the rest, and every run under it stores its table
             case CostJob(), CostRecord():

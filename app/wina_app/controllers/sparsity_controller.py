@@ -18,6 +18,7 @@ from wina_app.translation import tr
 from wina_app.workspace import Workspace
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
+from wina_core.methods.searched import read_searched_shares
 from wina_core.plan import Cell, SparsityPlan, load_plan
 from wina_core.specs import CalibrationSpec, MethodSpec
 
@@ -69,9 +70,12 @@ class SparsityController(QObject):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def open_plan(self, path: Path) -> None:
-        """Replace the plan by the one in a JSON file; it must be for the loaded model's layout. Can be undone."""
+        """Replace the plan by the one in a file, a plan's JSON or R-Sparse's searched shares; it must be for the loaded
+        model's layout. Can be undone."""
+        now = self._workspace.plan
+        searched = now is not None and path.suffix.lower() in (".npy", ".txt")
         self._store.ask(
-            lambda _store: load_plan(path),
+            lambda _store: read_searched_shares(path, now.layout) if searched else load_plan(path),
             lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),
             self._view.show_error,
         )

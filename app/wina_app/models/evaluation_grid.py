@@ -24,6 +24,7 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
     TextSpec,
+    Thresholds,
 )
 from wina_core.study_specs import StudySpec
 
@@ -51,6 +52,7 @@ class Choice:
     """Source of the text on which runs are compared with dense; None for no comparison."""
     deviation_tokens: int
     calibration: str
+    thresholds: Thresholds
     methods: tuple[MethodSpec, ...]
     rotations: tuple[RotationSpec, ...]
     arms: tuple[Arm, ...]
@@ -113,7 +115,10 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
             sparsities=sparsities if arms else (),
             allocators=choice.allocators if arms and sparsities else (AllocatorSpec(),),
             plans=plans if arms else (),
-            calibration=CalibrationSpec(text=CalibrationSpec().text.model_copy(update={"source": choice.calibration})),
+            calibration=CalibrationSpec(
+                text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),
+                thresholds=choice.thresholds,
+            ),
             evaluation=EvaluationSpec(
                 tasks=choice.tasks,
                 task_folders=choice.task_folders,

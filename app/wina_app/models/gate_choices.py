@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wina_app.translation import tr
 from wina_core.methods import get_method
-from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection
+from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
 
 SELECTIONS: dict[Selection, tuple[str, str]] = {
     "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
@@ -27,6 +27,18 @@ MASKS: dict[Masks, tuple[str, str]] = {
     "shared": (
         tr("Shared by q, k, v and gate, up"),
         tr("Norms summed over the matrices: one mask, as a fused kernel needs it"),
+    ),
+}
+THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
+    "gated": (
+        tr("Corrected in the gated model"),
+        tr(
+            "Moved until every matrix of the gated model drops its target on the calibration text, for fair comparisons"
+        ),
+    ),
+    "dense": (
+        tr("Of the dense model, as released"),
+        tr("Each drops its target of the dense model's inputs; in the gated model each method misses it differently"),
     ),
 }
 CORRECTION = tr("A dropped input counts as its calibrated mean instead of 0, at the cost of one bias per matrix")

@@ -17,6 +17,7 @@ from wina_app.models.gate_choices import (
     CORRECTION,
     MASKS,
     SELECTIONS,
+    THRESHOLDS,
     Gating,
     explanation,
     has_low_rank,
@@ -50,6 +51,7 @@ _NO_MASKS = tr(
     "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
 )
 _NO_CORRECTION = tr("Dense drops nothing that could be corrected")
+_NO_THRESHOLDS = tr("Exactly the top k of each token needs no thresholds; choose another selection")
 _NO_CALIBRATION = tr("Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do")
 _NO_SPARSITY = tr("List sparsities above; a plan says itself how it is spread")
 _Value = TypeVar("_Value")
@@ -122,10 +124,12 @@ class ArmPanel(SidePanel):
         column.addWidget(text_label(tr("Gating"), "section"))
         self.selection = self._combo({key: name for key, (name, _) in SELECTIONS.items()})
         self.masks = self._combo({key: name for key, (name, _) in MASKS.items()})
-        for box, texts in ((self.selection, SELECTIONS), (self.masks, MASKS)):
+        self.thresholds = self._combo({key: name for key, (name, _) in THRESHOLDS.items()})
+        for box, texts in ((self.selection, SELECTIONS), (self.masks, MASKS), (self.thresholds, THRESHOLDS)):
             for row, (_, text) in enumerate(texts.values()):
                 box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
         column.addLayout(labelled(tr("Selection"), self.selection))
+        column.addLayout(labelled(tr("Thresholds"), self.thresholds))
         column.addLayout(labelled(tr("Masks"), self.masks))
         self.rho = QDoubleSpinBox()
         self.rho.setDecimals(3)
@@ -171,6 +175,7 @@ class ArmPanel(SidePanel):
             "allocators": tuple(spec for spec, _ in _ticked(self.allocators)),
             "with_plan": self.plan.isChecked(),
             "calibration": self.calibration.text().strip(),
+            "thresholds": self.thresholds.currentData(),
         }
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
@@ -259,6 +264,8 @@ class ArmPanel(SidePanel):
         explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
         explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION, explanation=CORRECTION)
         explain_disabled(self.calibration, enabled=calibrated, reason=_NO_CALIBRATION)
+        by_thresholds = sparse and self.selection.currentData() != "topk"
+        explain_disabled(self.thresholds, enabled=by_thresholds, reason=_NO_THRESHOLDS)
         for box, (_, text) in self.allocators.items():
             given = bool(self.sparsities.text().strip())
             explain_disabled(box, enabled=given, reason=_NO_SPARSITY, explanation=text)

@@ -141,7 +141,8 @@ class PlanCommands:
             self._library.compare_file(Path(name))
 
     def _chosen(self, title: str) -> str:
-        return QFileDialog.getOpenFileName(self._page, title, "", _plans())[0]
+        kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy *.txt)")
+        return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
 
 
 def _plans() -> str:

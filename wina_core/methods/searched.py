@@ -1,0 +1,51 @@
+"""Shares that R-Sparse's authors searched, read from their file. Light."""
+
+import math
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.plan import LARGEST_FILE, PlanLayout, SparsityPlan
+
+_ORDER = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
+    """Return the plan in a file of searched shares, such as R-Sparse's released config/llama3_sparsity_50_….npy.
+
+    The file is text, whatever its name: for each decoder layer and q, k, v, o, gate, up, down in this order a share rho
+    of the mask and a sparsity, one number a line. Raises WinaError for a file that cannot be read, holds no numbers or
+    others than shares in (0, 1] and sparsities in [0, 1), or is of another model.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise WinaError(f"The file {path} cannot be read ({error.strerror}); check the path.") from error
+    hint = "choose one like R-Sparse's released config/llama3_sparsity_50_evolutionary_search.npy"
+    if layout.projections != _ORDER:
+        raise WinaError("R-Sparse's searched shares are of models with q, k, v, o, gate, up and down; choose another.")
+    try:
+        numbers = [float(word) for word in content[:LARGEST_FILE].decode("ascii").split()]
+    except ValueError as error:
+        raise WinaError(f"The file {path} does not hold searched shares (it is not all numbers); {hint}.") from error
+    wanted = 2 * layout.layers * len(_ORDER)
+    if len(numbers) != wanted:
+        raise WinaError(
+            f"The file {path} holds {len(numbers)} numbers, but a share and a sparsity of each of {layout.layers} x "
+            f"{len(_ORDER)} matrices are {wanted}; {hint} that was searched for this model."
+        )
+    shares, sparsities = numbers[::2], numbers[1::2]
+    if not all(0 < share <= 1 for share in shares) or not all(0 <= each < 1 for each in sparsities):
+        bad = next(
+            n for n, (a, b) in enumerate(zip(shares, sparsities, strict=True)) if not (0 < a <= 1 and 0 <= b < 1)
+        )
+        pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in numbers[2 * bad : 2 * bad + 2])
+        raise WinaError(f"Matrix {bad + 1} in {path} has the share and sparsity {pair}; {hint}.")
+    return SparsityPlan(
+        layout=layout, sparsity=_rows(sparsities, layout), rho=_rows(shares, layout), origin="R-Sparse's search"
+    )
+
+
+def _rows(values: list[float], layout: PlanLayout) -> tuple[tuple[float, ...], ...]:
+    width = len(layout.projections)
+    return tuple(tuple(values[start : start + width]) for start in range(0, len(values), width))
