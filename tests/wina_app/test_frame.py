@@ -20,7 +20,7 @@ from wina_app.preferences import Preferences
 from wina_app.session import Session
 from wina_app.settings import Settings
 from wina_app.store_thread import StoreThread
-from wina_app.theme import magnitude_map, text_scale, tokens
+from wina_app.theme import dress, magnitude_map, text_scale, tokens
 from wina_app.views.settings_dialog import SettingsDialog
 from wina_app.workbench import Workbench
 from wina_app.workspace import Workspace
@@ -114,6 +114,14 @@ def test_every_control_sets_its_setting(qtbot):
         assert getattr(heard[-1], name) != getattr(Preferences(), name)
     dialog.show_preferences(Preferences())
     assert heard[-1] == Preferences()
+
+
+def test_no_control_of_the_settings_is_cut_off_at_its_side(qtbot):
+    dialog = SettingsDialog(None, Preferences())
+    dress(dialog)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert not dialog._form.horizontalScrollBar().isVisible()
 
 
 def test_settings_take_effect_at_once_and_are_kept(application):

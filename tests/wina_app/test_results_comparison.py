@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from PySide6.QtGui import QGuiApplication
-from wina_app.models.results_comparison import columns_of, compare, flag_texts, heading, sparsity_texts
+from wina_app.models.results_comparison import columns_of, compare, flag_texts, heading, sparsity_texts, sparsity_tips
 from wina_app.models.spec_differences import spec_differences
 from wina_app.theme import apply_theme
 from wina_app.views.results_comparison import ResultsComparison
@@ -92,10 +92,11 @@ def test_runs_that_are_not_as_sparse_as_the_reference_are_flagged(store):
     comparison = compared(store, "teal", "wina", "dense")
     assert flag_texts(comparison) == ("", "⚠ 2.4 points denser than A", ""), "dense is no competitor at a sparsity"
     assert sparsity_texts(comparison) == (
-        "counted 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target",
-        "counted 50.3 %, target 50.0 %",
+        "counted 52.7 % (target 50 %)",
+        "counted 50.3 % (target 50 %)",
         "nothing dropped",
     )
+    assert sparsity_tips(comparison)[0] == "counted 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
     assert flag_texts(compared(store, "wina", "rotated")) == ("", ""), "0.5 points are within tolerance"
 
 
@@ -209,8 +210,8 @@ def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
 
 def test_each_run_is_named_above_its_sparsities_and_its_warning(view, store):
     assert view.captions()[:2] == [
-        "A:  teal counted 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target",
-        "B:  wina counted 50.3 %, target 50.0 % ⚠ 2.4 points denser than A",
+        "A:  teal counted 52.7 % (target 50 %)",
+        "B:  wina counted 50.3 % (target 50 %) ⚠ 2.4 points denser than A",
     ]
     view.show_comparison(compared(store, "wina", "rotated"), "")
     assert len(view.captions()) == 2

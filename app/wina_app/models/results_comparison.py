@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wina_app.models.measured_sparsity import RunSparsity, sparsity_parts, stored_runs, with_means
+from wina_app.models.measured_sparsity import (
+    COUNT_NAMES,
+    RunSparsity,
+    sparsity_name,
+    sparsity_parts,
+    stored_runs,
+    with_means,
+)
 from wina_app.models.results_layers import MOST_RUNS
 from wina_app.models.row_table import Column, TableEntry
 from wina_app.models.run_names import name_runs
@@ -15,7 +22,7 @@ from wina_app.translation import tr
 from wina_core.errors import WinaError
 from wina_core.holm import holm_by_task
 from wina_core.results.columns import WARNING
-from wina_core.results.measured import DEFAULT_COUNT, Count
+from wina_core.results.measured import DEFAULT_COUNT, Count, measured_sparsity
 from wina_core.results.texts import UNKNOWN, count_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -155,11 +162,20 @@ def heading(comparison: RunComparison) -> str:
 
 
 def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
-    """Return measured and target sparsity of each run; nothing is gated in a dense one."""
+    """Return measured and target sparsity of each run; nothing is dropped in a dense one."""
     return tuple(
-        ", ".join(sparsity_parts(each, comparison.count)) if each.target_sparsity > 0 else tr("nothing dropped")
+        f"{COUNT_NAMES[comparison.count]} {sparsity_name(each, comparison.count)}"
+        if measured_sparsity(each, comparison.count) is not None
+        else sparsity_name(each, comparison.count)
+        if each.target_sparsity > 0
+        else tr("nothing dropped")
         for each in comparison.sparsities
     )
+
+
+def sparsity_tips(comparison: RunComparison) -> tuple[str, ...]:
+    """Return everything known of each run's sparsity, by how far it misses its target included."""
+    return tuple(", ".join(sparsity_parts(each, comparison.count)) for each in comparison.sparsities)
 
 
 def flag_texts(comparison: RunComparison) -> tuple[str, ...]:

@@ -15,9 +15,11 @@ from wina_app.models.results_comparison import (
     flag_texts,
     heading,
     sparsity_texts,
+    sparsity_tips,
 )
 from wina_app.models.row_table import RowTable
 from wina_app.models.spec_differences import DifferenceEntry, difference_columns
+from wina_app.plain_text import plain_tip
 from wina_app.theme import GRID
 from wina_app.translation import tr
 from wina_app.views.choice_box import ChoiceBox
@@ -46,7 +48,7 @@ class ResultsComparison(QWidget):
         self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export the comparison"))
         self.export.clicked.connect(self.export_requested)
-        self._captions = Wrapping(spacing=3 * GRID)
+        self._captions = Wrapping()
         self.remark = text_label("", "muted", wrap=True)
         self.table = RowTableView(tr("Differences by task"))
         self.specs = RowTableView(tr("What differs in the runs' specs"))
@@ -111,13 +113,16 @@ class ResultsComparison(QWidget):
         """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
         while (item := self._captions.takeAt(0)) is not None:
             item.widget().deleteLater()
-        lines = zip(LETTERS, comparison.titles, sparsity_texts(comparison), flag_texts(comparison), strict=False)
-        for letter, title, sparsities, flag in lines:
-            labels = [text_label(sparsities, "muted"), *([text_label(flag, "warning")] if flag else [])]
+        texts = sparsity_texts(comparison), flag_texts(comparison), sparsity_tips(comparison)
+        for letter, title, sparsity, flag, tip in zip(LETTERS, comparison.titles, *texts, strict=False):
+            labels = [text_label(sparsity, "muted"), *([text_label(flag, "warning")] if flag else [])]
             name = text_label(f"{letter}:  {title}")
             for label in (name, *labels):
                 label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._captions.addWidget(stacked(name, side_by_side(*labels)))
+            caption = stacked(name, side_by_side(*labels))
+            caption.setContentsMargins(0, 0, 2 * GRID, 0)
+            caption.setToolTip(plain_tip(tip))
+            self._captions.addWidget(caption)
 
     def captions(self) -> list[str]:
         """Return what is said of each run over the table."""

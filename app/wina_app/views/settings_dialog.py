@@ -73,9 +73,12 @@ class SettingsDialog(QDialog):
         self._fit()
 
     def _fit(self) -> None:
-        """As large as the texts need, as far as the screen reaches."""
-        width, margins = scaled(GRID * 70), self.layout().contentsMargins()
-        form = self._form.widget().layout().totalHeightForWidth(width - margins.left() - margins.right())
+        """Resize to what the texts and controls need, as far as the screen reaches."""
+        layout, margins = self._form.widget().layout(), self.layout().contentsMargins()
+        beside = margins.left() + margins.right()
+        bar = self._form.verticalScrollBar().sizeHint().width() + 2 * self._form.frameWidth()
+        width = max(scaled(GRID * 70), layout.totalMinimumSize().width() + beside + bar)
+        form = layout.totalHeightForWidth(width - beside)
         rest = self.layout().sizeHint().height() - self._form.sizeHint().height()
         self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
