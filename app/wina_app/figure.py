@@ -64,6 +64,7 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     from wina_app.views.frontier_plot import FrontierPlot
     from wina_app.views.plot_export import save_figure
     from wina_core.errors import WinaError
+    from wina_core.results.measured import DEFAULT_COUNT
     from wina_core.store import MetricFilter, Store
 
     with Store(database) as store:
@@ -75,7 +76,7 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     apply_theme(app, "light")
     entries = make_entries(rows)
     plot = FrontierPlot()
-    plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), "target")
+    plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), DEFAULT_COUNT)
     save_figure(plot.figure(), file, choice)
     plot.close()
 
