@@ -307,10 +307,34 @@ def inverse_cdf(values: Tensor, fraction: float) -> float:
 def teal_threshold(values: Tensor, sparsity: float) -> float:
     """Return TEAL's released threshold: the inverse CDF of the signed values at (1 + s) / 2, and 0 where s is 0.
 
-    Source: FasterDecoding/TEAL utils/utils.py `SparsifyFn.set_threshold`. Its histogram has 10,000 bins, of which the
-    two outer ones hold 1 % of the values each; the oracle takes the exact values instead.
+    Source: FasterDecoding/TEAL utils/utils.py `SparsifyFn.set_threshold`, with exact values instead of its histogram.
     """
     return inverse_cdf(values, 0.5 + sparsity / 2) if sparsity != 0 else 0.0
+
+
+def teal_histogram_threshold(values: Tensor, sparsity: float, bins: int = 10_000) -> float:
+    """Return TEAL's released threshold from a histogram like its own.
+
+    Source: FasterDecoding/TEAL utils/utils.py `ActivationModule.find_histogram` and `Distribution.icdf`. The two outer
+    bins hold 1 % of the values each. A sparsity of 1 and more gives the centre of the last bin, which the largest
+    values exceed.
+    """
+    if sparsity == 0:
+        return 0.0
+    ordered = values.double().flatten().sort().values
+    tail = int(0.01 * len(ordered))
+    inner = torch.linspace(float(ordered[tail]), float(ordered[-tail]), bins - 1, dtype=torch.float64)
+    edges = torch.cat((ordered[:1], inner, ordered[-1:]))
+    counts, _ = torch.histogram(ordered, bins=edges)
+    centres, reached = (edges[:-1] + edges[1:]) / 2, counts.cumsum(dim=0)
+    wanted = (0.5 + sparsity / 2) * len(ordered)
+    index = int(torch.searchsorted(reached, wanted))
+    if index == 0:
+        return float(centres[0])
+    if index == len(centres):
+        return float(centres[-1])
+    share = (wanted - reached[index - 1]) / (reached[index] - reached[index - 1])
+    return float(centres[index - 1] + share * (centres[index] - centres[index - 1]))
 
 
 def score_threshold(scores: Tensor, sparsity: float) -> float:
@@ -436,6 +460,14 @@ class Wina(Gate):
         return x.abs() * column_norms(self.weights, layer, (name,)) if name in ("k", "gate") else x.abs()
 
 
+class SharedWina(Gate):
+    """WINA's rule with one mask for all matrices that read the same input: c_i^2 is summed over them."""
+
+    def score(self, layer: int, name: str, x: Tensor) -> Tensor:
+        """Return |x| * c."""
+        return x.abs() * column_norms(self.weights, layer, next(names for names in BLOCKS.values() if name in names))
+
+
 class Cats(Gate):
     """CATS's rule: the mask by |SiLU(gate x)| selects rows of up and columns of down.
 
@@ -476,37 +508,48 @@ class RSparse(Gate):
     Paper: the mask keeps (1 - s) rho of the inputs by |x|. As released (VITA-Group/R-Sparse models/modeling_llama.py
     `R_Sparse_Linear`, utils/setup.py): by |x_i| * ||W[:, i]||, or by |x_i| without a low-rank part where rho is 1; and
     the rank takes q, k, v and o for hidden x hidden.
+
+    Attributes
+    ----------
+    rho
+        Share of the kept budget that goes to the mask: one for all cells, or one for each cell.
+    searched
+        True where the shares come from a searched file: as released each matrix then keeps one input and one rank.
     """
 
-    rho: float = 1.0
+    rho: float | Mapping[Cell, float] = 1.0
     searched: bool = False
+
+    def share(self, layer: int, name: str) -> float:
+        """Return rho of a cell."""
+        return self.rho if isinstance(self.rho, float) else self.rho[layer, name]
 
     def score(self, layer: int, name: str, x: Tensor) -> Tensor:
         """Return |x|, times the column norms as released with rho below 1."""
-        scaled = self.released and self.rho != 1
+        scaled = self.released and self.share(layer, name) != 1
         return x.abs() * column_norms(self.weights, layer, (name,)) if scaled else x.abs()
 
     def masked_fraction(self, layer: int, name: str) -> float:
         """Return 1 - (1 - s) rho, the fraction of inputs that the mask drops."""
-        return 1 - (1 - self.targets[layer, name]) * self.rho
+        return 1 - (1 - self.targets[layer, name]) * self.share(layer, name)
 
     def kept(self, layer: int, name: str, n: int) -> int:
         """Return the number of inputs of the mask; as released the `channels` of utils/setup.py."""
         if not self.released:
             return kept_paper(n, self.masked_fraction(layer, name))
-        return max(int(n * (1 - self.targets[layer, name]) * self.rho), int(self.searched))
+        return max(int(n * (1 - self.targets[layer, name]) * self.share(layer, name)), int(self.searched))
 
     def rank(self, layer: int, name: str) -> int:
         """Return the rank of the low-rank part."""
         outputs, inputs = self.weights.layers[layer].matrices[name].weight.shape
-        sparsity = self.targets[layer, name]
+        sparsity, rho = self.targets[layer, name], self.share(layer, name)
         if not self.released:
-            return rsparse_rank(outputs, inputs, sparsity, self.rho)
-        if self.rho == 1:
+            return rsparse_rank(outputs, inputs, sparsity, rho)
+        if rho == 1:
             return 0
         if name in ATTENTION:
             outputs = inputs = self.weights.embedding.shape[1]
-        return rsparse_released_rank(outputs, inputs, sparsity, self.rho, searched=self.searched)
+        return rsparse_released_rank(outputs, inputs, sparsity, rho, searched=self.searched)
 
     def replaced(self, layer: int, name: str, x: Tensor, mask: Tensor) -> Tensor | Output:
         """Add the low-rank part of the dropped inputs."""
@@ -761,10 +804,11 @@ def teal_sizes(layer: Layer, keys: float = 1 / 8) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Search:
-    """A released greedy search: its sizes, its step, its dense prefix, and how it scores and cuts inputs."""
+    """A released greedy search: its sizes, its step, where it stops, its dense prefix, its scores and thresholds."""
 
     sizes: Callable[[Layer], Mapping[str, float]]
     step: float
+    stop: float
     prefix: Callable[[int], int]
     gate: type[Gate]
     threshold: Callable[[Tensor, float], float]
@@ -772,21 +816,32 @@ class Search:
 
 
 def wina_search(weights: Weights, step: float = 0.025) -> Search:
-    """Return the search of microsoft/wina wina/greedyopt.py."""
-    return Search(lambda layer: true_sizes(layer, weights.fused), step, wina_prefix, Wina, score_threshold)
+    """Return the search of microsoft/wina wina/greedyopt.py, with its default of 0.66 for where it stops."""
+    return Search(lambda layer: true_sizes(layer, weights.fused), step, 0.66, wina_prefix, Wina, score_threshold)
 
 
 def teal_search(step: float = 0.05, keys: float = 1 / 8) -> Search:
-    """Return the search of FasterDecoding/TEAL teal/greedyopt.py."""
-    return Search(lambda layer: teal_sizes(layer, keys), step, teal_prefix, Gate, teal_threshold)
+    """Return the search of FasterDecoding/TEAL teal/greedyopt.py, with its default of 0.9 for where it stops."""
+    return Search(lambda layer: teal_sizes(layer, keys), step, 0.9, teal_prefix, Gate, teal_histogram_threshold)
 
 
 Cutter = Callable[[int, str, float], float]
 """(layer, projection, sparsity) -> threshold."""
 
 
+def exact_cuts(weights: Weights, shape: Shape, ids: Tensor, search: Search) -> Cutter:
+    """Return the thresholds of a released search: exact quantiles of the dense model's scores on a text."""
+    inputs, scorer = dense_inputs(weights, shape, ids), search.gate(weights, {}, released=True)
+
+    def cut(layer: int, name: str, sparsity: float) -> float:
+        x = inputs[layer, name]
+        return search.threshold(scorer.score(layer, name, x) * x.sign(), sparsity)
+
+    return cut
+
+
 def greedy_rows(
-    weights: Weights, shape: Shape, ids: Tensor, search: Search, stop: float, cut: Cutter | None = None
+    weights: Weights, shape: Shape, ids: Tensor, search: Search, cut: Cutter | None = None
 ) -> list[list[Row]]:
     """Return the rows that a released greedy search visits, for every layer.
 
@@ -800,19 +855,11 @@ def greedy_rows(
         Token ids of the text, int64 [rows, tokens]; the same text gives thresholds and errors.
     search
         The released search.
-    stop
-        Weighted mean sparsity at which the search ends.
     cut
         Thresholds to use instead of the exact quantiles of the dense model's activations.
     """
-    inputs, streams, found = dense_inputs(weights, shape, ids), layer_inputs(weights, shape, ids), []
-    scorer = search.gate(weights, {}, released=True)
-
-    def exact(layer: int, name: str, sparsity: float) -> float:
-        x = inputs[layer, name]
-        return search.threshold(scorer.score(layer, name, x) * x.sign(), sparsity)
-
-    cut = cut or exact
+    streams, found = layer_inputs(weights, shape, ids), []
+    cut = cut or exact_cuts(weights, shape, ids, search)
     for index, layer in enumerate(weights.layers):
         sizes = dict(search.sizes(layer))
         dense = decoder_layer(layer, index, shape, streams[index])
@@ -827,7 +874,7 @@ def greedy_rows(
             gate = search.gate(weights, targets, cuts, released=True, prefix=search.prefix)
             return output_error(dense, decoder_layer(layer, index, shape, streams[index], gate))
 
-        found.append(visited_rows(error, sizes, search.step, stop))
+        found.append(visited_rows(error, sizes, search.step, search.stop))
     return found
 
 

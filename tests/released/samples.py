@@ -2,8 +2,9 @@
 
 import random
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,6 +31,8 @@ class Sample:
     loaded: LoadedModel
     weights: Weights
     shape: Shape
+    calibrations: dict[Any, Any] = field(default_factory=dict)
+    """What `readings.calibrated` has measured on this model."""
 
     def logits(self, ids: Tensor) -> Tensor:
         """Return the logits of the loaded model, float64 [rows, tokens, vocabulary]."""

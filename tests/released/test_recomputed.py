@@ -142,6 +142,18 @@ def test_teals_threshold_is_the_quantile_of_the_absolute_values_only_for_symmetr
     assert recomputed.teal_threshold(skewed, 0.0) == 0.0
 
 
+def test_teals_histogram_gives_the_exact_threshold_but_in_its_outer_bins() -> None:
+    x = rows(1, 20_000) + 0.2
+    for sparsity in (0.1, 0.25, 0.5, 0.65, 0.9, 0.97):
+        assert recomputed.teal_histogram_threshold(x, sparsity) == pytest.approx(
+            recomputed.teal_threshold(x, sparsity), rel=0.01
+        )
+    last = recomputed.teal_histogram_threshold(x, 1.2)
+    assert last == recomputed.teal_histogram_threshold(x, 2.0)
+    assert last == pytest.approx((float(x.max()) + recomputed.inverse_cdf(x, 0.99)) / 2, rel=1e-3)
+    assert last < float(x.max()) == recomputed.teal_threshold(x, 1.2)
+
+
 @pytest.mark.parametrize(
     ("rule", "dense"),
     [
@@ -384,7 +396,7 @@ def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str
     model, ids = sample(name, layers=1, seed=seed), tiny_tokens(rows=2, length=16, seed=seed)
     wina = by == "wina"
     search = recomputed.wina_search(model.weights, step=0.4) if wina else recomputed.teal_search(step=0.1)
-    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search, stop=0.12)[0]
+    visited = recomputed.greedy_rows(model.weights, model.shape, ids, replace(search, stop=0.12))[0]
     layer, sizes = model.weights.layers[0], search.sizes(model.weights.layers[0])
     inputs = recomputed.dense_inputs(model.weights, model.shape, ids)
     stream = recomputed.layer_inputs(model.weights, model.shape, ids)[0]
@@ -407,8 +419,8 @@ def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str
 
 def test_a_search_leaves_its_prefix_dense() -> None:
     model, ids = sample("llama-gqa", layers=1), tiny_tokens(rows=2, length=16)
-    search = replace(recomputed.teal_search(step=0.25), prefix=lambda tokens: tokens)
-    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search, stop=0.2)[0]
+    search = replace(recomputed.teal_search(step=0.25), prefix=lambda tokens: tokens, stop=0.2)
+    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search)[0]
     assert all(set(row) == {"q", "k", "v", "o", *MLP} for row in visited)
     last = visited[-1]
     assert last["q"] == pytest.approx(1.0), "without an error the first block that is below 1 is taken"
