@@ -1,4 +1,4 @@
-"""Every method and reading, how the project is asked for it, and how far the project is from the oracle."""
+"""Every method and reading, the fields that request it from the project, and how far the project is from the oracle."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

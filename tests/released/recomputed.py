@@ -53,7 +53,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Weights:
-    """All weights of a model; `fused` tells whether q, k, v and gate, up are stored as one matrix each."""
+    """All weights of a model; `fused` is True where q, k, v and gate, up are stored as one matrix each."""
 
     embedding: Tensor
     layers: tuple[Layer, ...]
@@ -405,7 +405,7 @@ class Gate:
     masks: dict[Cell, Tensor] = field(default_factory=dict)
 
     def gates(self, name: str) -> bool:  # noqa: ARG002 - others gate some matrices only
-        """Tell whether the method gates the matrices of that name."""
+        """Return whether the method gates the matrices of that name."""
         return True
 
     def score(self, layer: int, name: str, x: Tensor) -> Tensor:  # noqa: ARG002 - others read the matrix
@@ -578,7 +578,7 @@ class Scap(Gate):
     names: tuple[str, ...] = MLP
 
     def gates(self, name: str) -> bool:
-        """Tell whether the method gates the matrices of that name."""
+        """Return whether the method gates the matrices of that name."""
         return name in self.names
 
     def _mode(self, layer: int, name: str) -> Tensor | float:
