@@ -120,7 +120,7 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
         (row["method"], row["demo_choice acc"]) for row in rows if row["method"] == "wina"
     ]
     text = wina.succeeds("results").splitlines()
-    assert text[0].split()[:4] == ["model", "method", "rotation", "target"]
+    assert text[0].split()[:4] == ["model", "method", "rotation", "counted"]
     assert len(text) == 1 + len(rows)
 
     for suffix in ("csv", "tsv", "json", "md", "tex"):

@@ -12,7 +12,7 @@ from wina_core.records import QuantizationReport
 from wina_core.specs import DEVIATION, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
 
-PIVOT_COLUMNS = ("model", "method", "rotation", "target", "counted", "full")
+PIVOT_COLUMNS = ("model", "method", "rotation", "counted", "full", "target")
 
 
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
@@ -37,8 +37,8 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
         values = {(row.task, row.metric): row.value for row in found}
         table.append(
             [
-                *(first.model, first.method, first.rotation, first.target_sparsity),
-                *(first.counted_sparsity, first.full_sparsity),
+                *(first.model, first.method, first.rotation),
+                *(first.counted_sparsity, first.full_sparsity, first.target_sparsity),
                 *(getattr(first, name) for name in extra),
                 *(values.get(key) for key in metrics),
                 *([warnings[run]] if warned else []),

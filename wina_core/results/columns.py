@@ -83,7 +83,6 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _plain("method", 8),
     _plain("rotation", 16),
     _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
-    _sparsity("target", "Sparsity asked for: the uniform target, or the plan's budget"),
     _sparsity("counted", "Sparsity measured from the masks, over the gated weights"),
     ResultColumn(
         "full",
@@ -96,6 +95,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
         text=_full_text,
         tip=lambda sparsities: sparsity_warning(*sparsities),
     ),
+    _sparsity("target", "The plan's: its uniform target, or its budget"),
     _plain("task", 14),
     _plain("metric", 18),
     _plain("value", 12, numeric=True, value=_known, text=number),

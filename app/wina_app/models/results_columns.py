@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from PySide6.QtCore import QObject, Signal
 
 from wina_core.results.columns import COLUMNS, ResultColumn
-from wina_core.results.measured import COUNTS
 
 NEVER_COMMON = frozenset({"value"})
 """Shown even where all rows have the same: what the table is about."""
@@ -82,19 +81,11 @@ class ColumnChoice(QObject):
 
     def _complete(self) -> None:
         before = ""
-        for column in _measured_first(self._offered):
+        for column in self._offered:
             if column.key not in self._shown:
                 self._order.insert(self._order.index(before) + 1 if before else 0, column.key)
                 self._shown[column.key] = column.usual
             before = column.key
-
-
-def _measured_first(columns: Sequence[ResultColumn]) -> list[ResultColumn]:
-    """Return the columns with the target sparsity behind the measured ones, by which runs are compared."""
-    (target,) = [column for column in columns if column.key == "target"]
-    rest = [column for column in columns if column is not target]
-    behind = 1 + max(place for place, column in enumerate(rest) if column.key in COUNTS)
-    return [*rest[:behind], target, *rest[behind:]]
 
 
 def told_apart(common: Mapping[str, str], columns: Sequence[ResultColumn], shown: Collection[str]) -> str:
