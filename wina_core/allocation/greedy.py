@@ -22,6 +22,8 @@ Error = Callable[[Values], float]
 
 RELEASED_PREFIX: dict[GreedyVariant, float] = {"wina_released": 0.01, "teal_released": 0.5}
 """Fraction of each sequence's first tokens that the released searches leave dense."""
+_ALL = 0.9999
+"""Where a released search tries a target of 1 and beyond: their inverse CDFs end at the largest values."""
 _KEY_VALUE_WEIGHT, _OF_LLAMA_3_8B = 1 / 8, 1 / 4
 """Of q's, in TEAL's table of models."""
 
@@ -103,7 +105,7 @@ def search(error: Error, steps: Steps, values: Values, accepted: Callable[[Value
             if steps.exact:
                 step = min(step, room / steps.weights[block], LARGEST - value)
             candidate = (*values[:block], value + step, *values[block + 1 :])
-            found = error(tuple(min(target, LARGEST) for target in candidate))
+            found = error(tuple(min(target, LARGEST if steps.exact else _ALL) for target in candidate))
             if best is None or found < best[0]:
                 best = found, candidate
         if best is None:

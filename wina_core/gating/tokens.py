@@ -3,9 +3,6 @@
 import torch
 from torch import Tensor
 
-_ROUNDING = 1e-9
-"""Of a tenth of the tokens, which in double precision may be just less than a whole number."""
-
 
 def without_trailing(input_ids: Tensor, padding: int) -> Tensor:
     """True for real tokens of right-padded ids [batch, tokens]: all but each row's trailing run of `padding`.
@@ -18,12 +15,13 @@ def without_trailing(input_ids: Tensor, padding: int) -> Tensor:
 
 
 def dense_prefix(real: Tensor, fraction: float) -> Tensor:
-    """True for the first T - int((1 - fraction) T) real tokens of each row, T being the row's real tokens.
+    """True for the first real tokens of each row that a fraction leaves dense, T being the row's real tokens.
 
-    `real` is bool [batch, tokens], padded on either side. A fraction of 0.01 is WINA's released prefill, which gates
-    the last int(0.99 T) tokens; 0.5 is TEAL's; 0.9 is R-Sparse's but for its rounding, which gates a token more where
-    T is no multiple of 10.
+    `real` is bool [batch, tokens], padded on either side. The roundings are those of released code: up to a half, the
+    last int((1 - fraction) T) tokens are gated (WINA's 0.01, TEAL's 0.5); above it, the first int(fraction T) are dense
+    (R-Sparse's 0.9). A single token is gated.
     """
     lengths = real.sum(-1, keepdim=True)
-    gated = ((1.0 - fraction) * lengths.to(torch.float64) + _ROUNDING).long()
-    return real & (real.cumsum(-1) <= lengths - gated)
+    exact = lengths.to(torch.float64)
+    dense = (fraction * exact).long() if fraction > 0.5 else lengths - ((1.0 - fraction) * exact).long()
+    return real & (real.cumsum(-1) <= dense) & (lengths > 1)

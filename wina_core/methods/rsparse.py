@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wina_core.methods.base import Method
 
@@ -18,6 +18,7 @@ OWN_RHO = 0.95
 """Of the paper's rule where neither spec nor plan has a share: ours. The paper searches one for each matrix; the mean
 of the released search's shares is 0.96."""
 _ATTENTION = ("q", "k", "v", "o")
+_ROUNDING = 1e-12
 
 
 class RSparse(Method):
@@ -55,6 +56,10 @@ class RSparse(Method):
 
     def _with(self, rho: float) -> RSparse:
         return RSparse(self.spec.model_copy(update={"rho": rho}))
+
+    def kept(self, inputs: Any, sparsity: Any) -> Any:
+        """Return K as the base does; as released with the rounding of 1 - (1 - s) rho taken off again."""
+        return super().kept(inputs, sparsity - _ROUNDING if self._released else sparsity)
 
     def mask_sparsity(self, sparsity: float, rho: float | None) -> float:
         """1 - (1 - s) rho."""
