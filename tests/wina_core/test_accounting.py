@@ -156,8 +156,18 @@ def test_masks_are_shared_where_the_scores_agree():
     fused = shape.model_copy(update={"fused": True})
     assert inputs(released, shape=fused) == [plain, *[scaled] * 2, Mask(16, False)]
     assert inputs(MethodSpec(name="rsparse")) == inputs(TEAL)
-    assert inputs(MethodSpec(name="rsparse", variant="as_released")) == inputs(WINA)
-    assert inputs(MethodSpec(name="rsparse", variant="as_released", rho=1.0)) == inputs(TEAL)
+    assert inputs(MethodSpec(name="rsparse", variant="as_released")) == inputs(TEAL)
+    assert inputs(MethodSpec(name="rsparse", variant="as_released", rho=0.9)) == inputs(WINA)
+    for method in (MethodSpec(name=name, variant="as_released") for name in ("teal", "larosa")):
+        assert inputs(method) == inputs(TEAL)
+    mlp = (0.0,) * 4 + (0.5,) * 3
+    assert inputs(MethodSpec(name="scap", variant="as_released"), mlp) == [plain, Mask(16, False)]
+    assert inputs(MethodSpec(name="scap"), mlp) == [
+        Mask(8, False, added_biases=16 + 16, scalars=1), Mask(16, False, added_biases=8, scalars=1)
+    ]  # fmt: skip
+    assert inputs(MethodSpec(name="scap", variant="own"), mlp) == [
+        Mask(8, False, 1, added_biases=16 + 16), Mask(16, False, 1, added_biases=8)
+    ]  # fmt: skip
     assert inputs(MethodSpec(name="dense"), (0.0,) * 7) == []
     assert inputs(TEAL, (0.5, 0.25, 0.5, 0.5, 0.0, 0.0, 0.0)) == [plain] * 3  # q and v, k, o
 
@@ -201,17 +211,30 @@ def test_rsparse_pays_for_its_low_rank_part_within_its_budget():
 
 
 def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
-    shape = shape_of(layers=1)
-    found = row(costs(shape, MethodSpec(name="scap"), HALF), "none")
+    shape, scap = shape_of(layers=1), MethodSpec(name="scap", variant="own")
+    found = row(costs(shape, scap, HALF), "none")
     outputs, inputs = 8 + 4 + 4 + 8 + 16 + 16 + 8, 8 + 8 + 8 + 16
     assert terms(found)["gating"] == (4 * inputs + inputs + outputs, 4 * (inputs + outputs))
     assert found.full_sparsity == 0.5 - (inputs + outputs) / 576
     biased = shape.model_copy(update={"biased": ("q", "k", "v", "down")})  # which take it in
-    found = row(costs(biased, MethodSpec(name="scap"), HALF), "none")
+    found = row(costs(biased, scap, HALF), "none")
     assert terms(found)["gating"] == (4 * inputs + inputs + outputs - 24, 4 * (inputs + outputs - 24))
     assert found.full_sparsity == 0.5 - (inputs + outputs - 24) / 576
-    both = row(costs(shape, MethodSpec(name="scap", correction="mean"), HALF), "none")
+    both = row(costs(shape, scap.model_copy(update={"correction": "mean"}), HALF), "none")
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
+
+
+def test_one_mode_for_all_inputs_is_a_single_number_to_read():
+    # gate and up share a mask over 8 inputs, down has one over 16; half of all weights are 3/4 of the MLP's.
+    shape = shape_of(layers=1)
+    inputs, outputs = 8 + 16, 16 + 16 + 8
+    found = row(costs(shape, MethodSpec(name="scap"), HALF), "none")
+    assert terms(found)["gating"] == (4 * inputs + inputs + outputs, 4 * (1 + 1 + outputs))
+    assert found.counted_sparsity == 0.5
+    assert found.full_sparsity == 0.5 - (1 + 1 + outputs) / 576
+    released = row(costs(shape, MethodSpec(name="scap", variant="as_released"), HALF), "none")
+    assert terms(released)["gating"] == (4 * inputs, 0)
+    assert released.full_sparsity == released.counted_sparsity == 0.5
 
 
 def test_a_plan_says_the_sparsity_of_each_matrix():
@@ -248,6 +271,7 @@ shapes = st.builds(
 @given(n=st.integers(1, 20_000), s=st.floats(min_value=0.0, max_value=1.0, exclude_max=True))
 def test_inputs_are_kept_as_the_gates_keep_them(n, s):
     assert kept_inputs(n, s, WINA) == selection.kept_inputs(n, s)
+    assert kept_inputs(n, s, MethodSpec(name="wina", variant="as_released")) == max(1, int(n * (1 - s)))
 
 
 @given(

@@ -19,13 +19,13 @@ from wina_core.engine.protocol import CostJob
 from wina_core.engine.session import Session
 from wina_core.errors import WinaError
 from wina_core.gating import attach
-from wina_core.methods import method_specs
+from wina_core.methods import get_method, method_specs
 from wina_core.models.architectures import view
 from wina_core.models.loading import LoadedModel
 from wina_core.models.shape import empty_model, model_shape
 from wina_core.models.shortcuts import shortcut_parameters
 from wina_core.paths import resources_folder
-from wina_core.plan import PlanLayout, UniformSparsity
+from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.records import CostRecord, ModelShape
 from wina_core.reporting import Silent
 from wina_core.rotation import rotate
@@ -105,7 +105,9 @@ def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) ->
         (layer, column): torch.full((n,), 0.1) for layer in range(layout.layers) for column, n in enumerate(inputs)
     }
     nothing = torch.zeros(0)
-    centres = cells if method.name == "scap" else {}
+    centring = get_method(method).centring
+    centres = cells if centring == "inputs" else {cell: each[:1] for cell, each in cells.items()}
+    centres = {} if centring == "none" else centres
     means = {cell: each.expand(20, -1) for cell, each in cells.items()} if method.correction == "mean" else {}
     return Calibration(layout, 1, nothing, nothing, nothing, centres, means)
 
@@ -125,6 +127,9 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
                 continue
             calibration = invented(shape.layout, shape.inputs[0], method)
             found = measured(loaded, method, calibration)
+            if spec.name == "larosa" and name == "opt":  # most of its activations are zeros, ties that are all kept
+                assert found[0] < charged(shape, method, "none")[0]
+                continue
             assert found == pytest.approx(charged(shape, method, "none"), abs=1e-9), method
 
 
@@ -137,14 +142,31 @@ def test_the_full_sparsity_of_a_rotated_model_is_what_its_gates_measure(mode):
         assert measured(loaded, method) == pytest.approx(charged(shape, method, mode), abs=1e-9)
 
 
-def test_a_bias_that_is_there_takes_in_what_replaced_inputs_contribute():
-    scap = MethodSpec(name="scap")
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_score_by_them(family):
+    loaded, method = tiny_loaded(family), MethodSpec(name="rsparse", variant="as_released")
+    shape = model_shape(loaded.view)
+    rows = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9), (1.0,) * 7, (0.8,) * 7)
+    plan = SparsityPlan.uniform(shape.layout, 0.5).model_copy(update={"rho": rows})
+    with attach(loaded, method, plan) as gates:
+        loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
+    (_, row) = costs(shape, method, plan, rotations=("none",)).rows
+    assert (gates.counted_sparsity, gates.full_sparsity) == pytest.approx((row.counted_sparsity, row.full_sparsity))
+    assert gates.full_sparsity < gates.counted_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
+
+
+# A mode for each input of q, k, v; o; gate, up; and down, or one for gate, up and one for down.
+@pytest.mark.parametrize(
+    ("variant", "values", "outputs"),
+    [("own", 32 + 32 + 32 + 80, 32 + 16 + 16 + 32 + 80 + 80 + 32), ("paper", 1 + 1, 80 + 80 + 32)],
+)
+def test_a_bias_that_is_there_takes_in_what_replaced_inputs_contribute(variant, values, outputs):
+    scap = MethodSpec(name="scap", variant=variant)
     shapes = [model_shape(tiny_loaded(attention_bias=own, mlp_bias=own).view) for own in (True, False)]
     (_, folded), (counted, added) = (charged(shape, scap, "none") for shape in shapes)
-    outputs, weights = 3 * (32 + 16 + 16 + 32 + 80 + 80 + 32), sum(map(sum, shapes[0].layout.parameters))
-    values = 3 * (32 + 32 + 32 + 80)  # a mode for each input of q, k, v; o; gate, up; and down
-    assert folded == pytest.approx(counted - values / weights)
-    assert added == pytest.approx(counted - (values + outputs) / weights)
+    weights = sum(map(sum, shapes[0].layout.parameters))
+    assert folded == pytest.approx(counted - 3 * values / weights)
+    assert added == pytest.approx(counted - 3 * (values + outputs) / weights)
 
 
 @pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "granite", "olmo2", "opt", "phi", "gpt_neox", "stablelm"])

@@ -10,7 +10,7 @@ from tests.wina_core.test_accounting import shape_of
 from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.terms import ELEMENT_BYTES, Storage, gating, int4_group
-from wina_core.methods import METHODS, get_method
+from wina_core.methods import METHODS, get_method, method_specs
 from wina_core.methods.base import BLOCKS
 from wina_core.methods.targets import cell_rho, mask_plan, resolve_plan
 from wina_core.plan import SparsityPlan
@@ -20,6 +20,8 @@ from wina_core.specs import MethodSpec, Quantization
 
 def kept(inputs: int, sparsity: float, method: MethodSpec) -> float:
     if method.selection == "topk":
+        if method.variant == "as_released":
+            return max(1, int(inputs * (1 - sparsity)))
         return max(1, inputs - int(sparsity * inputs + 0.5))
     return inputs * (1 - sparsity)
 
@@ -39,14 +41,15 @@ def matrix_by_matrix(
         for name, (m, n) in sizes.items():
             of_rows = rule.by_gate_activation and name == "up"
             outputs, inputs = (kept(m, share[name], method), n) if of_rows else (m, kept(n, share[name], method))
-            rank = rule.rank((m, n), target[name], cell_rho(targets, layer, names.index(name)))
+            rank = rule.rank(name, (m, n), target[name], cell_rho(targets, layer, names.index(name)))
             block = next(block for block in BLOCKS if name in block)
             together = sum(sizes[other][0] for other in block if other in sizes) if shape.fused else m
             flops += 2 * outputs * inputs
             read += bytes_read(quantization, element, (m, n), outputs, inputs, together)
             low += rank * (m + n)
             weights += outputs * inputs + rank * (m + n)
-        masks.update(masks_of_layer(shape, method, sizes, share))
+        shares = None if targets.rho is None else dict(zip(names, targets.rho[layer], strict=True))
+        masks.update(masks_of_layer(shape, method, sizes, share, shares))
     made = [gating(mask, method.selection, Storage(shape.dtype)) for mask in masks.elements()]
     return {
         "projections": (flops, read),
@@ -67,12 +70,18 @@ def bytes_read(
 
 
 def masks_of_layer(
-    shape: ModelShape, method: MethodSpec, sizes: dict[str, tuple[int, int]], share: dict[str, float]
+    shape: ModelShape,
+    method: MethodSpec,
+    sizes: dict[str, tuple[int, int]],
+    share: dict[str, float],
+    shares: dict[str, float] | None,
 ) -> list[Mask]:
-    rule = get_method(method)
-    values = rule.centred + (method.correction != "none")
+    rule, corrected = get_method(method), method.correction != "none"
+    values, scalars = (rule.centring == "inputs") + corrected, int(rule.centring == "matrix")
     blocks = [tuple(name for name in block if name in sizes) for block in BLOCKS]
     by_norms = [rule.masks_by_norms(block, fused=shape.fused and len(block) > 1) for block in blocks]
+    if shares is not None and rule.scores_by_shares:  # by its own norms where the share is below 1
+        by_norms = [{name: () if shares[name] == 1 else (name,) for name in block} for block in by_norms]
     groups: dict[object, list[str]] = {}
     for block in [{"down": ()}] if rule.by_gate_activation else by_norms:
         for name, norms in block.items():
@@ -84,7 +93,8 @@ def masks_of_layer(
             sizes[names[0]][1],
             bool(norms),
             values,
-            sum(sizes[name][0] for name in names if name not in shape.biased) if values else 0,
+            sum(sizes[name][0] for name in names if name not in shape.biased) if values or scalars else 0,
+            scalars,
         )
         for (_, norms, _), names in groups.items()
     ]
@@ -107,7 +117,7 @@ def counted(draw: st.DrawFn) -> tuple[ModelShape, MethodSpec, SparsityPlan, Quan
         name=name,
         variant=variant,
         selection=draw(st.sampled_from(("topk", "threshold"))),
-        masks=draw(st.sampled_from(("separate", "shared") if variant == "paper" else ("separate",))),
+        masks=draw(st.sampled_from(("separate",) if variant == "as_released" else ("separate", "shared"))),
         correction=draw(st.sampled_from(("none", "mean"))),
     )
     rule = get_method(method)
@@ -118,7 +128,9 @@ def counted(draw: st.DrawFn) -> tuple[ModelShape, MethodSpec, SparsityPlan, Quan
         if rule.by_gate_activation:
             row["up"] = row["down"]
         rows.append(tuple(row.values()))
-    table = st.lists(st.floats(0.1, 1.0), min_size=len(rows[0]), max_size=len(rows[0])).map(tuple)
+    table = st.lists(
+        st.sampled_from((0.9, 1.0)) | st.floats(0.1, 1.0), min_size=len(rows[0]), max_size=len(rows[0])
+    ).map(tuple)
     rho = tuple(draw(table) for _ in rows) if rule.default_rho is not None and draw(st.booleans()) else None
     plan = SparsityPlan(layout=shape.layout, sparsity=tuple(rows), origin="edited", rho=rho)
     return shape, method, plan, draw(st.sampled_from(("none", "int8", "int4")))
@@ -143,6 +155,6 @@ def test_tables_of_sizes_are_kept_and_not_changed_by_counting(quantization):
     shape = shape_of(hidden=32, head_dim=8, intermediate=64)
     plan = SparsityPlan.uniform(shape.layout, 0.25)
     before = costs(shape, MethodSpec(name="wina"), plan, quantization=quantization)
-    for name in METHODS:
-        costs(shape, MethodSpec(name=name), SparsityPlan.uniform(shape.layout, 0.0), quantization=quantization)
+    for method in method_specs():
+        costs(shape, method, SparsityPlan.uniform(shape.layout, 0.0), quantization=quantization)
     assert costs(shape, MethodSpec(name="wina"), plan, quantization=quantization) == before

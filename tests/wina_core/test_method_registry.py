@@ -18,7 +18,7 @@ from wina_core.methods import Method, get_method
 from wina_core.methods.rsparse import affordable_rank, masked_fraction
 from wina_core.methods.targets import mask_plan, resolve_plan
 from wina_core.models.shape import model_shape
-from wina_core.plan import UniformSparsity
+from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.reporting import Silent
 from wina_core.specs import (
     AllocatedSparsity,
@@ -45,7 +45,7 @@ class Paired(Method):
     def mask_sparsity(self, sparsity, rho):
         return masked_fraction(sparsity, self.rho if rho is None else rho)
 
-    def rank(self, shape, sparsity, rho):
+    def rank(self, name, shape, sparsity, rho):  # noqa: ARG002 - the base's
         return affordable_rank(shape, sparsity, self.rho if rho is None else rho)
 
 
@@ -54,7 +54,7 @@ class Balanced(Method):
 
     name = "balanced"
     projections = ("q", "k", "v", "o")
-    centred = True
+    centring = "inputs"
 
 
 @pytest.fixture(autouse=True)
@@ -66,18 +66,30 @@ def registered(monkeypatch):
 @pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
 @pytest.mark.parametrize(("name", "variant", "sharing"), [
     *((name, "paper", sharing) for name in ("paired", "teal", "wina", "rsparse") for sharing in ("separate", "shared")),
-    *((name, "as_released", "separate") for name in ("wina", "rsparse")),
+    *((name, "as_released", "separate") for name in ("teal", "wina", "rsparse", "scap", "larosa")),
 ])  # fmt: skip
 def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, variant, sharing):
     """One rule of a layer's gates is one mask; phi3's and gpt_neox's matrices are fused, and gpt_neox has no gate."""
     method = MethodSpec(name=name, variant=variant, masks=sharing)
     loaded = tiny_loaded(family)
-    plan = resolve_plan(HALF, loaded.view.layout, method)
+    check_masks(loaded, method, resolve_plan(HALF, loaded.view.layout, method))
+
+
+def test_the_masks_that_are_charged_follow_a_plan_s_shares():
+    """R-Sparse as released scores by norms where the share is below 1."""
+    loaded = tiny_loaded()
+    rho = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9),) * 3
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": rho})
+    check_masks(loaded, MethodSpec(name="rsparse", variant="as_released"), plan)
+
+
+def check_masks(loaded, method, plan):
     made = Counter[tuple[int, bool]]()
     for layer, row in zip(loaded.view.layers, rules(loaded.view, method, plan), strict=True):
         masked = {id(rule): (layer.projections[name].shape[1], rule.scale is not None) for name, rule in row.items()}
         made.update(masked.values())
-    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method)
+    shares = None if plan.rho is None else np.array(plan.rho)
+    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method, shares)
     assert Counter((mask.inputs, mask.scaled) for mask in charged.elements()) == made
 
 

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -25,36 +26,49 @@ def norms(weight: torch.Tensor) -> torch.Tensor:
 
 
 def test_names_start_with_the_dense_reference():
-    assert method_names() == ("dense", "teal", "wina", "cats", "rsparse", "scap")
+    assert method_names() == ("dense", "teal", "wina", "cats", "rsparse", "scap", "larosa")
 
 
 def test_each_method_is_listed_once_for_each_way_it_scores():
     assert [spec.label for spec in method_specs()] == [
         "dense",
         "teal",
+        "teal (as released)",
         "wina",
         "wina (as released)",
         "cats",
         "rsparse",
         "rsparse (as released)",
         "scap",
+        "scap (as released)",
+        "scap (own variant)",
+        "larosa (as released)",
     ]
 
 
 def test_an_unknown_method_is_refused_with_the_known_names():
-    with pytest.raises(WinaError, match='no method "winna"; choose one of dense, teal, wina, cats, rsparse, scap'):
+    with pytest.raises(
+        WinaError, match='no method "winna"; choose one of dense, teal, wina, cats, rsparse, scap, larosa'
+    ):
         get_method(MethodSpec(name="winna"))
 
 
-@pytest.mark.parametrize("name", ["dense", "teal", "cats", "scap"])
-def test_a_variant_that_a_method_does_not_have_is_refused(name):
-    with pytest.raises(WinaError, match=f'"{name}" has no variant "as_released"; choose "paper"'):
-        get_method(MethodSpec(name=name, variant="as_released"))
+@pytest.mark.parametrize(
+    ("name", "variant", "known"),
+    [
+        *((name, "as_released", '"paper"') for name in ("dense", "cats")),
+        *((name, "own", '"paper" or "as_released"') for name in ("teal", "wina", "rsparse")),
+        ("larosa", "paper", '"as_released"'),
+    ],
+)
+def test_a_variant_that_a_method_does_not_have_is_refused(name, variant, known):
+    with pytest.raises(WinaError, match=f'"{name}" has no variant "{variant}"; choose {known}\\.$'):
+        get_method(MethodSpec(name=name, variant=variant))
 
 
-@pytest.mark.parametrize("name", ["wina", "rsparse"])
+@pytest.mark.parametrize("name", ["teal", "wina", "rsparse", "scap", "larosa"])
 def test_released_code_shares_no_masks(name):
-    with pytest.raises(WinaError, match=f'"{name}" as released cannot either; choose separate masks, or the variant'):
+    with pytest.raises(WinaError, match=f'"{name}" as released cannot either; choose separate masks, or another var'):
         get_method(MethodSpec(name=name, variant="as_released", masks="shared"))
 
 
@@ -62,17 +76,70 @@ def test_dense_gates_nothing():
     assert scales_of("dense")[1] == {}
 
 
-def test_teal_scores_by_magnitude_alone():
-    assert scales_of("teal")[1] == dict.fromkeys(PROJECTIONS)
+@pytest.mark.parametrize(
+    ("name", "variant"), [("teal", "paper"), ("teal", "as_released"), ("scap", "own"), ("larosa", "as_released")]
+)
+def test_methods_without_norms_score_by_magnitude_alone(name, variant):
+    assert scales_of(name, variant=variant)[1] == dict.fromkeys(PROJECTIONS)
 
 
-def test_rsparse_scores_by_magnitude_and_as_released_by_norms():
+@pytest.mark.parametrize(("variant", "centring"), [("paper", "matrix"), ("as_released", "none")])
+def test_scap_gates_the_mlp_and_its_own_variant_everything(variant, centring):
+    assert scales_of("scap", variant=variant)[1] == dict.fromkeys(("gate", "up", "down"))
+    assert scales_of("scap", "gpt_neox", variant=variant)[1] == dict.fromkeys(("up", "down"))
+    assert get_method(MethodSpec(name="scap", variant=variant)).centring == centring
+    assert get_method(MethodSpec(name="scap", variant="own")).centring == "inputs"
+
+
+def test_rsparse_scores_by_magnitude_and_as_released_by_norms_where_it_has_a_low_rank_part():
     assert scales_of("rsparse")[1] == dict.fromkeys(PROJECTIONS)
     layer, scales = scales_of("rsparse", variant="as_released")
+    assert scales == dict.fromkeys(PROJECTIONS), "its default share leaves nothing for a low-rank part"
+    scales = get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.9)).scales(layer)
     for name, projection in layer.projections.items():
         torch.testing.assert_close(scales[name].double(), norms(projection.weight), rtol=1e-6, atol=0)
-    without_low_rank = get_method(MethodSpec(name="rsparse", variant="as_released", rho=1.0))
-    assert without_low_rank.scales(layer) == dict.fromkeys(PROJECTIONS)
+
+
+@pytest.mark.parametrize("default", [None, 0.9])
+def test_a_plan_s_shares_decide_matrix_by_matrix_whether_rsparse_as_released_scores_by_norms(default):
+    layer = tiny_loaded().view.layers[0]
+    shares = dict.fromkeys(PROJECTIONS, 1.0) | {"k": 0.8, "down": 0.99}
+    scales = get_method(MethodSpec(name="rsparse", variant="as_released", rho=default)).scales(layer, shares)
+    assert {name for name, scale in scales.items() if scale is not None} == {"k", "down"}
+    for name in ("k", "down"):
+        weight = layer.projections[name].weight
+        torch.testing.assert_close(scales[name].double(), norms(weight), rtol=1e-6, atol=0)
+    paper = get_method(MethodSpec(name="rsparse", rho=default))
+    assert paper.scales(layer, shares) == dict.fromkeys(PROJECTIONS)
+
+
+# int(n (1 - s)) in double precision, where n - floor(s n + 1/2) is another number.
+@pytest.mark.parametrize(
+    ("inputs", "sparsity", "paper", "released"),
+    [
+        (32, 0.5, 16, 16),
+        (32, 0.3, 22, 22),
+        (10, 0.65, 3, 3),
+        (4096, 0.25, 3072, 3072),
+        (4096, 0.4, 2458, 2457),
+        (11008, 0.65, 3853, 3852),
+        (10, 0.9, 1, 1),
+        (10, 0.99, 1, 1),
+        (8, 0.0, 8, 8),
+        (100, 0.9, 10, 9),
+    ],
+)
+def test_released_code_keeps_the_whole_part_and_the_paper_rounds(inputs, sparsity, paper, released):
+    rules = [get_method(MethodSpec(name="wina", variant=variant)) for variant in ("paper", "as_released")]
+    assert [rule.kept(inputs, sparsity) for rule in rules] == [paper, released]
+    assert released == max(1, int(inputs * (1 - sparsity)))
+    tables = [rule.kept(np.array([[inputs, 7]]), np.array([[sparsity, 0.5]])) for rule in rules]
+    assert [table.tolist() for table in tables] == [[[paper, 3]], [[released, 3]]]
+
+
+@pytest.mark.parametrize("name", ["teal", "wina", "rsparse", "scap", "larosa"])
+def test_all_released_code_keeps_the_whole_part(name):
+    assert get_method(MethodSpec(name=name, variant="as_released")).kept(11008, 0.65) == 3852
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])

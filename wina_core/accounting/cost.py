@@ -92,7 +92,8 @@ class _GatedMatrices:
             outputs = outputs.copy()
             outputs[:, up] = kept_inputs(outputs[:, up], dropped[:, up], method)
             inputs[:, up] = sizes.inputs[:, up]
-        return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method))
+        shares = None if targets.rho is None else np.array(targets.rho)
+        return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method, shares))
 
     @property
     def read_weights(self) -> float:

@@ -12,6 +12,9 @@ from wina_core.methods.base import BLOCKS
 from wina_core.records import ModelShape
 from wina_core.specs import MethodSpec
 
+_SCORED = 0.5
+"""Any share below 1: all of them score alike."""
+
 
 class Mask(NamedTuple):
     """One mask of one token."""
@@ -43,13 +46,20 @@ def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec
     return np.multiply(inputs, np.subtract(1.0, sparsity))
 
 
-def masks(shape: ModelShape, dropped: Table, method: MethodSpec) -> Counter[Mask]:
+def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
     """How many there are of each mask in all decoder layers, `dropped` being what `mask_plan` says, float64
     [layers, projections]; where all inputs are kept there is none.
 
     Projections with the same input share a mask where their scores and the numbers they keep agree: always under
-    `shared`, and under `separate` where the method scores them by the same norms, or by none.
+    `shared`, and under `separate` where the method scores them by the same norms, or by none. `shares` are a plan's own
+    rho, float64 like `dropped`, for methods whose scores depend on them.
     """
+    if shares is not None and get_method(method).scores_by_shares:
+        whole = shares == 1
+        kinds = ((1.0, np.where(whole, dropped, 0.0)), (_SCORED, np.where(whole, 0.0, dropped)))
+        return sum(
+            (masks(shape, of_kind, method.model_copy(update={"rho": rho})) for rho, of_kind in kinds), Counter[Mask]()
+        )
     centring, corrected = get_method(method).centring, method.correction != "none"
     values, scalars = int(centring == "inputs") + int(corrected), int(centring == "matrix")
     inputs, biases = matrices(shape).inputs, _biases(shape, centring != "none" or corrected)
