@@ -109,6 +109,7 @@ METHOD_COLOURS = {
     "rsparse": "#E69F00",
     "cats": "#AA4499",
     "scap": "#3A7A10",
+    "larosa": "#5B4FC4",
 }
 """The paper's hues for its four methods; the others stay apart from them for every kind of eye."""
 

@@ -67,7 +67,7 @@ def main() -> None:
         for variant in ("as_released", "paper"):
             gated = _logits(lambda it=variant: [readings.compare_transformed(name, text, it) for name in models])
             _row("wina + transform", variant.replace("_", " "), code, everyone, gated)
-        for folded, label in ((True, "as released, gain folded"), (False, "as released, gain kept (its code)")):
+        for folded, label in ((True, "merged, gains folded"), (False, "its evaluation code, gains kept")):
             rotated = _logits(lambda it=folded: [readings.compare_larosa(name, text, folded=it) for name in models])
             _row("larosa", label, readings.LAROSA_CODE, everyone, rotated)
         for policy in readings.PREFIXES:

@@ -311,7 +311,7 @@ def compare_larosa(name: str, text: TextSpec, *, folded: bool = True) -> Outcome
     tokens = read_tokens(text, model.loaded.tokenizer)
     bases = recomputed.larosa_bases(model.weights, model.shape, tokens, folded=folded)
     rotate(model.loaded, larosa_rotation(text), Silent())
-    spec = MethodSpec.model_validate({"name": "larosa", "variant": "as_released"})
+    spec = MethodSpec(name="larosa")
     outcomes = []
     for sparsity in (0.25, 0.5, 0.6):
         targets = dict.fromkeys(model.weights.cells, sparsity)

@@ -34,7 +34,7 @@ from tests.wina_core.tiny import tiny_tokens
 from wina_core.gating import attach
 from wina_core.methods import get_method
 from wina_core.plan import SparsityPlan, UniformSparsity
-from wina_core.specs import MethodSpec, TextSpec
+from wina_core.specs import MethodSpec, TextSpec, Variant
 from wina_core.text import read_tokens
 
 
@@ -74,7 +74,7 @@ def test_outputs_and_masks(reading: Reading, model: Sample, text: TextSpec) -> N
         ("wina", "paper", False),
         ("teal", "paper", False),
         ("teal", "as_released", False),
-        ("larosa", "as_released", True),
+        ("larosa", "paper", True),
     ],
 )
 def test_equal_scores(name: str, variant: str, keeps_ties: bool, samples: dict[str, Sample]) -> None:
@@ -125,10 +125,10 @@ def test_ranks_and_kept_inputs_of_rsparse_at_the_size_of_llama_3_8b(shape: tuple
         assert int(kept) == int(inputs * (1 - sparsity) * rho), sparsity
 
 
-@pytest.mark.parametrize("name", ["wina", "teal", "larosa"])
+@pytest.mark.parametrize(("name", "variant"), [("wina", "as_released"), ("teal", "as_released"), ("larosa", "paper")])
 @pytest.mark.parametrize("inputs", [32, 80, 1000, 4096, 5120, 11008, 14336, 18944])
-def test_released_counts_are_those_of_python_floats(name: str, inputs: int) -> None:
-    method = get_method(MethodSpec(name=name, variant="as_released"))
+def test_released_counts_are_those_of_python_floats(name: str, variant: Variant, inputs: int) -> None:
+    method = get_method(MethodSpec(name=name, variant=variant))
     for thousandths in range(0, 1000, 5):
         sparsity = thousandths / 1000
         expected = recomputed.kept_released(inputs, sparsity)
@@ -181,7 +181,7 @@ def test_wina_on_the_published_transform(name: str, variant: str, text: TextSpec
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
-def test_larosa_as_released(name: str, text: TextSpec) -> None:
+def test_larosa_with_its_rotation_merged(name: str, text: TextSpec) -> None:
     outcome = compare_larosa(name, text)
     assert outcome.counts_equal
     assert outcome.difference <= LIMIT

@@ -25,7 +25,8 @@ KEYS = re.compile(r" \([^ ]+\)$")
 """A shortcut at the end of a tooltip."""
 NAMES = {
     *("auto", "bfloat16", "float16", "float32", "float64", "cpu", "triton", "reference", "dispatched", "python"),
-    *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "released"),
+    *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "released", "step"),
+    *("own", "variant", "WINA", "TEAL", "attention", "activations"),
     *("Uniform", "Greedy", "Curves", "Refine", "Evolution"),
     *("dense", "teal", "wina", "cats", "larosa", "rsparse", "scap", "transform", "free", "paper", "demo", "llama"),
     *("none", "heads", "global", "per_layer", "per_site", "refined", "gate", "gate_up", "qkv"),

@@ -31,6 +31,7 @@ CHOICE = Choice(
     deviation="demo:heldout",
     deviation_tokens=16_384,
     calibration="demo:calibration",
+    thresholds="gated",
     methods=(DENSE, TEAL, WINA),
     rotations=(NO_ROTATION, RotationSpec()),
     arms=(),
@@ -267,13 +268,13 @@ def test_other_selections_are_told_apart_from_topk(bench, selection, word):
 def test_every_allocator_has_a_column_for_every_sparsity(bench):
     controller, view, workbench, engine, _ = bench
     load(workbench, DEMO)
-    allocators = (AllocatorSpec(), AllocatorSpec(name="greedy", variant="as_released"), AllocatorSpec(name="curves"))
+    allocators = (AllocatorSpec(), AllocatorSpec(name="greedy", variant="wina_released"), AllocatorSpec(name="curves"))
     view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), allocators=allocators))
     controller.count()
     grid = view.last("show_grid")
     assert grid.columns == (
-        "dense", "25 %", "50 %", "greedy (as released)\n25 %", "greedy (as released)\n50 %", "curves\n25 %",
-        "curves\n50 %",
+        "dense", "25 %", "50 %", "greedy (as released by WINA)\n25 %", "greedy (as released by WINA)\n50 %",
+        "curves\n25 %", "curves\n50 %",
     )  # fmt: skip
     assert grid.to_do == 7
     controller.evaluate()

@@ -116,10 +116,10 @@ def test_rho_is_that_of_r_sparse_alone() -> None:
 
 
 def test_allocators_are_ticked_beside_each_other(page) -> None:
-    only(page.arms.allocators, "uniform", "greedy (as released)", "curves")
+    only(page.arms.allocators, "uniform", "greedy (as released by WINA)", "curves")
     assert page.choice().allocators == (
         AllocatorSpec(),
-        AllocatorSpec(name="greedy", variant="as_released"),
+        AllocatorSpec(name="greedy", variant="wina_released"),
         AllocatorSpec(name="curves"),
     )
 

@@ -29,7 +29,7 @@ ALL = Gating(selection="threshold", masks="shared", correction="mean", rho=0.7)
 @pytest.mark.parametrize(
     ("name", "shares", "splits"),
     [("dense", False, False), ("teal", False, False), ("wina", True, False), ("cats", False, False),
-     ("rsparse", False, True), ("scap", False, False), ("lately", True, True)],
+     ("rsparse", False, True), ("scap", False, False), ("larosa", False, False), ("lately", True, True)],
 )  # fmt: skip
 def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, shares, splits, monkeypatch):
     monkeypatch.setitem(methods.METHODS, "lately", Lately)
@@ -43,7 +43,7 @@ def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, share
 
 
 def test_every_registered_method_is_asked_here():
-    assert {spec.name for spec in method_specs()} == {"dense", "teal", "wina", "cats", "rsparse", "scap"}
+    assert {spec.name for spec in method_specs()} == {"dense", "teal", "wina", "cats", "rsparse", "scap", "larosa"}
 
 
 @pytest.mark.parametrize("name", ["wina", "rsparse"])

@@ -30,7 +30,7 @@ def test_the_dense_run_as_a_study():
 
 
 def test_an_allocated_run_is_a_study_that_allocates_again():
-    plan = AllocatedSparsity(sparsity=0.65, allocator=AllocatorSpec(name="greedy", variant="as_released"))
+    plan = AllocatedSparsity(sparsity=0.65, allocator=AllocatorSpec(name="greedy", variant="wina_released"))
     spec = run_spec("wina", NO_ROTATION, 0.5).model_copy(
         update={"plan": plan, "model": ModelSource(location="someone/model")}
     )

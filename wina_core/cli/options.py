@@ -6,7 +6,7 @@ import typer
 
 from wina_core import specs
 from wina_core.errors import WinaError
-from wina_core.methods import METHODS, method_names
+from wina_core.methods import method_names
 from wina_core.methods.presets import PRESETS
 from wina_core.methods.presets import preset as named_preset
 from wina_core.sources import resolve, resolve_rotation, resolve_text
@@ -87,8 +87,7 @@ Preset = Annotated[
 ]
 Method = Annotated[str, typer.Option("--method", help=f"One of {', '.join(method_names())}.")]
 Variant = Annotated[
-    specs.Variant | None,
-    typer.Option("--variant", help="The paper's text, the authors' code, or our own; by default the method's first."),
+    specs.Variant, typer.Option("--variant", help="The paper's text, the authors' code, or a reading of our own.")
 ]
 Text = Annotated[str, typer.Option(help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, typer.Option(help="Tokens of the text to read.")]
@@ -176,15 +175,13 @@ def rotation_spec(
 def method_spec(
     *,
     name: Method = "wina",
-    variant: Variant = None,
+    variant: Variant = "paper",
     selection: Select = "topk",
     masks: Masks = "separate",
     correction: Correction = "none",
     rho: Rho = None,
 ) -> MethodSpec:
     """The method of the flags."""
-    if variant is None:
-        variant = METHODS[name].variants[0] if name in METHODS else "paper"
     return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
 
 

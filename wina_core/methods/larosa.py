@@ -3,11 +3,12 @@
 Magnitude decides, in the principal axes of each layer's attention input (`presets.LAROSA_ROTATION`).
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from wina_core.errors import WinaError
 from wina_core.methods.base import Method
-from wina_core.specs import Variant
 
 _READ, _WRITE = 0.8, 1.2
 """Times the uniform target: of the matrices that read the stream (q, k, v, gate, up), and of those that write it."""
@@ -17,12 +18,16 @@ class Larosa(Method):
     """Score |x_i|; top k keeps every input that scores at least as high as the k-th, k = int((1 - s) n).
 
     A uniform target s is 0.8 s in q, k, v, gate, up and 1.2 s in o, down (alibaba/EfficientAI,
-    larosa/inference/modeling_llama_larosa.py), so that what is dropped over all weights is not quite s.
+    larosa/inference/modeling_llama_larosa.py), so that what is dropped over all weights is not quite s. The rotation is
+    merged into the weights as in the paper's text, not applied at run time as in that file.
     """
 
     name: ClassVar[str] = "larosa"
-    variants: ClassVar[tuple[Variant, ...]] = ("as_released",)
     keeps_ties: ClassVar[bool] = True
+
+    def kept(self, inputs: Any, sparsity: Any) -> Any:
+        """Return int((1 - s) n), at least 1."""
+        return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
 
     def cell_target(self, name: str, sparsity: float) -> float:
         """Return 0.8 s or 1.2 s; WinaError where that is all."""

@@ -21,7 +21,7 @@ PRESETS: dict[str, Arm] = {
     "rsparse-released": Arm(method=MethodSpec(name="rsparse", variant="as_released")),
     "scap": Arm(method=MethodSpec(name="scap")),
     "scap-released": Arm(method=MethodSpec(name="scap", variant="as_released")),
-    "larosa": Arm(rotation=LAROSA_ROTATION, method=MethodSpec(name="larosa", variant="as_released")),
+    "larosa": Arm(rotation=LAROSA_ROTATION, method=MethodSpec(name="larosa")),
     "wina-released": Arm(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina", variant="as_released")),
     "wina-paper": Arm(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina")),
     "wina-free": Arm(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),

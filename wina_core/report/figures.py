@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 _INK = "#012345"
 """Stands for the page's text colour until the SVG is written."""
-_COLOURS = {"wina": "#56B4E9", "teal": "#E78160", "rsparse": "#E69F00", "cats": "#AA4499", "scap": "#3A7A10"}
+_COLOURS = {
+    "wina": "#56B4E9",
+    "teal": "#E78160",
+    "rsparse": "#E69F00",
+    "cats": "#AA4499",
+    "scap": "#3A7A10",
+    "larosa": "#5B4FC4",
+}
 """The same hues as the window's."""
 _FURTHER = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
 _MARKERS = "osD^vPX*<>"

@@ -11,6 +11,8 @@ from wina_core.specs.sources import TextSpec
 AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]
 GreedyVariant = Literal["corrected", "wina_released", "teal_released"]
 _RELEASED: dict[GreedyVariant, str] = {"wina_released": "WINA", "teal_released": "TEAL"}
+_OWN_STEPS: dict[GreedyVariant, float] = {"teal_released": 0.05}
+"""Steps that labels do not name."""
 
 
 class DivergenceSpec(Spec):
@@ -54,7 +56,7 @@ class AllocatorSpec(Spec):
         searches = self.name in ("refine", "evolution")
         details = {
             f"as released by {_RELEASED.get(self.variant)}": self.is_released,
-            f"step {self.step:g}": self.step != default.step,
+            f"step {self.step:g}": self.step != _OWN_STEPS.get(self.variant, default.step),
             f"{self.rounds} round{'s' if self.rounds > 1 else ''}": self.rounds != default.rounds and searches,
             f"seed {self.seed}": self.seed != default.seed and self.name == "evolution",
             f"on {self.text.label}": self.text != default.text,

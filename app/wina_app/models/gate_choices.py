@@ -31,13 +31,13 @@ MASKS: dict[Masks, tuple[str, str]] = {
 }
 THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
     "gated": (
-        tr("Corrected in the gated model"),
+        tr("Corrected, gated model"),
         tr(
             "Moved until every matrix of the gated model drops its target on the calibration text, for fair comparisons"
         ),
     ),
     "dense": (
-        tr("Of the dense model, as released"),
+        tr("As released, dense model"),
         tr("Each drops its target of the dense model's inputs; in the gated model each method misses it differently"),
     ),
 }

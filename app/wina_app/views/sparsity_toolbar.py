@@ -100,7 +100,7 @@ class SparsityToolbar(QWidget):
         self.allocator = QComboBox()
         self.allocator.setAccessibleName(tr("How the budget is spread over the model"))
         for row, (spec, text) in enumerate(ALLOCATORS):
-            self.allocator.addItem(spec.label.capitalize(), spec)
+            self.allocator.addItem(spec.label[:1].upper() + spec.label[1:], spec)
             self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
