@@ -15,7 +15,7 @@ from wina_core.reporting import Reporter
 from wina_core.specs import AllocatedSparsity, MethodSpec
 from wina_core.text import read_tokens
 
-VERSION = f"1, levels {LEVELS}"
+VERSION = f"2, levels {LEVELS}"
 """Part of a kept result's name: another one where the same question gets another answer."""
 
 

@@ -46,7 +46,7 @@ CAPACITY = 2
 
 BASES_VERSION = "1"
 """Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
-CALIBRATION_VERSION = "2"
+CALIBRATION_VERSION = "3"
 """Of what a calibration measures, and raised like it."""
 CUTS_VERSION = "1"
 """Of the way calibrated cuts are corrected, and raised like it."""
