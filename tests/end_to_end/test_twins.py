@@ -134,4 +134,4 @@ def test_the_papers_own_recipe_runs_on_a_small_model(store: Store, tmp_path: Pat
     rows = store.metric_rows(MetricFilter(study=computed.study, metrics=("acc_norm",)))
     found = {row.method.partition(" ")[0]: (row.selection, row.plan.partition(",")[0]) for row in rows}
     assert found.pop("dense") == ("topk", "uniform")
-    assert found == dict.fromkeys(("cats", "rsparse", "teal", "wina"), ("threshold", "greedy (as released"))
+    assert found == dict.fromkeys(("cats", "rsparse", "teal", "wina"), ("threshold", "greedy (as released by WINA"))

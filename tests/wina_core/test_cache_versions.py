@@ -13,8 +13,12 @@ from torch import Tensor
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.allocation import allocate
+from wina_core.allocation.gated import searched
 from wina_core.calibration import calibrate
-from wina_core.engine.session import BASES_VERSION, CALIBRATION_VERSION
+from wina_core.engine.session import BASES_VERSION, CALIBRATION_VERSION, CUTS_VERSION
+from wina_core.gating.correction import corrected_cuts
+from wina_core.methods.presets import LAROSA_ROTATION
+from wina_core.plan import UniformSparsity
 from wina_core.reporting import Silent
 from wina_core.rotation import rotate
 from wina_core.specs import (
@@ -26,6 +30,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
+from wina_core.text import read_tokens
 
 WINA = MethodSpec(name="wina", masks="shared")
 
@@ -42,19 +47,21 @@ def digest(*tensors: Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("rotation", "expected"),
+    ("family", "rotation", "expected"),
     [
-        (RotationSpec(), 10.676330),
-        (AS_RELEASED_ROTATION, -8.366297),
-        (RotationSpec(weighting="sensitivity", objective="error", steps=3), 6.780657),
-        (RotationSpec(objective="kl", steps=2), 10.728105),
+        ("llama", RotationSpec(), 10.676330),
+        ("llama", AS_RELEASED_ROTATION, -8.366297),
+        ("phi3", AS_RELEASED_ROTATION, -3.000416),
+        ("llama", LAROSA_ROTATION, -5.187317),
+        ("llama", RotationSpec(weighting="sensitivity", objective="error", steps=3), 6.780657),
+        ("llama", RotationSpec(objective="kl", steps=2), 10.728105),
     ],
-    ids=["global", "as released", "refined", "refined on KL"],
+    ids=["global", "as released", "as released, fused", "larosa", "refined", "refined on KL"],
 )
-def test_other_bases_need_another_version(rotation, expected, text):
+def test_other_bases_need_another_version(family, rotation, expected, text):
     bases: dict[str, Tensor] = {}
     spec = rotation.model_copy(update={"text": text})
-    rotate(tiny_loaded(dtype=torch.float64), spec, Silent(), into=bases)
+    rotate(tiny_loaded(family, dtype=torch.float64), spec, Silent(), into=bases)
     found = digest(*(bases[name] for name in sorted(bases)))
     assert BASES_VERSION == "1"
     assert found == pytest.approx(expected, abs=1e-5), "other bases than version 1 found: raise the version"
@@ -64,17 +71,31 @@ def test_other_bases_need_another_version(rotation, expected, text):
     ("method", "expected"),
     [
         (MethodSpec(name="wina"), -17.252716),
-        (MethodSpec(name="scap", selection="statistical"), 30.904219),
+        (MethodSpec(name="scap", variant="own", selection="statistical"), 30.904219),
         (MethodSpec(name="wina", selection="top_p", correction="mean"), -1.409502),
+        (MethodSpec(name="scap"), 5.851404),
+        (MethodSpec(name="teal", variant="as_released"), -11.648247),
     ],
-    ids=["wina", "scap", "mean correction"],
+    ids=["wina", "scap of our own", "mean correction", "scap", "signed"],
 )
 def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     record = calibrate(loaded, method, CalibrationSpec(text=text), Silent()).record("", 0.0)
     found = digest(torch.tensor([layer.value for layer in record.layers]))
-    assert CALIBRATION_VERSION == "2"
-    assert found == pytest.approx(expected, abs=1e-5), "other numbers than version 2 measured: raise the version"
+    assert CALIBRATION_VERSION == "3"
+    assert found == pytest.approx(expected, abs=1e-5), "other numbers than version 3 measured: raise the version"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("wina", 0.808901), ("rsparse", 0.802290)])
+def test_other_corrected_thresholds_need_another_version(name, expected, text):
+    loaded = tiny_loaded(dtype=torch.float64)
+    method, plan = MethodSpec(name=name, selection="threshold"), UniformSparsity(sparsity=0.5)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+    found = corrected_cuts(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), Silent())
+    assert CUTS_VERSION == "1"
+    assert digest(torch.tensor(found.sparsity)) == pytest.approx(expected, abs=1e-5), (
+        "other cuts than version 1 found: raise the version"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,14 +104,21 @@ def test_other_calibrations_need_another_version(method, expected, text):
         ("greedy", WINA, 3.337332),
         ("curves", WINA, 1.286696),
         ("refine", WINA, 1.098145),
-        ("evolution", MethodSpec(name="rsparse", variant="as_released"), 1.355290),
+        ("evolution", MethodSpec(name="rsparse", variant="as_released"), 1.007804),
+        ("evolution", MethodSpec(name="rsparse"), 1.430195),
+        ("greedy wina_released", MethodSpec(name="teal"), 3.257475),
+        ("greedy teal_released", MethodSpec(name="teal"), 3.221836),
     ],
 )
 def test_other_plans_need_another_version(name, method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64, layers=1)
-    allocator = AllocatorSpec(name=name, step=0.05, rounds=2, text=text)
+    name, _, variant = name.partition(" ")
+    allocator = AllocatorSpec(name=name, variant=variant or "corrected", step=0.05, rounds=2, text=text)
     plan = AllocatedSparsity(sparsity=0.7, allocator=allocator)
-    record = allocate(loaded, method, plan, "key", Silent())
+    calibration = None
+    if allocator.is_released:
+        calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), Silent())
+    record = allocate(loaded, method, plan, "key", Silent(), calibration)
     found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    assert ALLOCATION_VERSION.split(",")[0] == "1"
-    assert found == pytest.approx(expected, abs=1e-5), "other plans than version 1 found: raise the version"
+    assert ALLOCATION_VERSION.split(",")[0] == "2"
+    assert found == pytest.approx(expected, abs=1e-5), "other plans than version 2 found: raise the version"

@@ -161,7 +161,7 @@ def test_cats_and_teal_are_one_rule_here():
     [
         ({"method": MethodSpec(name="dense")}, "choose one of teal"),
         ({"method": MethodSpec(name="rsparse")}, "needs its rho"),
-        ({"method": MethodSpec(name="teal", variant="as_released")}, "has no variant"),
+        ({"method": MethodSpec(name="cats", variant="as_released")}, "has no variant"),
         ({"method": MethodSpec(name="wina", masks="shared")}, "separate masks"),
         ({"rotation": RotationSpec()}, "no rotation"),
     ],
