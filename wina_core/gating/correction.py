@@ -7,7 +7,7 @@ from torch import Tensor
 
 from wina_core.calibration.result import Calibration
 from wina_core.gating.gates import attach
-from wina_core.methods.targets import mask_plan, resolve_plan
+from wina_core.methods.targets import block_means, mask_plan, resolve_plan
 from wina_core.models.loading import LoadedModel
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.reporting import Reporter
@@ -76,7 +76,8 @@ def _measured(
     tokens: Tensor,
     reporter: Reporter,
 ) -> Tensor:
-    """Return the measured sparsity of the gated model, float64 [layers, projections]; 0 where nothing is gated."""
+    """Return the measured sparsity of the gated model, float64 [layers, projections]; 0 where nothing is gated, and the
+    mean of the matrices that share a mask."""
     rows = max(1, _BATCH_TOKENS // tokens.shape[1])
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
@@ -86,6 +87,8 @@ def _measured(
             loaded.model(batch.to(loaded.device), use_cache=False, logits_to_keep=1)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
+    if method.masks == "shared":  # whose low-rank parts differ, but not their masks
+        found = torch.tensor(block_means(tuple(map(tuple, found.tolist())), loaded.view.layout), dtype=torch.float64)
     return found
 
 

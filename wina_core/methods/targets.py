@@ -6,7 +6,7 @@ from wina_core.methods.base import BLOCKS, Method
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs import MethodSpec
 
-_Table = tuple[tuple[float, ...], ...]
+Table = tuple[tuple[float, ...], ...]
 
 
 def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec: MethodSpec) -> SparsityPlan:
@@ -91,12 +91,14 @@ def _concentrated(sparsity: float, layout: PlanLayout, names: tuple[str, ...], m
 
 
 def _averaged(plan: SparsityPlan) -> SparsityPlan:
-    rho = None if plan.rho is None else _means(plan.rho, plan.layout)
-    return SparsityPlan(layout=plan.layout, sparsity=_means(plan.sparsity, plan.layout), origin=plan.origin, rho=rho)
+    rho = None if plan.rho is None else block_means(plan.rho, plan.layout)
+    return SparsityPlan(
+        layout=plan.layout, sparsity=block_means(plan.sparsity, plan.layout), origin=plan.origin, rho=rho
+    )
 
 
-def _means(table: _Table, layout: PlanLayout) -> _Table:
-    """Each block's cells at their mean, weighted by numbers of weights; a block whose cells agree is left as it is."""
+def block_means(table: Table, layout: PlanLayout) -> Table:
+    """Return each block's cells at their mean, weighted by numbers of weights; a block whose cells agree as it is."""
     rows = []
     for row, counts in zip(table, layout.parameters, strict=True):
         values = list(row)
