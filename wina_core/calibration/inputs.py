@@ -21,8 +21,9 @@ Keys = Callable[[Tensor, Tensor | None], Tensor]
 
 
 def signed_keys(x: Tensor, _scale: Tensor | None) -> Tensor:
-    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0."""
-    return x.detach().clamp(min=0).abs()  # which takes the sign off a zero
+    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. An infinity stays one."""
+    x = x.detach()
+    return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero
 
 
 class Scored:
