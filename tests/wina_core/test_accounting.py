@@ -158,7 +158,7 @@ def test_masks_are_shared_where_the_scores_agree():
     assert inputs(MethodSpec(name="rsparse")) == inputs(TEAL)
     assert inputs(MethodSpec(name="rsparse", variant="as_released")) == inputs(TEAL)
     assert inputs(MethodSpec(name="rsparse", variant="as_released", rho=0.9)) == inputs(WINA)
-    for method in (MethodSpec(name=name, variant="as_released") for name in ("teal", "larosa")):
+    for method in (MethodSpec(name="teal", variant="as_released"), MethodSpec(name="larosa")):
         assert inputs(method) == inputs(TEAL)
     mlp = (0.0,) * 4 + (0.5,) * 3
     assert inputs(MethodSpec(name="scap", variant="as_released"), mlp) == [plain, Mask(16, False)]

@@ -20,7 +20,7 @@ from wina_core.specs import MethodSpec, Quantization
 
 def kept(inputs: int, sparsity: float, method: MethodSpec) -> float:
     if method.selection == "topk":
-        if method.variant == "as_released":
+        if method.variant == "as_released" or method.name == "larosa":
             return max(1, int(inputs * (1 - sparsity)))
         return max(1, inputs - int(sparsity * inputs + 0.5))
     return inputs * (1 - sparsity)

@@ -30,11 +30,12 @@ def inputs(size: int, seed: int = 0) -> Tensor:
     return torch.randn(2, 9, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def kept(score: Tensor, sparsity: float) -> Tensor:
-    """The highest of each row of scores, rounded as the text says, by sorting in plain Python."""
+def kept(score: Tensor, sparsity: float, *, released: bool = False) -> Tensor:
+    """The highest of each row of scores, rounded as the text or the released code says, by sorting in plain Python."""
     rows = []
     for row in score.reshape(-1, score.shape[-1]).tolist():
-        keep = max(1, len(row) - int(sparsity * len(row) + 0.5))
+        n = len(row)
+        keep = max(1, int(n * (1 - sparsity) + 1e-9) if released else n - int(sparsity * n + 0.5))
         order = sorted(range(len(row)), key=lambda index: (-row[index], index))
         rows.append([index in set(order[:keep]) for index in range(len(row))])
     return torch.tensor(rows).reshape(score.shape)
@@ -110,7 +111,7 @@ def test_cats_needs_a_gated_mlp():
 def test_rsparse_masks_and_adds_the_low_rank_part_of_what_it_drops(family, variant, masks, rho):
     loaded = tiny_loaded(family, dtype=torch.float64)
     projections = loaded.view.layers[1].projections
-    sparsity, counted = 0.4, {}
+    sparsity, counted, released = 0.4, {}, variant == "as_released"
     method = MethodSpec(name="rsparse", variant=variant, rho=rho, masks=masks)
     with attach(loaded, method, UniformSparsity(sparsity=sparsity)) as gates:
         for name, projection in projections.items():
@@ -118,10 +119,14 @@ def test_rsparse_masks_and_adds_the_low_rank_part_of_what_it_drops(family, varia
             m, n = weight.shape
             x = inputs(n)
             y, _, bias = of_projection(loaded, name, x)
-            score = x.abs() * weight.norm(dim=0) if variant == "as_released" and rho < 1 else x.abs()
-            mask = kept(score, 1 - (1 - sparsity) * rho)
+            score = x.abs() * weight.norm(dim=0) if released and rho < 1 else x.abs()
+            mask = kept(score, 1 - (1 - sparsity) * rho, released=released)
             u, s, v = torch.linalg.svd(weight, full_matrices=False)
-            rank = int(m * n * (1 - sparsity) * (1 - rho) / (m + n) + 1e-9)
+            if released and rho < 1:  # k and v as if they were square
+                rows = n if name in ("k", "v") else m
+                rank = int((rows * n * (1 - sparsity) - int(n * (1 - sparsity) * rho) * rows) / (rows + n))
+            else:
+                rank = int(m * n * (1 - sparsity) * (1 - rho) / (m + n) + 1e-9)
             stand_in = (u[:, :rank] * s[:rank]) @ v[:rank]
             expected = (x * mask) @ weight.T + (x * ~mask) @ stand_in.T + bias
             torch.testing.assert_close(y, expected, rtol=1e-6, atol=1e-7, msg=f"{name}, rank {rank}")
@@ -195,25 +200,173 @@ def test_low_rank_parts_are_the_same_each_time(exact, monkeypatch):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("selection", ["topk", "threshold"])
-def test_scap_replaces_what_is_near_its_mode_by_it(tmp_path, family, selection):
+@pytest.mark.parametrize("variant", ["paper", "own"])
+def test_scap_replaces_what_is_near_its_mode_by_it(tmp_path, family, selection, variant):
+    """A mode for each matrix of the MLP, which all its inputs share; of our own, one for each input of all matrices."""
     loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
-    method = MethodSpec(name="scap", selection=selection)
+    method = MethodSpec(name="scap", variant=variant, selection=selection)
     calibration = calibrated(tmp_path, loaded, method)
     layout = loaded.view.layout
-    with attach(loaded, method, HALF, calibration) as gates:
+    gated = [name for name in layout.projections if variant == "own" or name in ("gate", "up", "down")]
+    targets = SparsityPlan.uniform(layout, 0.0)
+    targets = targets.with_cells(
+        {(layer, layout.projections.index(name)): 0.5 for layer in range(2) for name in gated}, origin="edited"
+    )
+    with attach(loaded, method, targets, calibration) as gates:
         for column, name in enumerate(layout.projections):
-            mode = calibration.centres[1, column].double()
-            x = inputs(len(mode)) + 0.7
+            x = inputs(loaded.view.layers[1].projections[name].shape[1]) + 0.7
             y, weight, bias = of_projection(loaded, name, x)
+            if name not in gated:
+                torch.testing.assert_close(y, x @ weight.T + bias, **TIGHT)
+                continue
+            mode = calibration.centres[1, column].double()
+            assert mode.shape == ((1,) if variant == "paper" else (x.shape[-1],))
             score = (x - mode).abs()
             mask = kept(score, 0.5) if selection == "topk" else score > calibration.cut(1, column, 0.5)
-            torch.testing.assert_close(y, ((x - mode) * mask) @ weight.T + weight @ mode + bias, rtol=1e-9, atol=1e-9)
+            constant = (weight * mode).sum(1)
+            torch.testing.assert_close(y, ((x - mode) * mask) @ weight.T + constant + bias, rtol=1e-9, atol=1e-9)
         added = 0
         for layer in loaded.view.layers:
-            added += sum(layer.projections[name].shape[1] for name in ("q", "o", "up", "down"))  # a mode for each input
-            added += sum(each.shape[0] for each in layer.projections.values() if each.bias is None)
+            inputs_of = {name: layer.projections[name].shape[1] for name in ("q", "o", "up", "down") if name in gated}
+            added += len(inputs_of) if variant == "paper" else sum(inputs_of.values())
+            added += sum(layer.projections[name].shape[0] for name in gated if layer.projections[name].bias is None)
         weights = sum(map(sum, layout.parameters))
         assert gates.full_sparsity == pytest.approx(gates.counted_sparsity - added / weights)
+
+
+def test_scap_as_released_is_teal_in_the_mlp():
+    loaded = tiny_loaded(dtype=torch.float64)
+    method = MethodSpec(name="scap", variant="as_released")
+    assert not method.needs_calibration
+    with attach(loaded, method, UniformSparsity(sparsity=0.3)) as gates:
+        target = 0.3 * 10752 / 7680  # of what the MLP holds
+        for name in ("gate", "up", "down", "q"):
+            x = inputs(loaded.view.layers[1].projections[name].shape[1])
+            y, weight, bias = of_projection(loaded, name, x)
+            mask = kept(x.abs(), 0.0 if name == "q" else target, released=True)
+            torch.testing.assert_close(y, (x * mask) @ weight.T + bias, **TIGHT)
+        assert {record.projection for record in gates.measured()} == {"gate", "up", "down"}
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_larosa_keeps_all_that_score_like_the_last_that_is_kept(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    levels = {"q": 0.4, "k": 0.4, "v": 0.4, "o": 0.6, "gate": 0.4, "up": 0.4, "down": 0.6}
+    with attach(loaded, MethodSpec(name="larosa"), HALF) as gates:
+        for name, level in levels.items():
+            n = loaded.view.layers[1].projections[name].shape[1]
+            x = (inputs(n) * 4).round() / 4  # many of them tie
+            y, weight, bias = of_projection(loaded, name, x)
+            k = int((1 - level) * n)
+            last = x.abs().sort(dim=-1, descending=True).values[..., k - 1 : k]
+            mask = x.abs() >= last
+            assert mask.sum() > k * mask.shape[0] * mask.shape[1]
+            torch.testing.assert_close(y, (x * mask) @ weight.T + bias, **TIGHT)
+            measured = {record.projection: record.value for record in gates.measured()}
+            assert measured[name] == pytest.approx(1 - float(mask.double().mean()))
+
+
+def test_larosa_keeps_its_ties_in_decoding_too():
+    """No kernel that keeps exactly k may serve it."""
+    loaded = tiny_loaded()
+    with attach(loaded, MethodSpec(name="larosa"), HALF, kernels=True):
+        linear = loaded.view.layers[1].projections["down"].linear
+        y = linear(torch.ones(1, 1, 80))
+    torch.testing.assert_close(y, linear(torch.ones(1, 1, 80)))
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox"])
+def test_teal_as_released_keeps_what_exceeds_the_inverse_cdf_of_signed_values(tmp_path, family):
+    """Of values that are not symmetric, that drops another fraction than the target."""
+    loaded = tiny_loaded(family, layers=1)
+    layout = loaded.view.layout
+    seen: dict[str, list[Tensor]] = {}
+    hooks = [
+        each.linear.register_forward_pre_hook(
+            lambda _, args, name=name: seen.setdefault(name, []).append(args[0].flatten(0, -2))
+        )
+        for name, each in loaded.view.layers[0].projections.items()
+    ]
+    method = MethodSpec(name="teal", variant="as_released", selection="threshold")
+    calibration = calibrated(tmp_path, loaded, method, tokens=1024)
+    for hook in hooks:
+        hook.remove()
+    plain = calibrated(tmp_path, loaded, method.model_copy(update={"variant": "paper"}), tokens=1024)
+    differences = []
+    for column, name in enumerate(layout.projections):
+        values = torch.cat(seen[name]).flatten().double()
+        for target in (0.25, 0.5, 0.8):
+            cut = calibration.cut(0, column, target)
+            signed = float((values <= cut).double().mean())
+            lowest = float((values <= 0).double().mean())
+            assert signed == pytest.approx(max((1 + target) / 2, lowest), abs=0.01), (name, target)
+            dropped = float((values.abs() <= cut).double().mean())
+            differences.append(abs(dropped - target))
+            of_magnitude = plain.cut(0, column, target)
+            assert float((values.abs() <= of_magnitude).double().mean()) == pytest.approx(target, abs=0.01)
+    assert max(differences) > 0.05
+    with attach(loaded, method, HALF, calibration):
+        for column, name in enumerate(layout.projections):
+            x = inputs(loaded.view.layers[0].projections[name].shape[1]).float()
+            projection = loaded.view.layers[0].projections[name]
+            bias = 0.0 if projection.bias is None else projection.bias
+            gated = x * (x.abs() > calibration.cut(0, column, 0.5))
+            y = projection.linear(x)[..., projection.rows]
+            torch.testing.assert_close(y, gated @ projection.weight.T + bias, rtol=1e-4, atol=1e-5)
+
+
+def test_rsparse_as_released_is_teal_by_default():
+    loaded = tiny_loaded()
+    ids = tiny_tokens()
+    outputs = []
+    for name in ("rsparse", "teal"):
+        with (
+            torch.no_grad(),
+            attach(loaded, MethodSpec(name=name, variant="as_released"), UniformSparsity(sparsity=0.45)),
+        ):
+            outputs.append(loaded.model(ids, use_cache=False).logits)
+    assert torch.equal(*outputs)
+
+
+@pytest.mark.parametrize("selection", ["topk", "threshold"])
+def test_rsparse_as_released_scores_by_norms_where_a_plan_s_share_leaves_a_rank(tmp_path, selection):
+    loaded = tiny_loaded(dtype=torch.float64, layers=2)
+    method = MethodSpec(name="rsparse", variant="as_released", selection=selection)
+    shares = (1.0, 0.8, 1.0, 0.7, 0.9, 1.0, 0.8)
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": (shares,) * 2})
+    text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
+    calibration = calibrate(loaded, method, text, Silent(), plan) if selection == "threshold" else None
+    with attach(loaded, method, plan, calibration):
+        for column, name in enumerate(loaded.view.layout.projections):
+            weight, rho = loaded.view.layers[1].projections[name].weight, shares[column]
+            m, n = weight.shape
+            x = inputs(n)
+            y, _, bias = of_projection(loaded, name, x)
+            score = x.abs() if rho == 1 else x.abs() * weight.norm(dim=0)
+            target = 1 - 0.5 * rho
+            mask = kept(score, target, released=True)
+            if calibration is not None:
+                mask = score > calibration.cut(1, column, target)
+            rows = n if name in ("k", "v") else m
+            rank = int((rows * n * 0.5 - int(n * 0.5 * rho) * rows) / (rows + n)) if rho < 1 else 0
+            assert (rank > 0) == (rho < 1)
+            u, s, v = torch.linalg.svd(weight, full_matrices=False)
+            expected = (x * mask) @ weight.T + (x * ~mask) @ ((u[:, :rank] * s[:rank]) @ v[:rank]).T + bias
+            torch.testing.assert_close(y, expected, rtol=1e-6, atol=1e-7, msg=f"{name}, rank {rank}")
+
+
+def test_thresholds_of_rsparse_as_released_are_those_of_a_plan_s_scores(tmp_path):
+    loaded = tiny_loaded(layers=1)
+    method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": ((1.0, 0.8) + (1.0,) * 5,)})
+    text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
+    found, plain, normed = (
+        calibrate(loaded, spec, text, Silent(), shares).quantiles[0]
+        for spec, shares in ((method, plan), (method, None), (MethodSpec(name="wina", selection="threshold"), None))
+    )
+    for column in range(7):
+        assert torch.equal(found[column], (normed if column == 1 else plain)[column])
+    assert not torch.equal(plain[1], normed[1])
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
@@ -288,7 +441,9 @@ def test_shared_masks_are_the_same_for_all_matrices_of_a_block(family, name):
         assert torch.equal(mask, kept(score, mean))
 
 
-@pytest.mark.parametrize(("name", "selection"), [("teal", "statistical"), ("scap", "topk"), ("cats", "threshold")])
+@pytest.mark.parametrize(
+    ("name", "selection"), [("teal", "statistical"), ("scap", "topk"), ("scap", "threshold"), ("cats", "threshold")]
+)
 def test_activations_that_are_not_finite_show_and_are_explained(tmp_path, name, selection):
     loaded = tiny_loaded(layers=2)
     method = MethodSpec(name=name, selection=selection)

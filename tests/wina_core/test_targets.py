@@ -15,7 +15,7 @@ LLAMA = ("q", "k", "v", "o", "gate", "up", "down")
 LAYOUT = PlanLayout(projections=LLAMA, parameters=((1024, 512, 512, 1024, 2560, 2560, 2560),) * 2)
 UNGATED = PlanLayout(projections=("q", "k", "v", "o", "up", "down"), parameters=((64, 64, 64, 64, 256, 256),))
 CATS, WINA = MethodSpec(name="cats"), MethodSpec(name="wina")
-LAROSA, SCAP_OWN = MethodSpec(name="larosa", variant="as_released"), MethodSpec(name="scap", variant="own")
+LAROSA, SCAP_OWN = MethodSpec(name="larosa"), MethodSpec(name="scap", variant="own")
 RELEASED = "as_released"
 REACH = 2 * 2560 / sum(LAYOUT.parameters[0])
 
