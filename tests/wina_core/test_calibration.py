@@ -13,15 +13,16 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.calibration import ERROR_SPARSITIES, Calibration, calibrate
 from wina_core.calibration.calibrate import loss_curves, sampled_positions
-from wina_core.calibration.centres import modes
+from wina_core.calibration.centres import density_peak, modes
 from wina_core.calibration.histogram import ScoreHistogram
 from wina_core.calibration.result import CUT_SPARSITIES
 from wina_core.errors import Cancelled, WinaError
 from wina_core.gating import attach
+from wina_core.methods import get_method
 from wina_core.models.view import PROJECTIONS
 from wina_core.plan import SparsityPlan
 from wina_core.reporting import Silent
-from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec, Variant
 from wina_core.text import read_tokens
 
 WINA = MethodSpec(name="wina", selection="threshold")
@@ -105,10 +106,12 @@ def write_text(path, seed: int, tokens: int) -> TextSpec:
     ("method", "dtype", "tokens"),
     [
         (WINA, torch.float32, 32_768),
-        (TEAL, torch.bfloat16, 32_768),
+        (TEAL, torch.bfloat16, 12_288),
         (MethodSpec(name="wina", selection="statistical"), torch.float32, 8_192),
         (MethodSpec(name="teal", selection="top_p", masks="shared"), torch.float32, 8_192),
+        (MethodSpec(name="scap", variant="own", selection="threshold"), torch.float32, 8_192),
         (MethodSpec(name="scap", selection="threshold"), torch.float32, 8_192),
+        (MethodSpec(name="larosa", selection="threshold"), torch.float32, 8_192),
     ],
 )
 def test_every_matrix_lands_on_its_target_on_fresh_text(tmp_path, method, dtype, tokens):
@@ -126,11 +129,14 @@ def test_every_matrix_lands_on_its_target_on_fresh_text(tmp_path, method, dtype,
         loaded.model(fresh)
     for hook in hooks:
         hook.remove()
+    gated = [name for name in projections if get_method(method).gates(name)]
     for target in (0.0, 0.05, 0.333, 0.5, 0.65, 0.95):
-        plan = SparsityPlan.uniform(loaded.view.layout, target)
+        columns = {(0, loaded.view.layout.projections.index(name)): target for name in gated}
+        plan = SparsityPlan.uniform(loaded.view.layout, 0.0).with_cells(columns)
         with attach(loaded, method, plan, calibration) as gates:
             for name, projection in projections.items():
                 projection.linear(inputs[name])  # the dense model's own inputs
+            assert [record.projection for record in gates.measured()] == gated
             for record in gates.measured():
                 assert record.value == pytest.approx(target, abs=0.005 if tokens > 10_000 else 0.01), (
                     record.projection,
@@ -353,11 +359,114 @@ def test_the_mode_of_a_constant_is_that_constant() -> None:
     assert modes(torch.full((10, 2), 0.7)).tolist() == pytest.approx([0.7, 0.7])
 
 
-def test_vectors_survive_a_round_trip(tmp_path: Path) -> None:
-    calibration = calibrated(tmp_path, tiny_loaded(layers=1), MethodSpec(name="scap", correction="mean"), 128)
+def bimodal(generator: torch.Generator) -> torch.Tensor:
+    low, high = (torch.randn(1024, n, generator=generator) for n in (7, 3))
+    return torch.cat([-1 + 0.2 * low, 2 + 0.2 * high], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("draw", "mode", "tolerance"),
+    [
+        (lambda g: torch.randn(1024, 10, generator=g), 0.0, 0.15),
+        (lambda g: torch.randn(1024, 10, generator=g).exp(), math.exp(-1), 0.12),
+        (lambda g: -torch.randn(1024, 10, generator=g).exp(), -math.exp(-1), 0.12),
+        (bimodal, -1.0, 0.05),
+        (lambda g: torch.randn(1024, 10, generator=g).relu(), 0.0, 0.01),
+        (lambda g: (100 * torch.randn(1024, 10, generator=g)).bfloat16(), 0.0, 15.0),
+    ],
+    ids=["normal", "skewed to the right", "skewed to the left", "two peaks", "half zeros", "wide bfloat16"],
+)
+def test_the_one_mode_of_a_matrix_is_the_peak_of_the_density_of_all_its_inputs(draw, mode, tolerance) -> None:
+    for seed in range(3):
+        x = draw(torch.Generator().manual_seed(seed))
+        (found,) = density_peak(x)
+        assert found.dtype == torch.float32
+        assert float(found) == pytest.approx(mode, abs=tolerance), seed
+        (shifted,) = density_peak(x.double() + 50)
+        assert float(shifted) - 50 == pytest.approx(float(found), abs=tolerance / 5)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.7, 3e4])
+def test_the_one_mode_of_a_constant_is_that_constant(value: float) -> None:
+    assert density_peak(torch.full((10, 2), value)).tolist() == pytest.approx([value])
+
+
+def test_the_one_mode_is_where_a_kernel_density_estimate_is_highest() -> None:
+    """Written naively: a Gaussian about each number, half of Scott's bandwidth wide."""
+    x = (torch.randn(40, 6, generator=torch.Generator().manual_seed(2)) * 0.7).exp().double()
+    values = x.flatten()
+    width = float(values.std()) * 0.5 * len(values) ** -0.2
+    grid = torch.linspace(float(values.min()), float(values.max()), 20_001, dtype=torch.float64)
+    density = torch.exp(-0.5 * ((grid[:, None] - values) / width) ** 2).sum(1)
+    bins = float(values.max() - values.min()) / 2000
+    assert float(density_peak(x)) == pytest.approx(float(grid[density.argmax()]), abs=1.5 * bins)
+
+
+def test_scap_finds_one_mode_for_each_matrix_of_the_mlp(tmp_path: Path) -> None:
+    loaded = tiny_loaded(layers=1)
+    inputs: dict[str, list[torch.Tensor]] = {}
+    for name in ("gate", "down"):
+        loaded.view.layers[0].projections[name].linear.register_forward_pre_hook(
+            lambda _, args, name=name: inputs.setdefault(name, []).append(args[0].flatten(0, -2))
+        )
+    calibration = calibrated(tmp_path, loaded, MethodSpec(name="scap", selection="threshold"), 256)
+    assert set(calibration.centres) == {(0, PROJECTIONS.index(name)) for name in ("gate", "up", "down")}
+    read = {name: torch.cat(rows[: len(rows) // 2]) for name, rows in inputs.items()}  # once for the modes alone
+    for name, like in (("gate", "gate"), ("up", "gate"), ("down", "down")):
+        centre = calibration.centres[0, PROJECTIONS.index(name)]
+        assert torch.equal(centre, density_peak(read[like]))
+    assert calibration.quantiles[0, :4].isnan().all()
+    scores_of_down = (read["down"] - calibration.centres[0, 6]).abs()
+    assert dropped(scores_of_down, calibration.cut(0, 6, 0.4)) == pytest.approx(0.4, abs=0.005)
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+def test_signed_values_that_are_not_finite_are_named(tmp_path: Path, value: float) -> None:
+    loaded, method = tiny_loaded(layers=1), MethodSpec(name="teal", variant="as_released")
+    hook = lambda _, args: (args[0].index_fill(-1, torch.tensor([3]), value),)  # noqa: E731
+    loaded.view.layers[0].projections["down"].linear.register_forward_pre_hook(hook)
+    with pytest.raises(WinaError, match="inputs of down in layer 0 are not finite"):
+        calibrated(tmp_path, loaded, method, 128)
+
+
+def test_signed_thresholds_start_below_all_and_never_fall(tmp_path: Path) -> None:
+    quantiles = calibrated(tmp_path, method=MethodSpec(name="teal", variant="as_released"), tokens=512).quantiles
+    assert (quantiles[..., 0] == -1).all()
+    assert (quantiles.diff(dim=-1) >= 0).all()
+    assert (quantiles[..., 1:] >= 0).all()
+
+
+@pytest.mark.parametrize("selection", ["statistical", "top_p"])
+def test_other_selections_of_teal_as_released_are_those_of_the_paper(tmp_path: Path, selection: Selection) -> None:
+    """The signed quantile is that of the threshold alone."""
+    loaded = tiny_loaded(layers=1)
+    paper, released = (
+        calibrated(tmp_path, loaded, MethodSpec(name="teal", variant=each, selection=selection), 128).quantiles
+        for each in ("paper", "as_released")
+    )
+    assert torch.equal(paper, released)
+
+
+def test_a_part_of_a_calibration_is_that_of_its_layers(tmp_path: Path) -> None:
+    whole = calibrated(tmp_path, tiny_loaded(), MethodSpec(name="scap", correction="mean"), 128)
+    part = whole.of_layers([2, 0])
+    assert part.layout.layers == 2
+    for place, layer in enumerate((2, 0)):
+        for column in range(4, 7):
+            assert part.cut(place, column, 0.5) == whole.cut(layer, column, 0.5)
+            assert torch.equal(part.centres[place, column], whole.centres[layer, column])
+            assert torch.equal(part.means[place, column], whole.means[layer, column])
+    assert len(part.centres) == len(part.means) == 2 * 3
+
+
+@pytest.mark.parametrize(("variant", "cells", "sizes"), [("own", 7, {32, 80}), ("paper", 3, {1})])
+def test_vectors_survive_a_round_trip(tmp_path: Path, variant: Variant, cells: int, sizes: set[int]) -> None:
+    method = MethodSpec(name="scap", variant=variant, correction="mean")
+    calibration = calibrated(tmp_path, tiny_loaded(layers=1), method, 128)
     path = tmp_path / "calibration.safetensors"
     calibration.save(path)
     again = Calibration.load(path)
-    assert len(again.centres) == len(again.means) == 7
+    assert len(again.centres) == len(again.means) == cells
+    assert {len(vector) for vector in again.centres.values()} == sizes
     assert all(torch.equal(again.centres[cell], vector) for cell, vector in calibration.centres.items())
     assert all(torch.equal(again.means[cell], vector) for cell, vector in calibration.means.items())
