@@ -6,15 +6,17 @@ from benchmarks.naive_greedy import NaiveErrors
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.allocation import allocate
+from wina_core.allocation.cells import LARGEST
 from wina_core.allocation.divergence import Candidate, Divergence
-from wina_core.allocation.gated import Subject, cells_of
-from wina_core.allocation.greedy import corrected_steps, search
+from wina_core.allocation.gated import Subject, cells_of, searched
+from wina_core.allocation.greedy import corrected_steps, released_steps, search
 from wina_core.allocation.journal import Journal
-from wina_core.allocation.layer_error import LayerErrors
+from wina_core.allocation.layer_error import LayerErrors, output_error
 from wina_core.calibration import calibrate
 from wina_core.engine.session import Session
 from wina_core.errors import Cancelled, WinaError
 from wina_core.gating import attach
+from wina_core.gating.tokens import dense_prefix
 from wina_core.records import AllocationRecord
 from wina_core.reporting import Silent
 from wina_core.specs import (
@@ -82,6 +84,63 @@ def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
     assert paths[0][2] > 0
 
 
+class NaivePrefixed(NaiveErrors):
+    """The same with the first tokens of each sequence dense, in a whole pass."""
+
+    prefix = 0.0
+
+    def __call__(self, values):
+        self.evaluations += 1
+        with self._subject.gated(self._cells.plan(values, "greedy"), [self._layer]) as gates:
+            gates._call.begin(dense=dense_prefix(torch.ones(self._hidden.shape[:2], dtype=torch.bool), self.prefix))
+            return output_error(self._dense, self._outputs())
+
+
+@pytest.mark.parametrize("prefix", [0.01, 0.5])
+@pytest.mark.parametrize(
+    ("family", "name", "variant"),
+    [
+        ("llama", "teal", "as_released"),
+        ("llama", "scap", "own"),
+        ("phi3", "wina", "as_released"),
+        ("llama", "cats", "paper"),
+    ],
+)
+def test_the_released_search_is_by_dense_thresholds_and_leaves_the_first_tokens_dense(
+    family, name, variant, prefix, text, monkeypatch
+):
+    loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
+    method = searched(MethodSpec(name=name, variant=variant), AllocatorSpec(name="greedy", variant="wina_released"))
+    assert method.selection == "threshold"
+    subject = Subject(loaded, method, calibrate(loaded, method, CalibrationSpec(text=text), Silent()))
+    cells = cells_of(loaded.view.layout, method, subject.fused).in_layer(1)
+    steps = released_steps(cells.blocks, cells.layout, 0.3, 0.3)
+    monkeypatch.setattr(NaivePrefixed, "prefix", prefix)
+    paths = []
+    for measure in (
+        LayerErrors(subject, cells, 1, tiny_tokens(length=40), prefix=prefix),
+        NaivePrefixed(subject, cells, 1, tiny_tokens(length=40)),
+    ):
+        path = []
+        end = search(measure, steps, (0.0,) * len(cells.blocks), path.append)
+        paths.append((path, end, measure.evaluations, measure((0.4,) * len(cells.blocks))))
+    assert paths[0][:3] == paths[1][:3]
+    assert paths[0][3] == pytest.approx(paths[1][3], rel=1e-9)
+    assert paths[0][3] > 0
+
+
+def test_a_dense_prefix_reaches_q_k_and_v_alone():
+    loaded = tiny_loaded(dtype=torch.float64, layers=1)
+    subject, cells = Subject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(0)
+    plain, prefixed = (LayerErrors(subject, cells, 0, tiny_tokens(length=40), prefix=each) for each in (0.0, 0.5))
+    for column, name in enumerate(loaded.view.layout.projections):
+        values = tuple(0.6 if place == column else 0.0 for place in range(7))
+        if name in ("k", "v"):  # read by the tokens that count, whose own q is gated either way
+            assert prefixed(values) < 0.95 * plain(values)
+        else:
+            assert prefixed(values) == pytest.approx(plain(values), rel=1e-12)
+
+
 def test_layers_are_as_they_were_after_a_search():
     loaded = tiny_loaded(layers=2)
     before = loaded.model(tiny_tokens()).logits
@@ -106,19 +165,30 @@ def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
         assert value == pytest.approx(float((dense.exp() * (dense - gated)).sum(-1).mean()), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["greedy", "curves", "refine", "evolution"])
-def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, text, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *((name, "corrected") for name in ("greedy", "curves", "refine", "evolution")),
+        ("greedy", "wina_released"),
+        ("greedy", "teal_released"),
+    ],
+)
+def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, text, tmp_path):
     loaded = tiny_loaded(layers=2)
-    plan = asked(text, name, step=0.25)
+    plan = asked(text, name, step=0.25, variant=variant)
+    method, calibration = SHARED, None
+    if plan.allocator.is_released:
+        method = MethodSpec(name="teal")
+        calibration = calibrate(loaded, searched(method, plan.allocator), CalibrationSpec(text=text), Silent())
     reporter = Stopping()
-    whole = allocate(loaded, SHARED, plan, "key", reporter)
+    whole = allocate(loaded, method, plan, "key", reporter, calibration)
     assert reporter.told == sorted(reporter.told)
     state, curves = tmp_path / "state", tmp_path / "curves"
     cancelled, told = 0, []
     while True:
         reporter = Stopping(after=5 + 6 * cancelled)  # at ever other places, in the end within a step
         try:
-            found = allocate(loaded, SHARED, plan, "key", reporter, state=state, curves=curves)
+            found = allocate(loaded, method, plan, "key", reporter, calibration, state, curves)
         except Cancelled:
             cancelled += 1
             continue
@@ -129,7 +199,7 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, text, tmp_pa
     assert told == sorted(told)
     assert found.plan == whole.plan
     assert found.value == whole.value
-    after = allocate(loaded, SHARED, plan, "key", Stopping(after=0), state=state, curves=curves)
+    after = allocate(loaded, method, plan, "key", Stopping(after=0), calibration, state, curves)
     assert (after.plan, after.value) == (found.plan, found.value), "a search whose result was lost is not repeated"
 
 
@@ -173,10 +243,53 @@ def test_evolution_never_ends_worse_than_uniform_and_follows_its_seed(text):
     assert found[0].plan == found[1].plan != found[2].plan
 
 
-def test_greedy_as_released_stays_within_what_a_plan_may_hold(text):
-    found = allocate(tiny_loaded(layers=1), WINA, asked(text, "greedy", 0.6, variant="as_released"), "key", Silent())
-    assert all(value < 1 for row in found.plan.sparsity for value in row)
-    assert found.plan.origin.startswith("greedy (as released, ")
+@pytest.mark.parametrize(
+    ("family", "variant", "groups"),
+    [
+        ("llama", "wina_released", [("q",), ("k",), ("v",), ("o",), ("gate",), ("up",), ("down",)]),
+        ("phi3", "wina_released", [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]),
+        ("phi3", "teal_released", [("q",), ("k",), ("v",), ("o",), ("gate",), ("up",), ("down",)]),
+    ],
+)
+def test_greedy_as_released_moves_fused_matrices_as_one_and_stays_within_what_a_plan_may_hold(
+    family, variant, groups, text
+):
+    loaded, plan = tiny_loaded(family, layers=1), asked(text, "greedy", 0.6, variant=variant)
+    wina = MethodSpec(name="wina", variant="as_released")
+    calibration = calibrate(loaded, searched(wina, plan.allocator), CalibrationSpec(text=text), Silent())
+    found = allocate(loaded, wina, plan, "key", Silent(), calibration).plan
+    (row,) = found.sparsity
+    cells = dict(zip(found.layout.projections, row, strict=True))
+    steps = dict.fromkeys(found.layout.projections, 0.1)  # of q
+    weights = dict(zip(found.layout.projections, found.layout.parameters[0], strict=True))
+    for group in groups:
+        (value,) = {cells[name] for name in group}
+        assert value <= LARGEST
+        weight = sum(weights[name] for name in group) / weights["q"]
+        if variant == "teal_released" and group[0] in ("k", "v"):
+            weight = 1 / 8
+        count = value / (steps[group[0]] / weight)
+        assert value == LARGEST or count == pytest.approx(round(count), abs=1e-9), "whole steps"
+    assert found.origin.startswith(f"greedy (as released by {variant[:4].upper()}, ")
+    if variant == "wina_released":
+        assert found.budget == pytest.approx(0.6, abs=0.1 * weights["q"] / sum(weights.values()))
+
+
+def test_a_budget_that_counts_k_and_v_for_less_is_not_quite_the_plan_s(text):
+    """TEAL's table: the search ends within half a step of the budget by its own count."""
+    loaded, plan = tiny_loaded(layers=1), asked(text, "greedy", 0.4, variant="teal_released", step=0.05)
+    teal = MethodSpec(name="teal")
+    calibration = calibrate(loaded, searched(teal, plan.allocator), CalibrationSpec(text=text), Silent())
+    found = allocate(loaded, teal, plan, "key", Silent(), calibration).plan
+    counted = [1.0, 1 / 8, 1 / 8, 1.0, 2.5, 2.5, 2.5]
+    by_table = sum(weight * value for weight, value in zip(counted, found.sparsity[0], strict=True)) / sum(counted)
+    assert by_table == pytest.approx(0.4, abs=0.5 * 0.05 / sum(counted) + 0.01 * (found.sparsity[0].count(LARGEST) > 0))
+
+
+def test_greedy_as_released_needs_the_calibration_that_it_searches_by(text):
+    plan = asked(text, "greedy", variant="wina_released", step=0.4)
+    with pytest.raises(WinaError, match="wina with threshold selection needs a calibration"):
+        allocate(tiny_loaded(layers=1), WINA, plan, "key", Silent())
 
 
 @pytest.mark.parametrize(
@@ -248,8 +361,9 @@ def test_a_session_keeps_what_it_found_and_shares_curves_between_budgets(text, t
     assert files == {".json", ".curves"}
 
 
-def test_a_method_that_needs_a_calibration_is_searched_with_one(text):
-    loaded, scap = tiny_loaded(layers=2), MethodSpec(name="scap")
+@pytest.mark.parametrize("variant", ["paper", "own"])
+def test_a_method_that_needs_a_calibration_is_searched_with_one(text, variant):
+    loaded, scap = tiny_loaded(layers=2), MethodSpec(name="scap", variant=variant)
     calibration = calibrate(loaded, scap, CalibrationSpec(text=text), Silent())
     record = allocate(loaded, scap, asked(text, "greedy"), "key", Silent(), calibration)
     assert record.plan.budget == pytest.approx(0.5, abs=1e-3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wina_core.allocation.cells import LARGEST, Cells
 from wina_core.allocation.curves import Curve, between, lower_hull, parabola, spread
 from wina_core.allocation.evolution import POPULATION, Individual, children, survivors
-from wina_core.allocation.greedy import corrected_steps, released_steps, search
+from wina_core.allocation.greedy import corrected_steps, released_steps, search, teal_key_value_weight
 from wina_core.errors import WinaError
 from wina_core.plan import PlanLayout
 
@@ -138,13 +138,90 @@ def test_a_greedy_step_drops_the_same_number_of_weights_wherever_it_goes():
     assert steps.sizes == pytest.approx((0.1, 0.4, 0.4, 0.1, 0.04))
 
 
-def test_greedy_as_released_counts_k_and_v_an_eighth_of_q_and_overshoots():
+MULTI_HEAD = PlanLayout(projections=(*"qkvo", "gate", "up", "down"), parameters=((64, 64, 64, 64, 160, 160, 160),))
+GROUPED = PlanLayout(projections=(*"qkvo", "gate", "up", "down"), parameters=((64, 16, 16, 64, 160, 160, 160),))
+FUSED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
+
+
+@pytest.mark.parametrize(
+    ("layout", "together", "weights"),
+    [
+        (MULTI_HEAD, (), (1, 1, 1, 1, 2.5, 2.5, 2.5)),
+        (GROUPED, (), (1, 1 / 4, 1 / 4, 1, 2.5, 2.5, 2.5)),
+        (GROUPED, FUSED, (1.5, 1, 5, 2.5)),
+    ],
+    ids=["multi-head", "grouped", "fused"],
+)
+def test_greedy_as_wina_released_it_counts_true_sizes_relative_to_q(layout, together, weights):
+    cells = Cells.of(layout, layout.projections, together).in_layer(0)
+    steps = released_steps(cells.blocks, layout, 0.5, 0.1)
+    assert steps.sizes == pytest.approx([0.1 / weight for weight in weights])
+    assert steps.weights == pytest.approx([weight / sum(weights) for weight in weights])
+    assert steps.weights == pytest.approx(cells.weights), "so that the budget is the plan's"
+
+
+@pytest.mark.parametrize(
+    ("family", "layout", "weight"),
+    [
+        ("llama", GROUPED, 1 / 4),
+        ("mistral", GROUPED, 1 / 8),
+        ("llama", MULTI_HEAD, 1 / 8),
+        ("llama", PlanLayout(projections=("q", "k", "v", "down"), parameters=((64, 8, 8, 160),)), 1 / 8),
+    ],
+    ids=["Llama-3-8B", "Mistral-7B", "Llama-2-7B", "Llama-3-70B"],
+)
+def test_greedy_as_teal_released_it_has_a_table_of_what_k_and_v_count(family, layout, weight):
+    assert teal_key_value_weight(family, layout) == weight
+    cells = Cells.of(layout, layout.projections).in_layer(0)
+    steps = released_steps(cells.blocks, layout, 0.5, 0.1, weight)
+    size = dict(zip(layout.projections, steps.sizes, strict=True))
+    assert (size["q"], size["k"], size["v"]) == pytest.approx((0.1, 0.1 / weight, 0.1 / weight))
+    assert size["down"] == pytest.approx(0.04)
+    assert steps.spent((1.0,) * len(cells.blocks)) == pytest.approx(1.0)
+
+
+def test_greedy_as_released_steps_beyond_1_and_is_measured_within():
     cells = CELLS.in_layer(0)
-    steps = released_steps(cells.blocks, LAYOUT, 0.5, 0.1)
-    assert steps.sizes == pytest.approx((0.1, 0.8, 0.8, 0.1, 0.04))
-    found = search(lambda values: -sum(values), steps, (0.0,) * 5, lambda _: None)  # the largest step is the best
+    steps, asked = released_steps(cells.blocks, LAYOUT, 0.5, 0.1, 1 / 8), []
+
+    def error(values):
+        asked.append(values)
+        return -sum(values)  # the largest step is the best
+
+    found = search(error, steps, (0.0,) * 5, lambda _: None)
     assert found[1] > 1
-    assert steps.spent(found) >= 0.5 - 1e-9
+    assert max(value for values in asked for value in values) == 0.9999, "the highest value, whatever is above it"
+
+
+# One block: the rows are step, 2 step, ...
+@pytest.mark.parametrize(
+    ("budget", "expected"), [(0.5, 0.4), (0.58, 0.6), (0.6, 0.6), (0.1, 0.2), (0.05, 0.2), (0.99, 1.0)]
+)
+def test_greedy_as_released_takes_the_row_closest_to_the_budget_on_either_side(budget, expected):
+    layout = PlanLayout(projections=("q",), parameters=((64,),))
+    steps = released_steps(Cells.of(layout, ("q",)).blocks, layout, budget, 0.2)
+    accepted = []
+    found = search(sum, steps, (0.0,), accepted.append)
+    assert found == pytest.approx((expected,))
+    assert all(steps.spent(values) < budget for values in accepted), "what ends the search is not written down"
+
+
+@settings(max_examples=30)
+@given(st.floats(0.05, 0.9), st.sampled_from([0.05, 0.2]), st.lists(st.floats(0.1, 5), min_size=5, max_size=5))
+def test_greedy_as_released_misses_its_budget_by_half_a_step_at_most(budget, step, sensitivity):
+    cells = CELLS.in_layer(0)
+    steps = released_steps(cells.blocks, LAYOUT, budget, step)
+
+    def error(values):
+        return sum(c * s * s for c, s in zip(sensitivity, values, strict=True))
+
+    path = []
+    found = search(error, steps, (0.0,) * 5, path.append)
+    unit = step * 64 / 320  # what every step adds, as a share of the layer
+    assert abs(steps.spent(found) - budget) <= max(unit / 2, unit - budget) + 1e-9
+    middle = len(path) // 2
+    if path:
+        assert search(error, steps, path[middle], lambda _: None) == found, "resumed anywhere"
 
 
 def test_children_are_of_the_budget_and_depend_on_the_generator_alone():
