@@ -30,6 +30,7 @@ from wina_core.specs import (
     ModelSource,
     RotationSpec,
     RunSpec,
+    TextSpec,
 )
 from wina_core.store import MetricRow, Store
 from wina_core.study import expand, labelled, specs_of
@@ -41,7 +42,9 @@ OWN = MethodSpec(name="scap", variant="own")
 RSPARSE = MethodSpec(name="rsparse", variant="as_released")
 THRESHOLD = MethodSpec(name="wina", selection="threshold")
 HALF = UniformSparsity(sparsity=0.5)
-DENSE_THRESHOLDS = CalibrationSpec(thresholds="dense")
+OLD_CALIBRATION = CalibrationSpec(text=TextSpec(source="demo:calibration", tokens=49_152))
+"""What calibrations read by default."""
+DENSE_THRESHOLDS = OLD_CALIBRATION.model_copy(update={"thresholds": "dense"})
 KEPT = ("units", "metrics", "samples", "layer_stats", "runs", "study_runs", "plans", "calibrations", "decoding")
 
 
@@ -196,7 +199,7 @@ def test_what_was_called_scap_is_our_own_variant(store: Store) -> None:
     top, shared = (
         RunSpec(model=LLAMA, method=method, plan=HALF, calibration=calibration, evaluation=evaluation)
         for method, calibration in (
-            (OWN, CalibrationSpec()),
+            (OWN, OLD_CALIBRATION),
             (OWN.model_copy(update={"selection": "threshold", "masks": "shared"}), DENSE_THRESHOLDS),
         )
     )
@@ -220,7 +223,7 @@ def test_thresholds_of_older_runs_are_those_of_the_dense_model(store: Store) -> 
     evaluation = study(store, "methods").evaluation
     dense, gated = (
         RunSpec(model=LLAMA, method=THRESHOLD, plan=HALF, calibration=calibration, evaluation=evaluation)
-        for calibration in (DENSE_THRESHOLDS, CalibrationSpec())
+        for calibration in (DENSE_THRESHOLDS, OLD_CALIBRATION)
     )
     assert [run.spec for run in store.pending([dense, gated])] == [gated]
     assert study(store, "methods").calibration.thresholds == "dense"
@@ -310,7 +313,7 @@ def test_timed_models_are_found_where_they_mean_the_same(store: Store) -> None:
     timed = [
         DecodePoint(model=LLAMA, method=THRESHOLD, calibration=DENSE_THRESHOLDS, sparsity=0.5),
         DecodePoint(model=LLAMA, method=MethodSpec(name="wina"), sparsity=0.5),
-        DecodePoint(model=LLAMA, method=OWN, calibration=CalibrationSpec(), sparsity=0.5),
+        DecodePoint(model=LLAMA, method=OWN, calibration=OLD_CALIBRATION, sparsity=0.5),
     ]
     stale = [
         DecodePoint(model=LLAMA, method=RSPARSE, sparsity=0.5),

@@ -41,7 +41,7 @@ from wina_app.views.controls import (
 )
 from wina_core.methods import method_specs
 from wina_core.records import ModelSummary
-from wina_core.specs import DENSE, AllocatorSpec, Arm, MethodSpec, RotationSpec
+from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
@@ -139,7 +139,7 @@ class ArmPanel(SidePanel):
         self.rho.valueChanged.connect(self.changed)
         pad_text(self.rho)
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
-        self.calibration = QLineEdit("demo:calibration")
+        self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
         more = Fold(tr("More on gating"))
         more.column.addWidget(self.correction)
