@@ -207,7 +207,9 @@ def test_what_was_called_scap_is_our_own_variant(store: Store) -> None:
     listed = {row.run: row for row in store.metric_rows()}
     assert listed[top.content_hash()].method == "scap (own variant)"
     assert listed[shared.content_hash()].method == "scap (own variant, shared masks)"
-    assert (listed[top.content_hash()].settings, listed[shared.content_hash()].settings) == ("", "dense thresholds")
+    read = "calibrated on 49152 tokens of demo:calibration"
+    assert listed[top.content_hash()].settings == read
+    assert listed[shared.content_hash()].settings == f"{read}, dense thresholds"
     (details,) = (each for run, each in store.run_details().items() if run == top.content_hash())
     assert (details.tags, details.note, details.pinned) == ("best, mine", "ours", True)
     assert details.studies == "methods, scap at the top k"
