@@ -12,6 +12,7 @@ from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import AllocateJob, EvaluateJob, Partial, PendingRun, Result, RunFailed
 from wina_core.engine.session import Session
 from wina_core.errors import WinaError
+from wina_core.gating import attach
 from wina_core.plan import SparsityPlan
 from wina_core.records import AllocationRecord, UnitRecord
 from wina_core.reporting import Silent
@@ -117,9 +118,9 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
     """SCAP's centres come from a calibration, whatever the selection."""
     read: list[CalibrationSpec] = []
 
-    def counted(loaded, method, spec, reporter):
+    def counted(loaded, method, spec, reporter, shares):
         read.append(spec)
-        return calibrate(loaded, method, spec, reporter)
+        return calibrate(loaded, method, spec, reporter, shares)
 
     monkeypatch.setattr(session_module, "calibrate", counted)
     study = StudySpec(
@@ -139,6 +140,63 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
     )  # fmt: skip
     run_job(job, Session(), lambda _: None, Silent())
     assert read[1:] == [job.calibration]
+
+
+@pytest.mark.parametrize("selection", ["topk", "threshold"])
+def test_a_released_search_is_by_the_thresholds_of_the_run_s_calibration_whatever_the_selection(
+    model, text, monkeypatch, selection
+):
+    read: list[tuple[str, CalibrationSpec]] = []
+
+    def counted(loaded, method, spec, reporter, shares):
+        read.append((method.selection, spec))
+        return calibrate(loaded, method, spec, reporter, shares)
+
+    monkeypatch.setattr(session_module, "calibrate", counted)
+    study = StudySpec(
+        name="released",
+        models=(model,),
+        arms=(Arm(method=MethodSpec(name="teal", selection=selection)),),
+        sparsities=(0.5,),
+        allocators=tuple(
+            budget(text, "greedy", step=0.4, variant=each).allocator for each in ("wina_released", "teal_released")
+        ),
+        calibration=CalibrationSpec(text=text),
+        evaluation=EvaluationSpec(deviation=text),
+    )
+    units = evaluated(study)
+    assert len({unit.run for unit in units}) == 2
+    ((found, spec),) = read
+    assert (found, spec) == ("threshold", expand(study)[0].calibration), "once, for both searches and for the runs"
+
+
+def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, text):
+    """R-Sparse as released, whose scores depend on the plan's shares: each matrix drops its target all the same."""
+    rsparse = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
+    session = Session()
+    loaded = session.prepare(model, NO_ROTATION, Silent())
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5)
+    halves = ((1.0, 0.8) * 3 + (0.8,), (0.8,) * 7, (1.0,) * 7)
+    keys = set()
+    for rho in (None, halves, ((1.0,) * 7,) * 3):
+        table = plan if rho is None else plan.model_copy(update={"rho": rho})
+        spec = CalibrationSpec(text=text, thresholds="dense")
+        calibration, _ = session.gating(loaded, NO_ROTATION, rsparse, table, spec, Silent())
+        _, record = session.calibration(loaded, NO_ROTATION, rsparse, spec, Silent(), table)
+        keys.add(record.key)
+        with attach(loaded, rsparse, table, calibration) as gates:
+            for layer in loaded.view.layers:
+                for projection in layer.projections.values():
+                    assert projection.linear(torch.randn(1, projection.shape[1])).isfinite().all()
+        ranks = sum(part.low_rank is not None for part in gates._slices)
+        assert ranks == (0 if rho is None else sum(share < 1 for row in rho for share in row))
+    assert len(keys) == 3
+    paper = MethodSpec(name="rsparse", selection="threshold")
+    own = {
+        session.calibration(loaded, NO_ROTATION, paper, CalibrationSpec(text=text), Silent(), table)[1].key
+        for table in (plan, plan.model_copy(update={"rho": halves}))
+    }
+    assert len(own) == 1, "whose scores depend on no share"
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------------
@@ -166,6 +224,7 @@ def test_an_allocation_is_told_apart_by_everything_it_depends_on(text, tmp_path,
     ask(method=MethodSpec(name="teal"))
     ask(method=SCAP, spec=spec)
     ask(method=SCAP, spec=CalibrationSpec(text=text.model_copy(update={"sequence": 16})))
+    assert ask(method=SCAP, spec=CalibrationSpec(text=text, thresholds="dense")) == len(given), "found already"
     ask(plan=budget(text.model_copy(update={"tokens": 128})))
     for version in ("BASES_VERSION", "ALLOCATION_VERSION"):
         with monkeypatch.context() as patch:

@@ -10,9 +10,11 @@ from wina_core.engine import session as session_module
 from wina_core.engine.jobs import run_job
 from wina_core.engine.protocol import RotateJob
 from wina_core.engine.session import Session, calibration_key
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
+from wina_core.gating.correction import corrected_cuts
 from wina_core.models.loading import LoadedModel, load_model
 from wina_core.models.rotated_folder import ROTATION_FILE, RotationFile
+from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import CalibrationRecord
 from wina_core.reporting import Reporter, Silent
 from wina_core.sources import resolve
@@ -136,3 +138,162 @@ def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, mo
     _, second = calibrated()
     assert second.layers == first.layers
     assert Calibration.load(file).tokens == first.tokens
+
+
+# ---- corrected thresholds --------------------------------------------------------------------------------------------
+
+THRESHOLD = MethodSpec(name="wina", selection="threshold")
+HALF = UniformSparsity(sparsity=0.5)
+
+
+class Logging(Silent):
+    """Remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def log(self, level: str, message: str) -> None:
+        assert level == "warning"
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
+
+
+@pytest.fixture
+def corrected(monkeypatch: pytest.MonkeyPatch) -> list[SparsityPlan]:
+    """The tables whose cuts were really corrected."""
+    found: list[SparsityPlan] = []
+
+    def counted(loaded, method, plan, *rest):
+        found.append(plan)
+        return corrected_cuts(loaded, method, plan, *rest)
+
+    monkeypatch.setattr(session_module, "corrected_cuts", counted)
+    return found
+
+
+def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan]
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    assert first is not None
+    assert len(corrected) == 1
+    assert first.sparsity != corrected[0].sparsity
+    again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    assert (again, len(corrected)) == (first, 1)
+    (file,) = (home / "cache" / "thresholds").iterdir()
+    table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"origin": "edited"})
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, Silent())[1] == first
+    assert len(corrected) == 1, "wherever its numbers came from, it is the same table"
+
+    other_model = tiny_loaded(layers=1, seed=1)
+    other_model.source = other_model.source.model_copy(update={"location": "another"})
+    others = [
+        (loaded, THRESHOLD, UniformSparsity(sparsity=0.6), spec),
+        (loaded, THRESHOLD.model_copy(update={"masks": "shared"}), HALF, spec),
+        (loaded, THRESHOLD.model_copy(update={"selection": "statistical"}), HALF, spec),
+        (loaded, THRESHOLD, HALF, CalibrationSpec(text=text.model_copy(update={"tokens": 64}))),
+        (other_model, THRESHOLD, HALF, spec),
+    ]
+    for count, (model, method, plan, other) in enumerate(others, start=2):
+        Session().gating(model, NO_ROTATION, method, plan, other, Silent())
+        assert len(corrected) == count
+    assert file in (home / "cache" / "thresholds").iterdir()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("version", ["CUTS_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
+def test_thresholds_of_another_version_are_corrected_again(
+    text: TextSpec, corrected: list[SparsityPlan], monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    monkeypatch.setattr(session_module, version, "another")
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    assert len(corrected) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"null", b"of another model"])
+def test_damaged_corrected_thresholds_are_corrected_again(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan], content: bytes
+) -> None:
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1]
+    (file,) = (home / "cache" / "thresholds").iterdir()
+    other = SparsityPlan.uniform(tiny_loaded(layers=2).view.layout, 0.5).model_dump_json().encode()
+    file.write_bytes(other if content == b"of another model" else content)
+    assert not reporter.warnings
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] == first
+    assert len(corrected) == 2
+    (warning,) = reporter.warnings
+    assert warning.startswith("The thresholds are corrected again, ")
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] == first
+    assert len(corrected) == 2, "the file is whole again"
+
+
+def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home: Path, text: TextSpec) -> None:
+    (home / "cache").mkdir(parents=True)
+    (home / "cache" / "thresholds").touch()
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
+    (warning,) = reporter.warnings
+    assert warning.startswith("The corrected thresholds are not kept for later. ")
+
+
+@pytest.mark.parametrize(
+    ("method", "thresholds", "calibrated"),
+    [
+        (WINA, "gated", False),
+        (MethodSpec(name="dense"), "gated", False),
+        (MethodSpec(name="scap"), "gated", True),
+        (WINA.model_copy(update={"correction": "mean"}), "gated", True),
+        (THRESHOLD, "dense", True),
+        (MethodSpec(name="teal", selection="top_p"), "dense", True),
+    ],
+    ids=lambda each: f"{each.label} {each.selection}" if isinstance(each, MethodSpec) else str(each),
+)
+def test_top_k_and_dense_thresholds_are_never_corrected(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan], method: MethodSpec, thresholds: str, calibrated: bool
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+    plan = UniformSparsity(sparsity=0.3)
+    calibration, cuts_at = Session().gating(loaded, NO_ROTATION, method, plan, spec, Silent())
+    assert (calibration is not None, cuts_at) == (calibrated, None)
+    assert not corrected
+    assert not (home / "cache" / "thresholds").exists()
+
+
+def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: TextSpec) -> None:
+    loaded = tiny_loaded(layers=1)
+    for thresholds in ("dense", "gated"):
+        spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    assert len(list((home / "cache" / "calibrations").iterdir())) == 1
+
+
+def test_a_cancelled_correction_keeps_nothing_and_leaves_the_model_as_it_was(home: Path, text: TextSpec) -> None:
+    class Impatient(Silent):
+        def progress(self, done: float, total: float, unit: str, metric: str = "") -> None:  # noqa: ARG002 - the protocol's
+            self.correcting = unit == "passes" and done >= 1
+
+        def check(self) -> None:
+            if getattr(self, "correcting", False):
+                raise Cancelled
+
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    before = loaded.model(tiny_tokens()).logits
+    with pytest.raises(Cancelled):
+        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Impatient())
+    assert not (home / "cache" / "thresholds").exists()
+    assert loaded.model(tiny_tokens()).logits.equal(before)
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] is not None
