@@ -66,7 +66,7 @@ def inspect_gate(
     for done, each in enumerate(asked, start=1):
         reporter.check()
         reporter.progress(done, len(asked) + 1, "steps", each.method.label)
-        gates.append(_decision(loaded.view, layer, projection, each, calibrated(each.method), x, signal))
+        gates.append(_decision(loaded.view, layer, projection, each, calibrated(_scored(each)), x, signal))
     return GateRecord(
         layer=layer.index,
         projection=projection.name,
@@ -98,6 +98,13 @@ def _check(asked: GateTarget, name: str) -> None:
         raise WinaError(f"{label} drops rows of {name} by the mask of down; inspect it on down.")
     if asked.rho is not None and rule.default_rho is None:
         raise WinaError(f"{label} has no low-rank part; leave rho out.")
+
+
+def _scored(asked: GateTarget) -> MethodSpec:
+    """Return the method whose scores are calibrated: with the target's own rho where they depend on it."""
+    if asked.rho is None or not get_method(asked.method).scores_by_shares:
+        return asked.method
+    return asked.method.model_copy(update={"rho": asked.rho})
 
 
 def _reaching(
