@@ -105,6 +105,8 @@ def test_a_threshold_is_the_calibrated_cut_of_the_score(tmp_path, exact, method)
         (MethodSpec(name="wina", variant="as_released"), None),
         (MethodSpec(name="rsparse"), None),
         (MethodSpec(name="rsparse"), 0.5),
+        (MethodSpec(name="rsparse", variant="as_released"), None),
+        (MethodSpec(name="rsparse", variant="as_released"), 0.5),
     ],
 )
 def test_the_error_is_that_of_the_gated_layer(exact, method, rho):
@@ -147,8 +149,15 @@ def test_cats_is_inspected_where_its_mask_is_applied(exact):
         MethodSpec(name="wina", masks="shared"),
         MethodSpec(name="rsparse"),
         MethodSpec(name="scap"),
+        MethodSpec(name="scap", variant="own"),
+        MethodSpec(name="scap", variant="as_released"),
         MethodSpec(name="cats"),
+        MethodSpec(name="larosa"),
+        MethodSpec(name="wina", variant="as_released"),
+        MethodSpec(name="rsparse", variant="as_released"),
         MethodSpec(name="teal", selection="threshold"),
+        MethodSpec(name="teal", variant="as_released", selection="threshold"),
+        MethodSpec(name="scap", selection="threshold"),
         MethodSpec(name="wina", selection="threshold", correction="mean"),
     ],
     ids=lambda method: f"{method.label} {method.selection}",
@@ -171,6 +180,30 @@ def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path
     boundary = first.boundaries(0.73, mask)[:, None]
     assert not (mask & (first.scores < boundary)).any()
     assert not (~mask & (first.scores > boundary)).any(), "equal scores alone are kept or dropped by their place"
+
+
+def test_ties_are_kept_where_the_method_keeps_them():
+    scores = np.array([[1.0, 3.0, 3.0, 2.0], [3.0, 3.0, 3.0, 3.0], [4.0, 1.0, 2.0, 3.0]])
+    assert highest(scores, 1, ties=True).sum(1).tolist() == [2, 4, 1]
+    assert highest(scores, 1).sum(1).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("rho", [None, 1.0, 0.8])
+def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_scored_by(tmp_path, exact, rho):
+    method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
+    found: list[Calibration] = []
+
+    def calibrating(spec: MethodSpec) -> Calibration:
+        found.append(calibrated(tmp_path, exact, spec))
+        return found[-1]
+
+    record = inspect_gate(exact, (1, "up"), PROMPT, [asking(method, rho=rho)], 64, calibrating, Silent())
+    weight, x = exact.view.layers[1].projections["up"].weight, reaching(exact, "up")
+    score = x.abs() * weight.norm(dim=0) if rho == 0.8 else x.abs()
+    name = "wina" if rho == 0.8 else "teal"
+    right = calibrated(tmp_path, exact, MethodSpec(name=name, selection="threshold"))
+    cut = right.cut(1, exact.view.layout.projections.index("up"), 0.5 if rho != 0.8 else 1 - 0.5 * 0.8)
+    assert record.gates[0].mask.array().tolist() == (score > cut).tolist()
 
 
 def test_other_selections_are_left_to_the_engine(tmp_path, exact):

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.errors import Cancelled, WinaError
+from wina_core.methods.presets import LAROSA_ROTATION
 from wina_core.models.architectures import FAMILIES, view
 from wina_core.models.loading import LoadedModel
 from wina_core.models.shortcuts import shortcuts
 from wina_core.records import RotationReport
 from wina_core.reporting import Silent
 from wina_core.rotation import rotate, shortcut_parameters
-from wina_core.rotation.choose import choose_bases
+from wina_core.rotation.choose import choose_bases, takes_whole
 from wina_core.rotation.matrices import save_matrices
 from wina_core.rotation.measure import relative_deviation
 from wina_core.rotation.statistics import dense_moments, weight_gram
@@ -156,6 +157,57 @@ def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
         assert _off_diagonal(rotated.mlp) < 1e-12
         spectrum = torch.linalg.eigvalsh(dense).flip(0)
         torch.testing.assert_close(rotated.mlp.diag(), spectrum, rtol=0, atol=1e-10 * float(spectrum[0]))
+
+
+def test_larosa_s_basis_is_of_each_layer_s_attention_input_and_serves_its_mlp_too(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense, tokens = _logits(loaded), read_tokens(text, loaded.tokenizer)
+    report = rotate(loaded, LAROSA_ROTATION.model_copy(update={"text": text}), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    assert report.shortcut_parameters == 2 * 32**2, "between three layers"
+    for moment in dense_moments(loaded.view, tokens, Silent()):
+        assert _off_diagonal(moment.attention) < 1e-10
+        assert (moment.attention.diag().diff() <= 1e-12).all()
+        assert _off_diagonal(moment.mlp) > 1e-3
+
+
+@pytest.mark.parametrize("mode", ["per_layer", "global"])
+@pytest.mark.parametrize("side", ["attention", "mlp"])
+def test_a_basis_of_one_side_is_of_nothing_else(text: TextSpec, mode: str, side: str) -> None:
+    loaded = tiny_loaded("qwen2", dtype=torch.float64)
+    dense = _logits(loaded)
+    bases = (
+        {"attention_basis": ("qkv",), "mlp_basis": ()}
+        if side == "attention"
+        else {"attention_basis": (), "mlp_basis": ("gate_up",)}
+    )
+    rotate(loaded, _spec(text, mode, **bases), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    sites = {"attention": ("q", "k", "v"), "mlp": ("gate", "up")}
+    totals = {}
+    for name, read in sites.items():
+        norms = [getattr(layer, f"{name}_norm") for layer in loaded.view.layers]
+        grams = [weight_gram(layer, read, norm) for layer, norm in zip(loaded.view.layers, norms, strict=True)]
+        grams = [gram / gram.trace() for gram in grams]
+        totals[name] = grams if mode == "per_layer" else [sum(grams)]
+    (other,) = {"attention", "mlp"} - {side}
+    assert max(map(_off_diagonal, totals[side])) < 1e-12
+    assert min(map(_off_diagonal, totals[other])) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("family", "bases", "whole"),
+    [
+        ("phi3", (("k",), ("gate",)), True),
+        ("phi3", (("qkv",), ("gate",)), True),
+        ("phi3", (("qkv", "activations"), ("gate_up",)), False),
+        ("llama", (("k",), ("gate",)), False),
+        ("gpt_neox", (("k",), ("activations",)), True),
+    ],
+)
+def test_k_and_gate_are_whole_matrices_where_these_are_fused(family, bases, whole) -> None:
+    spec = RotationSpec(attention_basis=bases[0], mlp_basis=bases[1])
+    assert takes_whole(tiny_loaded(family, layers=1).view, spec) == whole
 
 
 def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) -> None:

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from wina_core.engine.protocol import REQUESTS
 from wina_core.errors import explain
+from wina_core.methods.presets import LAROSA_ROTATION
 from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -102,6 +103,9 @@ def test_labels_tell_rotations_apart() -> None:
         RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
         RotationSpec(attention_basis=("k", "activations")),
         RotationSpec(matrices="q.safetensors"),
+        RotationSpec(attention_basis=(), mlp_basis=("gate",)),
+        LAROSA_ROTATION,
+        RotationSpec(mode="per_layer", attention_basis=("qkv",), mlp_basis=(), per_head=False),
         FREE_ROTATION,
         FREE_KL_ROTATION,
         FREE_KL_ROTATION.model_copy(update={"steps": 20}),
@@ -111,6 +115,35 @@ def test_labels_tell_rotations_apart() -> None:
     assert len(set(labels)) == len(labels)
     assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
     assert labels[-4:-2] == ["global refined + heads", "global refined on KL + heads"]
+    assert labels[-7:-4] == [
+        "global (MLP gate) + heads",
+        "per_layer (attention activations)",
+        "per_layer (attention qkv)",
+    ]
+
+
+def test_one_side_may_name_no_basis_where_inputs_share_theirs() -> None:
+    for mode in ("per_layer", "global"):
+        RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=())
+        RotationSpec(mode=mode, attention_basis=(), mlp_basis=("gate",))
+        with pytest.raises(ValidationError, match="needs a basis for each input that is rotated by one of its own"):
+            RotationSpec(mode=mode, attention_basis=(), mlp_basis=())
+    for attention, mlp in ((("qkv",), ()), ((), ("gate",))):
+        with pytest.raises(ValidationError, match="needs a basis for each input"):
+            RotationSpec(mode="per_site", attention_basis=attention, mlp_basis=mlp)
+
+
+def test_labels_tell_readings_apart() -> None:
+    assert [MethodSpec(name="scap", variant=each).label for each in ("paper", "as_released", "own")] == [
+        "scap",
+        "scap (as released)",
+        "scap (own variant)",
+    ]
+    released = AllocatorSpec(name="greedy", variant="teal_released", step=0.05)
+    assert released.label == "greedy (as released by TEAL)", "with its own step"
+    assert released.is_released
+    assert not AllocatorSpec(name="greedy").is_released
+    assert not AllocatorSpec(name="curves", variant="teal_released").is_released
 
 
 def test_labels_tell_allocators_apart() -> None:
@@ -235,7 +268,19 @@ def test_thresholds_need_a_calibration() -> None:
         (MethodSpec(name="wina", selection="statistical"), True),
         (MethodSpec(name="wina", correction="mean"), True),
         (MethodSpec(name="scap"), True),
+        (MethodSpec(name="scap", variant="own"), True),
+        (MethodSpec(name="scap", variant="as_released"), False),
+        (MethodSpec(name="teal", variant="as_released"), False),
+        (MethodSpec(name="larosa"), False),
+        (MethodSpec(name="larosa", selection="threshold"), True),
     ],
 )
 def test_what_needs_a_calibration(method: MethodSpec, needed: bool) -> None:
     assert method.needs_calibration == needed
+
+
+def test_both_kinds_of_thresholds_are_of_one_measurement() -> None:
+    text = TextSpec(source="demo:heldout", tokens=4096)
+    gated, dense = CalibrationSpec(text=text), CalibrationSpec(text=text, thresholds="dense")
+    assert gated.content_hash() != dense.content_hash()
+    assert gated.measured == dense.measured == gated
