@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from wina_core.errors import WinaError, explain, problems
 from wina_core.export import write_atomically
 from wina_core.paper import published
 from wina_core.plan import UniformSparsity
+from wina_core.renamed_specs import rename_study
 from wina_core.run_labels import LabelledRun, RunLabel, arm_names, distinct, model_names
 from wina_core.sources import resolve, resolve_data, resolve_rotation, resolve_text
 from wina_core.specs import (
@@ -33,8 +35,9 @@ from wina_core.toml_lines import line_of
 
 MAX_RUNS = 20_000
 MAX_FILE_BYTES = 4 * 2**20
-SCHEMA_VERSION = 1
-"""Of studies' files, and of all that is in them."""
+SCHEMA_VERSION = 2
+"""Of studies' files, and of all that is in them. In files of version 1 other names and defaults hold
+(`renamed_specs`)."""
 _PROGRAM_TASKS = ("humaneval", "mbpp")
 """What the names of lm-eval's tasks begin with that run what a model writes. The engine refuses any such task without
 consent, whatever its name."""
@@ -241,8 +244,7 @@ def load_study(path: Path) -> StudySpec:
     toml = path.suffix.lower() == ".toml"
     try:
         content = tomllib.loads(text) if toml else json.loads(text)
-        _check_version(content, path)
-        study = StudySpec.model_validate(content)
+        study = StudySpec.model_validate(_of_today(content, path))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         kind = "TOML" if toml else "JSON"
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -282,21 +284,31 @@ def _text(path: Path) -> str:
         raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
 
 
-def _check_version(content: object, path: Path) -> None:
-    version = content.get("schema_version") if isinstance(content, dict) else None
+def _of_today(content: Any, path: Path) -> Any:
+    """Return what a file holds in the words of this version. Without a version a TOML file is of this one; JSON files
+    were written without one in version 1."""
+    if not isinstance(content, dict):
+        return content
+    version = content.pop("schema_version", SCHEMA_VERSION if path.suffix.lower() == ".toml" else 1)
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise WinaError(
             f"The study {path} was written by a newer version of WINA Workbench (its schema_version is {version}, this "
             f"program reads {SCHEMA_VERSION}); update the program."
         )
+    if version not in (1, SCHEMA_VERSION):
+        raise WinaError(f"The study {path} has the schema_version {version!r}; write {SCHEMA_VERSION}.")
+    if version == 1:
+        with suppress(AttributeError, TypeError):  # where the file is wrong, which its validation tells
+            rename_study(content)
+    return content
 
 
 def save_study_file(study: StudySpec, path: Path) -> None:
     """Write a study that `load_study` reads back, as TOML where the file's name ends in .toml and else as JSON; fields
     at their default are left out."""
-    content = study.model_dump(mode="json", exclude_defaults=True)
+    content = {"schema_version": SCHEMA_VERSION, **study.model_dump(mode="json", exclude_defaults=True)}
     if path.suffix.lower() == ".toml":
-        text = tomli_w.dumps({"schema_version": SCHEMA_VERSION, **_without_none(content)})
+        text = tomli_w.dumps(_without_none(content))
     else:
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode())

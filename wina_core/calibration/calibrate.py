@@ -50,7 +50,7 @@ def calibrate(
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
     total = tokens.numel()
-    vectors = rule.centring == "inputs" or method.correction == "mean"
+    vectors = rule.centring != "none" or method.correction == "mean"
     count = min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
     gated = sites(loaded.view, rule, sampled_positions(total, count), _keys(method), shares)
     try:

@@ -32,8 +32,7 @@ def density_peak(x: Tensor) -> Tensor:
     """Return the one mode of all numbers of a sample x [tokens, n], float32 [1]: the peak of their density.
 
     A Gaussian kernel density estimate with half of Scott's bandwidth, at the centres of 2,000 bins over the range of
-    the numbers, as SCAP's code sets it (IntelLabs/SCAP, calibrate.py); it takes its peak from some of the numbers, this
-    from all.
+    the numbers, as SCAP's code sets it (IntelLabs/SCAP, calibrate.py); it takes the best of the peaks of three samples.
     """
     values = x.detach().double().flatten()
     low, high = values.aminmax()

@@ -61,11 +61,13 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
         prompt = _prompt(gated, spec)
-        for index, point in enumerate(wanted):
+        plans = [UniformSparsity(sparsity=point.sparsity) for point in wanted]
+        found = [  # before anything is timed
+            session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
+        ]
+        for index, (point, plan, (calibration, cuts_at)) in enumerate(zip(wanted, plans, found, strict=True)):
             stage = _Stage(reporter, point, index, len(wanted))
             speeds = _speeds(dense, prompt, point, stage)
-            plan = UniformSparsity(sparsity=point.sparsity)
-            calibration, cuts_at = session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter)
             with attach(gated, point.method, plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
                 own = _speeds(gated, prompt, point, stage)
                 sparsity = gates.counted_sparsity

@@ -84,7 +84,7 @@ def chosen_on_evaluation(run: RunSpec) -> str:
         read["rotation"] = run.rotation.text
     if isinstance(run.plan, AllocatedSparsity) and run.plan.allocator.name != "uniform":
         read["allocator"] = run.plan.allocator.text
-    if run.calibration is not None and method.needs_calibration:
+    if run.calibration is not None:
         read["calibration"] = run.calibration.text
     evaluated = text.source, text.fingerprint
     return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) == evaluated)

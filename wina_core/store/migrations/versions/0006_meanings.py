@@ -21,7 +21,8 @@ from alembic import op
 from pydantic import ValidationError
 
 from wina_core.latency_specs import DecodePoint
-from wina_core.specs import RotationSpec, RunSpec, Spec
+from wina_core.renamed_specs import has_thresholds, rename_run, rename_study
+from wina_core.specs import CalibrationSpec, RotationSpec, RunSpec, Spec
 from wina_core.store.columns import run_columns
 from wina_core.study_specs import StudySpec
 
@@ -64,39 +65,6 @@ def upgrade() -> None:
 # ---- what changes in a spec ------------------------------------------------------------------------------------------
 
 
-def _rename_method(method: _Content) -> None:
-    if method.get("name") == "scap" and method.get("variant", "paper") == "paper":
-        method["variant"] = "own"
-
-
-def _rename_allocator(allocator: _Content) -> None:
-    if allocator.get("variant") == "as_released":
-        allocator["variant"] = "wina_released"
-
-
-def _has_thresholds(method: Mapping[str, Any]) -> bool:
-    return bool(method.get("selection", "topk") != "topk")
-
-
-def _rename_run(content: _Content) -> None:
-    """Rename what a RunSpec or a DecodePoint says."""
-    method = content.get("method") or {}
-    _rename_method(method)
-    _rename_allocator((content.get("plan") or {}).get("allocator") or {})
-    if content.get("calibration") and _has_thresholds(method):
-        content["calibration"]["thresholds"] = "dense"
-
-
-def _rename_study(content: _Content) -> None:
-    methods = [arm.get("method") or {} for arm in content.get("arms") or ()]
-    for method in methods:
-        _rename_method(method)
-    for allocator in content.get("allocators") or ():
-        _rename_allocator(allocator)
-    if any(map(_has_thresholds, methods)):
-        content["calibration"] = (content.get("calibration") or {}) | {"thresholds": "dense"}
-
-
 def _renamed_label(label: str) -> str:
     """Return a label with the names of today: "scap, global" becomes "scap (own variant), global"."""
     if label.startswith("scap (") and not label.startswith("scap (as released"):
@@ -115,7 +83,7 @@ def _reason(content: Mapping[str, Any], fused: bool) -> str:
     reasons = []
     if (allocator.get("name"), allocator.get("variant")) == ("greedy", "as_released"):
         reasons.append("the greedy search counted k and v as an eighth of q in every model")
-    if released and method.get("name") == "wina" and not _has_thresholds(method):
+    if released and method.get("name") == "wina" and not has_thresholds(method):
         reasons.append("top k kept n - floor(s n + 1/2) of n inputs, where the released code keeps int(n (1 - s))")
     if released and method.get("name") == "rsparse":
         reasons.append("rho was 0.95, where the released default is 1, and ranks went by the true shapes")
@@ -188,7 +156,7 @@ def _upgrade_runs(connection: sa.Connection, fused: set[int]) -> None:
         if (content := _content(row["spec"])) is not None:
             reason = _reason(content, row["model_id"] in fused) if count else ""
             values[SUPERSEDED] = reason
-            _rename_run(content)
+            rename_run(content)
             if (spec := _read(RunSpec, content)) is not None:
                 today = run_columns(spec)
                 values |= {name: today[name] for name in ("spec", *LABELS)}
@@ -207,7 +175,7 @@ def _upgrade_studies(connection: sa.Connection) -> None:
     for row in connection.execute(sa.select(studies)).mappings():
         values, new = dict(row), row["hash"]
         if (content := _content(row["spec"])) is not None:
-            _rename_study(content)
+            rename_study(content)
             if (spec := _read(StudySpec, content)) is not None:
                 values["spec"], new = spec.model_dump_json(), spec.content_hash()
                 _rename_study_labels(connection, row["id"], spec)
@@ -236,7 +204,7 @@ def _upgrade_decoding(connection: sa.Connection, fused: set[int]) -> None:
         values, new = dict(row), row["hash"]
         if (content := _content(row["spec"])) is not None:
             reason = _reason(content, row["model_id"] in fused)
-            _rename_run(content)
+            rename_run(content)
             if (spec := _read(DecodePoint, content)) is not None:
                 values["spec"], values["method_label"] = spec.model_dump_json(), spec.method.label
                 new = _superseded_hash(row["hash"]) if reason else spec.content_hash()
@@ -249,16 +217,21 @@ def _upgrade_decoding(connection: sa.Connection, fused: set[int]) -> None:
 
 
 def _upgrade_calibrations(connection: sa.Connection, stale: set[tuple[int, str]]) -> None:
-    """Rename methods, and put what was measured under a wrong reading under a label that no method has."""
-    names = ("id", "model_id", "rotation_hash", "method_label")
+    """Rename methods, put what was measured under a wrong reading under a label that no method has, and hash the spec
+    anew: what was the usual text is not any more."""
+    names = ("id", "model_id", "rotation_hash", "method_label", "hash", "spec")
     calibrations = sa.table("calibrations", *map(sa.column, names))
+    hashes: dict[int, str] = {}
     changes = []
     for row in connection.execute(sa.select(calibrations)).mappings():
         label = _renamed_label(row["method_label"])
         if label.startswith("rsparse (as released") or (row["model_id"], row["rotation_hash"]) in stale:
             label = _superseded_label(label)
+        content = _content(row["spec"])
+        spec = None if content is None or "text" not in content else _read(CalibrationSpec, content)
+        hashes[row["id"]] = row["hash"] if spec is None else spec.content_hash()
         changes.append((dict(row), dict(row) | {"method_label": label}))
-    _write(connection, calibrations, changes)
+    _write(connection, calibrations, changes, hashes)
 
 
 def _upgrade_rotations(connection: sa.Connection, stale: set[tuple[int, str]]) -> None:

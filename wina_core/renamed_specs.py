@@ -1,0 +1,51 @@
+"""What specs of schema 0005 and of study files of version 1 said, in the words of today.
+
+All work on the specs' JSON, in place.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+Content = dict[str, Any]
+
+OLD_TEXT = {"source": "demo:calibration", "tokens": 49_152}
+"""The text that calibrations read by default."""
+
+
+def rename_method(method: Content) -> None:
+    """What was called scap is our own variant."""
+    if method.get("name") == "scap" and method.get("variant", "paper") == "paper":
+        method["variant"] = "own"
+
+
+def rename_allocator(allocator: Content) -> None:
+    """Greedy as released is the WINA authors'."""
+    if allocator.get("variant") == "as_released":
+        allocator["variant"] = "wina_released"
+
+
+def has_thresholds(method: Mapping[str, Any]) -> bool:
+    """Return whether a method selects by calibrated thresholds."""
+    return bool(method.get("selection", "topk") != "topk")
+
+
+def rename_run(content: Content) -> None:
+    """Rename what a RunSpec or a DecodePoint says; its thresholds were those of the dense model."""
+    method = content.get("method") or {}
+    rename_method(method)
+    rename_allocator((content.get("plan") or {}).get("allocator") or {})
+    if content.get("calibration") and has_thresholds(method):
+        content["calibration"]["thresholds"] = "dense"
+
+
+def rename_study(content: Content) -> None:
+    """Rename what a StudySpec says; its thresholds were those of the dense model."""
+    methods = [arm.get("method") or {} for arm in content.get("arms") or ()]
+    for method in methods:
+        rename_method(method)
+    for allocator in content.get("allocators") or ():
+        rename_allocator(allocator)
+    calibration = content.get("calibration") or {}
+    if any(map(has_thresholds, methods)):
+        calibration = calibration | {"thresholds": "dense"}
+    content["calibration"] = {"text": OLD_TEXT} | calibration
