@@ -19,9 +19,9 @@ def rename_method(method: Content) -> None:
 
 
 def rename_allocator(allocator: Content) -> None:
-    """Greedy as released is the WINA authors'."""
+    """Greedy as released is the WINA authors'; other allocators have no variants."""
     if allocator.get("variant") == "as_released":
-        allocator["variant"] = "wina_released"
+        allocator["variant"] = "wina_released" if allocator.get("name") == "greedy" else "corrected"
 
 
 def has_thresholds(method: Mapping[str, Any]) -> bool:

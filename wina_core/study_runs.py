@@ -1,7 +1,6 @@
 """The stored runs of a study under the names that the study gives them, and the pairs in which they are compared."""
 
-import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from wina_core.errors import WinaError
@@ -10,11 +9,12 @@ from wina_core.results.measured import (
     SparsityKind,
     count_of,
     difference_text,
+    mean_over_units,
     measured_sparsity,
     sparsity_of,
 )
 from wina_core.run_labels import LabelledRun, distinct, own_label
-from wina_core.specs import COST, DENSE, SYNTHETIC, EvaluationSpec
+from wina_core.specs import DENSE, EvaluationSpec
 from wina_core.store.reader import Reader
 from wina_core.store.rows import MetricFilter, MetricRow, UnitRow
 from wina_core.study_specs import StudySpec
@@ -65,6 +65,11 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
         found = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]
     else:
         found = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
+    old = store.superseded_runs(name)
+    found = [
+        LabelledRun(run.spec, run.label._replace(arm=f"{run.label.arm} (superseded)")) if run.label.run in old else run
+        for run in found
+    ]
     units: dict[str, list[UnitRow]] = {}
     for unit in store.units(name):
         units.setdefault(unit.run, []).append(unit)
@@ -156,16 +161,8 @@ def _study_run(run: LabelledRun, units: Collection[UnitRow | MetricRow]) -> Stud
         arm=label.arm,
         method=spec.method.name,
         target_sparsity=spec.plan.budget,
-        counted_sparsity=_mean_sparsity({unit.unit: unit.counted_sparsity for unit in units}),
-        full_sparsity=_mean_sparsity({unit.unit: unit.full_sparsity for unit in units}),
+        counted_sparsity=mean_over_units({unit.unit: unit.counted_sparsity for unit in units}),
+        full_sparsity=mean_over_units({unit.unit: unit.full_sparsity for unit in units}),
         allocation=label.allocation,
         evaluation=spec.evaluation,
     )
-
-
-def _mean_sparsity(by_unit: Mapping[str, float | None]) -> float | None:
-    """Return the mean over units; cost and random networks count only where nothing else was measured."""
-    known = {unit: value for unit, value in by_unit.items() if value is not None}
-    on_text = [value for unit, value in known.items() if unit not in (COST, SYNTHETIC)]
-    values = on_text or list(known.values())
-    return statistics.fmean(values) if values else None

@@ -310,3 +310,24 @@ def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
         assert message.startswith("Searching again for what the cache should hold, ")
         assert "\n" not in message
     assert not reporter.told
+
+
+def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
+    """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
+    monkeypatch.setattr(
+        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+    )
+    found = {}
+    for thresholds in ("gated", "dense"):
+        study = StudySpec(
+            name=thresholds,
+            models=(model,),
+            arms=(Arm(method=MethodSpec(name="teal", selection="threshold")),),
+            sparsities=(0.5,),
+            calibration=CalibrationSpec.model_validate({"text": text, "thresholds": thresholds}),
+            evaluation=EvaluationSpec(deviation=text),
+        )
+        (unit,) = evaluated(study)
+        found[thresholds] = unit.counted_sparsity
+    assert found["gated"] > 0.8
+    assert 0.3 < found["dense"] < 0.7

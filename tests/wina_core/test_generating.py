@@ -2,14 +2,16 @@
 
 import math
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
 from pydantic import ValidationError
 
-from tests.wina_core.tiny import tiny_loaded
+from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.answers import Answer, first_difference
 from wina_core.divergence import divergences, log_probabilities
+from wina_core.engine import session as session_module
 from wina_core.engine.generating import generate
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
 from wina_core.engine.session import Session
@@ -19,10 +21,10 @@ from wina_core.generation.pieces import Pieces
 from wina_core.generation.sampling import choose
 from wina_core.generation_specs import AnswerSpec, SamplingSpec
 from wina_core.models.loading import LoadedModel
-from wina_core.plan import UniformSparsity
+from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.reporting import Silent
 from wina_core.rotation import rotate
-from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 
 PROMPT = "A sparse input"
 WINA = MethodSpec(name="wina")
@@ -226,3 +228,25 @@ def test_the_first_difference_counts_an_answer_that_has_ended() -> None:
     assert first_difference(answer([1, 2, 3]), answer([1, 2])) is None
     assert first_difference(answer([1, 2, 3]), answer([1, 2], "stopped")) is None
     assert first_difference(answer([1, 2], "end"), answer([1, 2, 3])) == 2
+
+
+def test_an_answer_is_gated_by_the_corrected_thresholds(
+    loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fraction the correction says is where the thresholds are read."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+    monkeypatch.setattr(
+        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+    )
+    (tmp_path / "text.txt").write_text(TEXT)
+    text = TextSpec(source=str(tmp_path / "text.txt"), tokens=512, sequence=64)
+    method = MethodSpec(name="teal", selection="threshold")
+    found = {}
+    for thresholds in ("gated", "dense"):
+        calibration = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+        arm = AnswerSpec(method=method, plan=UniformSparsity(sparsity=0.5), calibration=calibration)
+        (answer,) = answers(loaded, job(arm))
+        assert answer.ended is not None
+        found[thresholds] = answer.ended.sparsity
+    assert found["gated"] > 0.8
+    assert 0.3 < found["dense"] < 0.7

@@ -34,6 +34,7 @@ from wina_core.specs import (
 )
 from wina_core.store import MetricRow, Store
 from wina_core.study import expand, labelled, specs_of
+from wina_core.study_runs import study_runs
 from wina_core.study_specs import StudySpec
 
 OLD = Path(__file__).parent / "data" / "results-0005.sql"
@@ -352,3 +353,21 @@ def test_a_run_without_numbers_is_not_superseded(store: Store, file: Path) -> No
     ] * 2
     assert store.pending([RunSpec(model=LLAMA, method=DENSE, evaluation=study(store, "methods").evaluation)]) == []
     assert DEVIATION in spec_of(unfinished[0]).evaluation.units
+
+
+def test_calibrations_keep_the_hash_of_their_own_text(store: Store) -> None:
+    """The usual text is another one now: what was measured on the old one must not pass for it."""
+    with closing(sqlite3.connect(store.url.database)) as connection:
+        rows = connection.execute("SELECT hash, spec FROM calibrations").fetchall()
+    texts = [(name, json.loads(spec)) for name, spec in rows]
+    plain = [(name, spec) for name, spec in texts if "text" in spec]
+    assert plain
+    for name, spec in plain:
+        assert name == CalibrationSpec.model_validate(spec).content_hash()
+        assert name != CalibrationSpec().content_hash()
+
+
+def test_reports_and_comparisons_name_superseded_runs(store: Store) -> None:
+    arms = {run.arm for run in study_runs(store, study(store, "methods"))}
+    assert any(arm.endswith("(superseded)") for arm in arms)
+    assert "dense" in arms

@@ -288,8 +288,8 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ("s.json", '{"name": "x", "tsks": 1}', "is not right: tsks: there is no such setting."),
         (
             "s.json",
-            '{"name": "x", "schema_version": 2, "new": {}}',
-            "was written by a newer version of WINA Workbench (its schema_version is 2, this program reads 1); update",
+            '{"name": "x", "schema_version": 3, "new": {}}',
+            "was written by a newer version of WINA Workbench (its schema_version is 3, this program reads 2); update",
         ),
         ("s.json", "3", "is not right: It should be a group of named settings, not 3."),
         ("s.json", '{"name": ' + "9" * 5000 + "}", "cannot be read: Exceeds the limit"),
@@ -386,3 +386,26 @@ def test_numbers_that_can_only_be_slips_are_refused(tmp_path: Path, field: str) 
     (tmp_path / "s.toml").write_text(TOML.replace("[evaluation]", f"[evaluation]\n{field}"), encoding="utf-8")
     with pytest.raises(WinaError, match=f"evaluation.{field.split()[0]}"):
         load_study(tmp_path / "s.toml")
+
+
+def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
+    old = """
+        schema_version = 1
+        name = "old"
+        sparsities = [0.5]
+        models = [{location = "org/name"}]
+        arms = [{method = {name = "scap"}}, {method = {name = "teal", selection = "threshold"}}]
+        allocators = [{name = "greedy", variant = "as_released"}]
+    """
+    (tmp_path / "old.toml").write_text(old)
+    study = load_study(tmp_path / "old.toml")
+    assert [arm.method.variant for arm in study.arms] == ["own", "paper"]
+    assert [allocator.variant for allocator in study.allocators] == ["wina_released"]
+    assert study.calibration.text == TextSpec(source="demo:calibration", tokens=49_152)
+    assert study.calibration.thresholds == "dense"
+    for name in ("new.toml", "new.json"):
+        save_study_file(study, tmp_path / name)
+        assert load_study(tmp_path / name) == study
+    (tmp_path / "today.toml").write_text(old.replace("= 1", "= 2").replace("as_released", "teal_released"))
+    today = load_study(tmp_path / "today.toml")
+    assert (today.calibration, today.arms[0].method.variant) == (CalibrationSpec(), "paper")

@@ -42,7 +42,7 @@ def allocate(
     read; Cancelled between two forward passes.
     """
     subject = Subject(loaded, searched(method, plan.allocator), calibration)
-    whole = plan.allocator.name == "greedy" and plan.allocator.variant == "wina_released"
+    whole = plan.allocator.variant == "wina_released"
     cells = cells_of(loaded.view.layout, method, subject.fused if whole else ())
     cells.check(plan.sparsity, f'The method "{method.name}"')
     journal = Journal(state, reporter)

@@ -134,6 +134,8 @@ def model_source(location: str, dtype: DType, device: str, quantization: Quantiz
 
 def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
     """The allocator of that name, its text as it is on disk now."""
+    if name not in get_args(AllocatorName):
+        raise WinaError(f'There is no allocator "{name}"; choose one of {", ".join(get_args(AllocatorName))}.')
     base, _, variant = name.partition("_")
     spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
     return spec.model_copy(update={"text": resolve_text(spec.text)})

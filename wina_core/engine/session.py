@@ -309,7 +309,8 @@ def _cached_cuts(file: Path, table: SparsityPlan, reporter: Reporter) -> Sparsit
     try:
         return SparsityPlan.model_validate_json(file.read_bytes()).for_layout(table.layout)
     except (OSError, ValidationError, WinaError) as error:
-        reporter.log("warning", f"The thresholds are corrected again, since {file} cannot be read: {error}")
+        reason = explain(error) if isinstance(error, ValidationError) else error
+        reporter.log("warning", f"The thresholds are corrected again, since {file} cannot be read: {reason}")
         return None
 
 

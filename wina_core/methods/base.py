@@ -67,10 +67,10 @@ class Method:
     def kept(self, inputs: Any, sparsity: Any) -> Any:
         """Return K, how many of n inputs top k keeps: n - floor(s n + 1/2), at least 1; numbers or arrays alike.
 
-        All released code keeps int(n (1 - s)) instead, in double precision.
+        Released code that has a top k keeps `released_kept` instead.
         """
         if self.spec.variant == "as_released":
-            return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
+            return released_kept(inputs, sparsity)
         return np.maximum(1, inputs - np.floor(np.multiply(sparsity, inputs) + 0.5))
 
     def cell_target(self, name: str, sparsity: float) -> float:  # noqa: ARG002 - for methods with levels of their own
@@ -127,6 +127,11 @@ class Method:
     def rank(self, name: str, shape: tuple[int, int], sparsity: float, rho: float | None) -> int:  # noqa: ARG002 - likewise
         """Rank of what is added for the dropped inputs of the matrix W [m, n] of that name; 0 for nothing."""
         return 0
+
+
+def released_kept(inputs: Any, sparsity: Any) -> Any:
+    """Return int(n (1 - s)) in double precision, at least 1; numbers or arrays alike."""
+    return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
 
 
 def _shared(own: dict[str, Tensor | None]) -> dict[str, Tensor | None]:

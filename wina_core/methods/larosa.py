@@ -5,10 +5,8 @@ Magnitude decides, in the principal axes of each layer's attention input (`prese
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from wina_core.errors import WinaError
-from wina_core.methods.base import Method
+from wina_core.methods.base import Method, released_kept
 
 _READ, _WRITE = 0.8, 1.2
 """Times the uniform target: of the matrices that read the stream (q, k, v, gate, up), and of those that write it."""
@@ -26,8 +24,8 @@ class Larosa(Method):
     keeps_ties: ClassVar[bool] = True
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:
-        """Return int((1 - s) n), at least 1."""
-        return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
+        """Return `released_kept`."""
+        return released_kept(inputs, sparsity)
 
     def cell_target(self, name: str, sparsity: float) -> float:
         """Return 0.8 s or 1.2 s; WinaError where that is all."""

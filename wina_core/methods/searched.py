@@ -23,9 +23,14 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
         raise WinaError(f"The file {path} cannot be read ({error.strerror}); check the path.") from error
     hint = "choose one like R-Sparse's released config/llama3_sparsity_50_evolutionary_search.npy"
     if layout.projections != _ORDER:
-        raise WinaError("R-Sparse's searched shares are of models with q, k, v, o, gate, up and down; choose another.")
+        raise WinaError(
+            f"R-Sparse's searched shares are of {', '.join(_ORDER)}, but this model has "
+            f"{', '.join(layout.projections)}; open a model with a gated MLP."
+        )
+    if len(content) > LARGEST_FILE:
+        raise WinaError(f"The file {path} does not hold searched shares (it is larger than 4 MiB); {hint}.")
     try:
-        numbers = [float(word) for word in content[:LARGEST_FILE].decode("ascii").split()]
+        numbers = [float(word) for word in content.decode("ascii").split()]
     except ValueError as error:
         raise WinaError(f"The file {path} does not hold searched shares (it is not all numbers); {hint}.") from error
     wanted = 2 * layout.layers * len(_ORDER)
@@ -40,7 +45,11 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
             n for n, (a, b) in enumerate(zip(shares, sparsities, strict=True)) if not (0 < a <= 1 and 0 <= b < 1)
         )
         pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in numbers[2 * bad : 2 * bad + 2])
-        raise WinaError(f"Matrix {bad + 1} in {path} has the share and sparsity {pair}; {hint}.")
+        layer, column = divmod(bad, len(_ORDER))
+        raise WinaError(
+            f"In {path} {_ORDER[column]} of layer {layer} has the share and sparsity {pair}, but a share is above 0 "
+            f"and at most 1, a sparsity at least 0 and below 1; {hint}."
+        )
     return SparsityPlan(
         layout=layout, sparsity=_rows(sparsities, layout), rho=_rows(shares, layout), origin="R-Sparse's search"
     )

@@ -80,7 +80,7 @@ def _words(raw: object) -> str:
 
 COLUMNS: tuple[ResultColumn, ...] = (
     _plain("model", 14),
-    _plain("method", 8),
+    _plain("method", 16),
     _plain("rotation", 16),
     _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
     _sparsity("counted", "Sparsity measured from the masks, over the gated weights"),

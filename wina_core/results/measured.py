@@ -1,6 +1,10 @@
 """The sparsity that runs are compared at: as measured, by one of two counts, and when two are too far apart."""
 
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Literal, Protocol, get_args
+
+from wina_core.specs import COST, SYNTHETIC
 
 Count = Literal["counted", "full"]
 COUNTS: tuple[Count, ...] = get_args(Count)
@@ -55,3 +59,11 @@ def difference_text(first: float, second: float) -> str:
     if not differ(first, second):
         return ""
     return f"{100 * abs(first - second):.1f} points {'sparser' if first > second else 'denser'}"
+
+
+def mean_over_units(by_unit: Mapping[str, float | None]) -> float | None:
+    """Return the mean of what a run's units measured; cost and random networks count only where nothing else was."""
+    known = {unit: value for unit, value in by_unit.items() if value is not None}
+    on_text = [value for unit, value in known.items() if unit not in (COST, SYNTHETIC)]
+    values = on_text or list(known.values())
+    return fmean(values) if values else None

@@ -1,8 +1,8 @@
 """How a budget is spread over the cells of a plan, and what a run may be planned with."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from wina_core.plan import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.base import Spec
@@ -42,10 +42,23 @@ class AllocatorSpec(Spec):
     """Where errors and divergences are measured."""
     seed: int = Field(default=0, ge=0)
 
+    @field_validator("variant", mode="before")
+    @classmethod
+    def _named(cls, variant: object) -> object:
+        if variant == "as_released":
+            raise ValueError('"as_released" is now "wina_released" or, by TEAL\'s own code, "teal_released"')
+        return variant
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.variant != "corrected" and self.name != "greedy":
+            raise ValueError(f'only greedy has the variant "{self.variant}"; leave it out for {self.name}')
+        return self
+
     @property
     def is_released(self) -> bool:
         """Whether it is the greedy search of one of the authors' repositories, which searches by dense thresholds."""
-        return self.name == "greedy" and self.variant != "corrected"
+        return self.variant != "corrected"
 
     @property
     def label(self) -> str:

@@ -64,9 +64,10 @@ class RotationSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.mode != "none" and not self.matrices:
-            named = bool(self.attention_basis), bool(self.mlp_basis)
-            if not (all(named) if self.mode == "per_site" else any(named)):
-                raise ValueError("a rotation needs a basis for each input that is rotated by one of its own")
+            if self.mode == "per_site" and not (self.attention_basis and self.mlp_basis):
+                raise ValueError("per_site needs attention_basis and mlp_basis, for example k and gate; one is empty")
+            if not (self.attention_basis or self.mlp_basis):
+                raise ValueError("attention_basis and mlp_basis are both empty; name one, for example activations")
         if self.weighting == "sensitivity" and (self.attention_basis, self.mlp_basis) != _USUAL_BASES:
             raise ValueError("sites weighted by sensitivity have no named bases; leave those out, or weight by trace")
         return self

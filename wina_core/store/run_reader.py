@@ -102,6 +102,12 @@ class RunReader(Reading):
             rows = connection.execute(query.order_by(StudyRun.position))
             return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
 
+    def superseded_runs(self, study: str) -> frozenset[str]:
+        """Return the hashes of those runs of the study with this hash whose numbers are superseded."""
+        query = select(Run.hash).join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query.where(Study.hash == study, Run.superseded != "")))
+
     def run_status(self, run: str) -> RunStatus | None:
         """Status of the run with this hash; None when it is unknown here."""
         return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))

@@ -73,7 +73,7 @@ class SparsityController(QObject):
         """Replace the plan by the one in a file, a plan's JSON or R-Sparse's searched shares; it must be for the loaded
         model's layout. Can be undone."""
         now = self._workspace.plan
-        searched = now is not None and path.suffix.lower() in (".npy", ".txt")
+        searched = now is not None and path.suffix.lower() == ".npy"
         self._store.ask(
             lambda _store: read_searched_shares(path, now.layout) if searched else load_plan(path),
             lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),

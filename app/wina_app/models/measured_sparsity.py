@@ -2,14 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from wina_app.quantities import percent
 from wina_app.translation import tr
 from wina_core.errors import WinaError
 from wina_core.results.columns import WARNING
-from wina_core.results.measured import Count, Measured, difference_text, measured_sparsity, sparsity_of
+from wina_core.results.measured import (
+    Count,
+    Measured,
+    difference_text,
+    mean_over_units,
+    measured_sparsity,
+    sparsity_of,
+)
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -29,10 +35,9 @@ class RunSparsity:
 
 def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
     """Return the sparsities of one run, averaged over the units of these rows: each unit measures its own."""
-    units = {row.unit: row for row in rows}.values()
-    counted = [row.counted_sparsity for row in units if row.counted_sparsity is not None]
-    full = [row.full_sparsity for row in units if row.full_sparsity is not None]
-    return RunSparsity(rows[0].target_sparsity, fmean(counted) if counted else None, fmean(full) if full else None)
+    counted = mean_over_units({row.unit: row.counted_sparsity for row in rows})
+    full = mean_over_units({row.unit: row.full_sparsity for row in rows})
+    return RunSparsity(rows[0].target_sparsity, counted, full)
 
 
 def stored_runs(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":

@@ -260,6 +260,7 @@ class ArmPanel(SidePanel):
         methods = [*_ticked(self.methods), *(arm.method for arm in _ticked(self.named))]
         sparse = any(method != DENSE for method in methods)
         calibrated = any(self._gating().of(method).needs_calibration for method in methods)
+        calibrated = calibrated or any(spec.is_released for spec, _ in _ticked(self.allocators))
         explain_disabled(self.masks, enabled=any(map(shares_masks, methods)), reason=_NO_MASKS)
         explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
         explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION, explanation=CORRECTION)

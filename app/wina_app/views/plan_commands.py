@@ -141,7 +141,7 @@ class PlanCommands:
             self._library.compare_file(Path(name))
 
     def _chosen(self, title: str) -> str:
-        kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy *.txt)")
+        kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy)")
         return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
 
 
