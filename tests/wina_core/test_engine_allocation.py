@@ -176,6 +176,10 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
     session = Session()
     loaded = session.prepare(model, NO_ROTATION, Silent())
     plan = SparsityPlan.uniform(loaded.view.layout, 0.5)
+    plain, normed = (
+        calibrate(loaded, MethodSpec(name=name, selection="threshold"), CalibrationSpec(text=text), Silent()).quantiles
+        for name in ("teal", "wina")
+    )
     halves = ((1.0, 0.8) * 3 + (0.8,), (0.8,) * 7, (1.0,) * 7)
     keys = set()
     for rho in (None, halves, ((1.0,) * 7,) * 3):
@@ -184,6 +188,11 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
         calibration, _ = session.gating(loaded, NO_ROTATION, rsparse, table, spec, Silent())
         _, record = session.calibration(loaded, NO_ROTATION, rsparse, spec, Silent(), table)
         keys.add(record.key)
+        assert calibration is not None
+        for layer in range(3):
+            for column in range(7):
+                scored = normed if rho is not None and rho[layer][column] < 1 else plain
+                assert torch.equal(calibration.quantiles[layer, column], scored[layer, column])
         with attach(loaded, rsparse, table, calibration) as gates:
             for layer in loaded.view.layers:
                 for projection in layer.projections.values():

@@ -48,7 +48,7 @@ BASES_VERSION = "1"
 """Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
 CALIBRATION_VERSION = "3"
 """Of what a calibration measures, and raised like it."""
-CUTS_VERSION = "1"
+CUTS_VERSION = "2"
 """Of the way calibrated cuts are corrected, and raised like it."""
 
 
