@@ -139,14 +139,6 @@ def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model,
     assert [arm.run for arm in chart_of(make_entries(found), model, "acc").arms] == ["first"]
 
 
-def test_a_superseded_run_is_shown_only_where_an_arm_has_no_other(model, rows):
-    (one,) = reached(rows, {0.5: 0.5})
-    old = one._replace(run="old", superseded="read wrongly")
-    found = [old, one._replace(run="new", counted_sparsity=0.52)]
-    assert [arm.run for arm in chart_of(make_entries(found), model, "acc").arms] == ["new"]
-    assert [arm.run for arm in chart_of(make_entries([old]), model, "acc").arms] == ["old"]
-
-
 @pytest.fixture
 def plot(qtbot, qapp, entries, model):
     apply_theme(qapp, "light")

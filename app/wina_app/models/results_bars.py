@@ -128,16 +128,16 @@ def bar_chart(
 def _nearest_runs(
     rows: "Iterable[MetricRow]", sparsity: float, scope: Scope | None, count: Count
 ) -> "dict[str, list[MetricRow]]":
-    """Return the rows of each arm's run nearest to a sparsity, by its hash; superseded runs only where no other is."""
+    """Return the rows of each arm's run nearest to a sparsity, by its hash; of equally near ones the latest."""
     arms: dict[tuple[str, ...], dict[str, list[MetricRow]]] = {}
     for row in rows:
         named = scope.arms.get(row.run, "") if scope is not None else ""
         arm = (named, row.method, row.rotation, row.selection, row.plan, row.settings)
         arms.setdefault(arm, {}).setdefault(row.run, []).append(row)
 
-    def distance(of_run: "list[MetricRow]") -> tuple[bool, float, float]:
+    def distance(of_run: "list[MetricRow]") -> tuple[float, float]:
         apart = abs(sparsity_of(mean_sparsity(of_run), count) - sparsity)
-        return bool(of_run[0].superseded), round(apart, 9), -max(row.finished for row in of_run)
+        return round(apart, 9), -max(row.finished for row in of_run)
 
     nearest = (min(runs.values(), key=distance) for runs in arms.values())
     return {rows[0].run: rows for rows in nearest}
