@@ -100,7 +100,7 @@ def test_r_sparse_is_its_equation_written_naively(seed, sparsity, rho):
     weight = draw("theorem", 40, seed).matrices[1]
     outputs, inputs = weight.shape
     x = torch.randn(inputs, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    result = masked_with_low_rank(sparsity, rho, weighted=False)(weight, x)
+    result = masked_with_low_rank(sparsity, rho)(weight, x)
     rank = math.floor(outputs * inputs * (1 - sparsity) * (1 - rho) / (outputs + inputs))
     keep = inputs - math.floor((1 - (1 - sparsity) * rho) * inputs + 0.5)
     mask = torch.zeros(inputs, dtype=torch.float64)
@@ -115,7 +115,7 @@ def test_r_sparse_is_its_equation_written_naively(seed, sparsity, rho):
 def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
     spec = run(MethodSpec(name="rsparse", rho=0.8))
     record = measure_synthetic(spec, Silent())
-    rule = masked_with_low_rank(0.5, 0.8, weighted=False)
+    rule = masked_with_low_rank(0.5, 0.8)
     errors = torch.tensor([outcome(draw("lemma", 32, seed), rule).error for seed in range(3)], dtype=torch.float64)
     mean, deviation = record.metrics[:2]
     assert {mean.metric, deviation.metric} <= METRIC_UNITS.keys()
@@ -130,18 +130,9 @@ def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
 
 
 def test_the_norms_that_scores_read_count_in_full():
-    for method, norms in ((TEAL, 0), (WINA, 32), (MethodSpec(name="rsparse", variant="as_released", rho=0.8), 32)):
+    for method, norms in ((TEAL, 0), (WINA, 32), (MethodSpec(name="rsparse", rho=0.8), 0)):
         record = measure_synthetic(run(method, spec=SyntheticSpec(networks=("lemma",), size=32, seeds=1)), Silent())
         assert record.counted_sparsity - record.full_sparsity == pytest.approx(norms / 32**2)
-
-
-def test_r_sparse_scores_by_norms_only_as_released():
-    """As on models: the paper's variant by magnitude, the released code's by norms, too."""
-    for variant, weighted in (("paper", False), ("as_released", True)):
-        spec = run(MethodSpec(name="rsparse", variant=variant, rho=0.8))
-        rule = masked_with_low_rank(0.5, 0.8, weighted)
-        errors = [outcome(draw("lemma", 32, seed), rule).error for seed in range(3)]
-        assert metrics(spec)["lemma", "error"] == pytest.approx(sum(errors) / 3)
 
 
 def test_the_same_seeds_give_the_same_numbers_and_other_seeds_others():
@@ -162,6 +153,7 @@ def test_cats_and_teal_are_one_rule_here():
         ({"method": MethodSpec(name="dense")}, "choose one of teal"),
         ({"method": MethodSpec(name="rsparse")}, "needs its rho"),
         ({"method": MethodSpec(name="cats", variant="as_released")}, "has no variant"),
+        ({"method": MethodSpec(name="rsparse", variant="as_released", rho=0.8)}, "leave variant"),
         ({"method": MethodSpec(name="wina", masks="shared")}, "separate masks"),
         ({"rotation": RotationSpec()}, "no rotation"),
     ],

@@ -41,7 +41,7 @@ def masked(sparsity: float, weighted: bool) -> Rule:
     return rule
 
 
-def masked_with_low_rank(sparsity: float, rho: float, weighted: bool) -> Rule:
+def masked_with_low_rank(sparsity: float, rho: float) -> Rule:
     """R-Sparse: y = W (m * x) + U_r S_r V_r^T ((1 - m) * x), the share rho of the kept budget going to the mask.
 
     The rank r is what the rest of the budget buys in the matrix's real shape. W has orthogonal columns, so its best
@@ -50,15 +50,12 @@ def masked_with_low_rank(sparsity: float, rho: float, weighted: bool) -> Rule:
 
     def rule(weight: Tensor, x: Tensor) -> GatedProduct:
         outputs, inputs = weight.shape
-        norms = weight.norm(dim=0)
         keep = kept_inputs(inputs, masked_fraction(sparsity, rho))
-        mask = top_k_mask(scores(x, norms if weighted else None), keep)
+        mask = top_k_mask(scores(x, None), keep)
         rank = affordable_rank((outputs, inputs), sparsity, rho)
         compensated = torch.zeros(inputs, dtype=torch.bool)
-        compensated[norms.topk(rank).indices] = True
-        return GatedProduct(
-            weight @ ((mask | compensated) * x), keep * outputs, rank * (outputs + inputs), inputs if weighted else 0
-        )
+        compensated[weight.norm(dim=0).topk(rank).indices] = True
+        return GatedProduct(weight @ ((mask | compensated) * x), keep * outputs, rank * (outputs + inputs))
 
     return rule
 

@@ -57,18 +57,18 @@ def rule_of(run: RunSpec) -> Rule:
     if method.name not in _METHODS:
         raise WinaError(f'The synthetic study has no method "{method.name}"; choose one of {", ".join(_METHODS)}.')
     rule = get_method(method)
-    bare = MethodSpec(name=method.name, variant=method.variant, rho=method.rho)
+    bare = MethodSpec(name=method.name, rho=method.rho)
     if method != bare or not run.rotation.is_identity or not isinstance(run.plan, UniformSparsity):
         raise WinaError(
-            "The synthetic study gates by top-k with separate masks, one sparsity and no rotation; "
-            "leave selection, masks, correction, rotation and allocator at their defaults."
+            "The synthetic study gates as the papers do, by top-k with separate masks, one sparsity and no rotation; "
+            "leave variant, selection, masks, correction, rotation and allocator at their defaults."
         )
-    sparsity, weighted = run.plan.sparsity, rule.scores_by_norms
+    sparsity = run.plan.sparsity
     if rule.default_rho is None:
-        return masked(sparsity, weighted)
+        return masked(sparsity, rule.scores_by_norms)
     if method.rho is None:
         raise WinaError("R-Sparse needs its rho here; the paper's numbers come out at rho = 0.98.")
-    return masked_with_low_rank(sparsity, method.rho, weighted)
+    return masked_with_low_rank(sparsity, method.rho)
 
 
 def _records(network: str, errors: list[float]) -> tuple[MetricRecord, MetricRecord]:
