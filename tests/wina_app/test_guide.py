@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from wina_app.__main__ import PAGES
 from wina_app.views.help_dock import HelpView
 
 from wina_core.plan import SparsityPlan
-from wina_core.study import count_runs
-from wina_core.study_specs import StudySpec
+from wina_core.study import count_runs, load_study
 
 CHAPTERS = sorted(guide.folder().glob("*.md"))
 MOST_WORDS = 45
@@ -137,8 +135,9 @@ def _example(heading: str) -> str:
     return re.sub(r"^ {4}", "", re.search(r"(?:^(?: {4}.*)?\n)*^ {4}.*$", part, re.MULTILINE)[0], flags=re.MULTILINE)
 
 
-def test_the_study_and_the_plan_that_are_shown_are_ones() -> None:
-    study = StudySpec.model_validate(tomllib.loads(_example("Studies (TOML or JSON)")))
+def test_the_study_and_the_plan_that_are_shown_are_ones(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(_example("Studies (TOML or JSON)"), encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
     plan = SparsityPlan.model_validate_json(_example("Plans (JSON)"))
     assert count_runs(study) == 1 + 2 * 4  # dense once, the others at each sparsity
     assert plan.budget == pytest.approx((2 * 0.5 + 0.3) / 3)
