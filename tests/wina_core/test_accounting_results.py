@@ -94,7 +94,7 @@ def variant_of_free(**changes: object) -> RunSpec:
             "",
         ),  # reads weights alone
         (variant_of_free(plan=ALLOCATED), "allocator"),
-        (variant_of_free(calibration=SEEN), ""),  # top k asks no calibration
+        (variant_of_free(calibration=SEEN), "calibration"),  # top k has one where its allocator searched by thresholds
         (variant_of_free(method=THRESHOLD, calibration=SEEN), "calibration"),
         (variant_of_free(method=THRESHOLD, calibration=SEEN, plan=ALLOCATED), "allocator and calibration"),
         (variant_of_free(rotation=RotationSpec(text=OWN), evaluation=EvaluationSpec(deviation=OWN)), "rotation"),
