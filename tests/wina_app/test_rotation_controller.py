@@ -70,7 +70,7 @@ def test_a_contradiction_is_said_in_place_and_changes_nothing(bench):
     before = workbench.workspace.rotation
     controller.choose(PER_SITE.model_dump() | {"mlp_basis": ()})
     assert "attention_basis and mlp_basis" in view.last("show_error")
-    assert "at least one basis" in view.named("show_action")["reason"]
+    assert "attention_basis and mlp_basis" in view.named("show_action")["reason"]
     assert workbench.workspace.rotation == before
     controller.choose(PER_SITE.model_dump())
     assert view.named("show_action")["reason"] == ""

@@ -65,7 +65,9 @@ class RotationSpec(Spec):
     def _check(self) -> Self:
         if self.mode != "none" and not self.matrices:
             if self.mode == "per_site" and not (self.attention_basis and self.mlp_basis):
-                raise ValueError("per_site needs attention_basis and mlp_basis, for example k and gate; one is empty")
+                raise ValueError(
+                    "a rotation per_site needs attention_basis and mlp_basis, for example k and gate; one is empty"
+                )
             if not (self.attention_basis or self.mlp_basis):
                 raise ValueError("attention_basis and mlp_basis are both empty; name one, for example activations")
         if self.weighting == "sensitivity" and (self.attention_basis, self.mlp_basis) != _USUAL_BASES:
