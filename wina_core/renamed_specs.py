@@ -1,4 +1,4 @@
-"""What specs of schema 0005 and of study files of version 1 said, in the words of today.
+"""Rename what specs of schema 0005 and study files of version 1 said, to the words of today.
 
 All work on the specs' JSON, in place.
 """
@@ -13,7 +13,7 @@ OLD_TEXT = {"source": "demo:calibration", "tokens": 49_152}
 
 
 def rename_method(method: Content) -> None:
-    """What was called scap is our own variant."""
+    """Rename scap of before to our own variant."""
     if method.get("name") == "scap" and method.get("variant", "paper") == "paper":
         method["variant"] = "own"
 

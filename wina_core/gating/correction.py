@@ -46,9 +46,10 @@ def corrected_cuts(
     Raises WinaError as `attach`; Cancelled between batches.
     """
     layout = loaded.view.layout
-    targets = _tensor(resolve_plan(plan, layout, method))
+    table = resolve_plan(plan, layout, method)
+    targets = _tensor(table)
     tokens = tokens[:: -(-tokens.numel() // TOKENS)]
-    now = closest = _tensor(mask_plan(resolve_plan(plan, layout, method), method))
+    now = closest = _tensor(mask_plan(table, method))
     gated, least = now > 0, float("inf")
     before: tuple[Tensor, Tensor] | None = None
     for number in range(1, PASSES + 1):

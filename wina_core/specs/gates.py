@@ -78,5 +78,5 @@ class CalibrationSpec(Spec):
 
     @property
     def measured(self) -> "CalibrationSpec":
-        """What is measured on the dense model: the same for both kinds of thresholds."""
+        """Return the spec of the dense model's measurement, the same for both kinds of thresholds."""
         return CalibrationSpec(text=self.text)
