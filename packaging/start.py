@@ -21,7 +21,7 @@ PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "wina-setup.json"
 CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
 SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
-DEMO_STUDY = ROOT / "resources" / "studies" / "demo-quick.toml"
+DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
 
 # Loads what a window needs: Qt itself and, on Linux, the X11 platform plugin with all its libraries.
@@ -145,7 +145,7 @@ def run_headless_demo() -> int:
     if status:
         return status
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    status = run([PYTHON, "-m", "wina_app.figure", figure, "--study", DEMO_STUDY.stem], env=environment)
+    status = run([PYTHON, "-m", "wina_app.tools.render_figure", figure, "--study", DEMO_STUDY.stem], env=environment)
     if not status:
         print(f"Table: {table}\nPlot:  {figure}")
     return status

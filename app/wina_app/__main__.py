@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from wina_app.wiring import PAGES
+from wina_app.pages import PAGES
 
 _MIDDLE_PER_FULL = 1000
 """Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
@@ -20,13 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     from PySide6.QtWidgets import QApplication
 
-    from wina_app import translation
+    from wina_app.style import translation
 
     collect_garbage_rarely()
     app = QApplication(sys.argv[:1])
     translation.install(app)
     from wina_app.application import Application  # has texts that are made while it is imported
-    from wina_app.settings import Settings
+    from wina_app.services.settings import Settings
 
     app.setApplicationName("WINA Workbench")
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first

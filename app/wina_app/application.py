@@ -11,43 +11,43 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from wina_app.controllers.job_notices import JobNotices
-from wina_app.controllers.jobs_controller import JobsController
-from wina_app.controllers.opening_controller import OpeningController
-from wina_app.engine_thread import EngineThread
-from wina_app.log_file import LogFile
-from wina_app.main_window import MainWindow
-from wina_app.models.job_texts import page_of
-from wina_app.preferences import look_of
-from wina_app.session import Session
-from wina_app.settings import Settings
-from wina_app.store_thread import StoreThread
-from wina_app.theme import apply_theme, current_mode
-from wina_app.translation import tr
-from wina_app.views import file_dialogs
-from wina_app.views.focus_frame import FocusFrames
-from wina_app.views.impossible_keys import ImpossibleKeys
-from wina_app.views.log_dock import LogHandler, LogView
-from wina_app.wiring import PAGES
-from wina_app.workbench import Workbench
-from wina_core import paths
-from wina_core.engine.pool import open_engines
+from wina_app.jobs.controller import JobsController
+from wina_app.jobs.log_dock import LogHandler, LogView
+from wina_app.jobs.notifications import JobNotices
+from wina_app.jobs.texts import page_of
+from wina_app.pages import PAGES
+from wina_app.services.engine_thread import EngineThread
+from wina_app.services.log_file import LogFile
+from wina_app.services.preferences import look_of
+from wina_app.services.session import Session
+from wina_app.services.settings import Settings
+from wina_app.services.store_thread import StoreThread
+from wina_app.services.workbench import Workbench
+from wina_app.style.theme import apply_theme, current_mode
+from wina_app.style.translation import tr
+from wina_app.widgets import file_dialogs
+from wina_app.window.disabled_shortcut_hint import ImpossibleKeys
+from wina_app.window.file_opener import OpeningController
+from wina_app.window.focus_frame import FocusFrames
+from wina_app.window.main_window import MainWindow
+from wina_core.engine.client.pool import open_engines
 from wina_core.errors import WinaError
+from wina_core.files import paths
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
-    from wina_app.controllers.allocation_controller import AllocationController
-    from wina_app.controllers.calibration_controller import CalibrationController
-    from wina_app.controllers.evaluate_controller import EvaluateController
-    from wina_app.controllers.gate_controller import GateController
-    from wina_app.controllers.latency_controller import LatencyController
-    from wina_app.controllers.model_controller import ModelController
-    from wina_app.controllers.playground_controller import PlaygroundController
-    from wina_app.controllers.results_controller import ResultsController
-    from wina_app.controllers.rotation_controller import RotationController
-    from wina_app.controllers.sparsity_controller import SparsityController
-    from wina_app.controllers.studies_controller import StudiesController
+    from wina_app.pages.evaluate.controller import EvaluateController
+    from wina_app.pages.gate_inspector.controller import GateController
+    from wina_app.pages.latency.controller import LatencyController
+    from wina_app.pages.model.controller import ModelController
+    from wina_app.pages.playground.controller import PlaygroundController
+    from wina_app.pages.results.controller import ResultsController
+    from wina_app.pages.rotation.controller import RotationController
+    from wina_app.pages.sparsity.allocation_controller import AllocationController
+    from wina_app.pages.sparsity.calibration_controller import CalibrationController
+    from wina_app.pages.sparsity.controller import SparsityController
+    from wina_app.pages.studies.controller import StudiesController
     from wina_core.specs import MethodSpec, RotationSpec
-    from wina_core.study_specs import StudySpec
+    from wina_core.specs.studies import StudySpec
 
 _SWITCH_SECONDS = 0.00005
 """How long a thread that computes keeps the interpreter from one that waits for it; Python's own choice is 0.005. The
@@ -151,7 +151,7 @@ class Application(QObject):
     def _add_page(self, key: str) -> None:
         """Make a page, unless it is there already because it was to be shown before its turn."""
         if key in PAGES and key not in self.window.pages:
-            importlib.import_module(f"wina_app.wiring.{key}").add(self)
+            importlib.import_module(f"wina_app.pages.{key}.wiring").add(self)
             self._show_loading(key)
 
     def _show_loading(self, *keys: str) -> None:

@@ -2,9 +2,9 @@
 every candidate, on a random Llama of hidden size 512.
 
 Both make the same search and must end at the same plan. The naive one runs the whole layer over all tokens for each
-of some hundred candidates; what is kept in ours (see `wina_core.allocation.layer_error`) leaves, for most of them, one
-or two of the seven matrices, and those behind the attention for the last quarter of the tokens alone. Expected before
-it was measured: at most a fourth of the peer's time. Seen: an eighth (`results/allocation-cpu.json`). TEAL is
+of some hundred candidates; what is kept in ours (see `wina_core.compute.allocation.layer_error`) leaves, for most of
+them, one or two of the seven matrices, and those behind the attention for the last quarter of the tokens
+alone. Expected before it was measured: at most a fourth of the peer's time. Seen: an eighth (`results/allocation-cpu.json`). TEAL is
 searched, whose gates cost neither of them anything to make.
 """
 
@@ -17,10 +17,10 @@ from comparing import Comparison, Contender, Facts, compare
 from naive_greedy import NaiveErrors
 from random_models import Size, random_llama, threads
 
-from wina_core.allocation.cells import Cells, Values
-from wina_core.allocation.gated import Subject, cells_of
-from wina_core.allocation.greedy import Error, corrected_steps, search
-from wina_core.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation.cells import Cells, Values
+from wina_core.compute.allocation.gated import Subject, cells_of
+from wina_core.compute.allocation.greedy import Error, corrected_steps, search
+from wina_core.compute.allocation.layer_error import LayerErrors
 from wina_core.specs import MethodSpec
 
 SIZE = Size(hidden=512, intermediate=1408, layers=2, heads=8, kv_heads=2)

@@ -16,11 +16,11 @@ from comparing import Comparison, Contender, Facts, compare
 from random_models import Size, random_llama, threads
 from torch import Tensor
 
-from wina_core.gating import attach
-from wina_core.models.architectures import view
-from wina_core.models.loading import LoadedModel
-from wina_core.plan import UniformSparsity
+from wina_core.compute.gating import attach
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.specs import MethodSpec
+from wina_core.specs.plans import UniformSparsity
 
 SIZE = Size(hidden=2048, intermediate=8192, layers=8, heads=32, kv_heads=8)
 TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)

@@ -10,8 +10,8 @@ when gains are folded in) and what costs time without need (its calls of the gar
 import torch
 from torch import Tensor
 
-from wina_core.models.shortcuts import set_shortcuts
-from wina_core.models.view import LayerView, ModelView
+from wina_core.compute.models.shortcuts import set_shortcuts
+from wina_core.compute.models.view import LayerView, ModelView
 
 
 @torch.no_grad()

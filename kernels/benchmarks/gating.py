@@ -23,14 +23,14 @@ import torch
 from comparing import Comparison, Contender, Facts, compare
 from random_models import Size, random_llama, threads
 
-from wina_core.calibration import calibrate
-from wina_core.gating import attach
-from wina_core.gating.gates import Gates
-from wina_core.models.loading import LoadedModel
-from wina_core.plan import UniformSparsity
-from wina_core.reporting import Silent
+from wina_core.compute.calibration import calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.gates import Gates
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
-from wina_core.text import read_tokens
+from wina_core.specs.plans import UniformSparsity
 
 SIZE = Size(hidden=512, intermediate=1408, layers=8, heads=8, kv_heads=4)
 TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)

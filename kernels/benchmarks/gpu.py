@@ -37,13 +37,13 @@ from torch.nn import functional
 from wina_kernels import gpu, tuning
 from wina_kernels.gpu.operands import INTERPRETED
 
-from wina_core.engine.environment import environment
-from wina_core.latency.arithmetic import copies
-from wina_core.latency.device import cache_bytes
-from wina_core.latency.products import INPUTS, Inputs, Weights, kept_by_any_row, make_inputs, make_weights
-from wina_core.latency.timing import Work
-from wina_core.latency_specs import PRESETS, LatencyPoint, Shape
-from wina_core.reporting import Silent
+from wina_core.compute.latency.arithmetic import copies
+from wina_core.compute.latency.device import cache_bytes
+from wina_core.compute.latency.products import INPUTS, Inputs, Weights, kept_by_any_row, make_inputs, make_weights
+from wina_core.compute.latency.timing import Work
+from wina_core.compute.reporter import Silent
+from wina_core.engine.server.environment import environment
+from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 
 RESULTS = Path(__file__).parent / "results"
 TEAL, WINA, SPLIT_K, VENDOR = "teal", "wina", "split-k", ("torch.mv", "F.linear")

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from random_models import Size, random_llama
 
-from wina_core.calibration import calibrate
-from wina_core.gating import attach
-from wina_core.latency.device import free_bytes
-from wina_core.latency.graphs import GraphDecoder, tokens_per_second
-from wina_core.models.architectures import view
-from wina_core.models.loading import LoadedModel
-from wina_core.plan import UniformSparsity
-from wina_core.reporting import Silent
+from wina_core.compute.calibration import calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.latency.device import free_bytes
+from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Silent
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
 
 METHOD = MethodSpec(name="wina", masks="shared", selection="threshold")
 SPARSITY, WANTED = 0.5, 1.8

@@ -28,10 +28,10 @@ from lm_eval.models.huggingface import HFLM
 from random_models import threads
 from torch import Tensor
 
-from wina_core.evaluation import evaluate_task
-from wina_core.evaluation.tasks import load_task
-from wina_core.models.loading import LoadedModel, load_model
-from wina_core.reporting import Silent
+from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.reporter import Silent
 from wina_core.specs import DType, EvaluationSpec, ModelSource
 
 TASK = "demo_choice"

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from wina_core.allocation.cells import Cells, Values
-from wina_core.allocation.gated import Subject
-from wina_core.allocation.layer_error import first_counted, output_error
-from wina_core.models.passes import layer_call
+from wina_core.compute.allocation.cells import Cells, Values
+from wina_core.compute.allocation.gated import Subject
+from wina_core.compute.allocation.layer_error import first_counted, output_error
+from wina_core.compute.models.passes import layer_call
 
 
 class NaiveErrors:

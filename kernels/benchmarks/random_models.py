@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from wina_core.models.architectures import view
-from wina_core.models.loading import LoadedModel
-from wina_core.sources import local_folder
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource
 
 

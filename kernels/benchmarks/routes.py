@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from full_svd import rotate_by_full_svd
 
-from wina_core.models.view import ModelView
-from wina_core.reporting import Silent
-from wina_core.rotation.apply import apply_bases
-from wina_core.rotation.choose import choose_bases
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation.apply import apply_bases
+from wina_core.compute.rotation.choose import choose_bases
 from wina_core.specs import AS_RELEASED_ROTATION, RotationSpec
 
 Route = Callable[[ModelView], None]
@@ -16,7 +16,7 @@ PEER = "full_svd"
 
 
 def ours(spec: RotationSpec) -> Route:
-    """What `wina_core.rotation.rotate` does between its measurements, for bases from weights alone."""
+    """What `wina_core.compute.rotation.rotate` does between its measurements, for bases from weights alone."""
     return lambda view: apply_bases(view, choose_bases(view, spec, None, Silent()), Silent())
 
 

@@ -5,29 +5,34 @@
     python kernels/benchmarks/run.py gpu
     python kernels/benchmarks/run.py memory
 
-A benchmark is a file here with `measure(toy) -> list[Comparison]`, named below; its docstring says what was expected
-before it was measured. Files: `results/<name>-cpu.json`, or as --out says. Times are never asserted: a ratio beyond
-its bar is marked, and that is all. `gpu`, which needs one, and `memory`, which is no time, are not of `all`: they say
-themselves what they write.
+A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`, named
+below; its docstring says what was expected before it was measured. Files: `results/<name>-cpu.json`, or as --out
+says. Times are never asserted: a ratio beyond its bar is marked, and that is all. `gpu`, which needs one, and
+`memory`, which is no time, are not of `all`: they say themselves what they write.
 """
 
 import argparse
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from comparing import Comparison, Timing
 
-from wina_core.engine.environment import environment
+from wina_core.engine.server.environment import environment
 
 BENCHMARKS = (
     "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",
     "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "memory")
-RESULTS = Path(__file__).parent / "results"
+HERE = Path(__file__).parent
+WINDOW = HERE.parents[1] / "tests" / "benchmarks"
+"""Benchmarks of the window, with results of their own."""
+
+sys.path.append(str(WINDOW))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,10 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     names = BENCHMARKS if given.name == "all" else (given.name,)
     for name in names:
-        file = given.out if given.out and given.name != "all" else (given.out or RESULTS) / f"{name}-cpu.json"
+        file = given.out if given.out and given.name != "all" else _results(name, given.out) / f"{name}-cpu.json"
         found = importlib.import_module(name).measure(given.toy)
         write(file, name, found)
         print(f"\n{name}\n{report(found)}\n-> {file}", flush=True)
+
+
+def _results(name: str, out: Path | None) -> Path:
+    return out or (WINDOW if (WINDOW / f"{name}.py").exists() else HERE) / "results"
 
 
 def write(file: Path, name: str, found: Sequence[Comparison]) -> None:

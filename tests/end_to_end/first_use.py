@@ -8,8 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QToolButton
 from wina_app.application import Application
-from wina_app.controllers import job_notices
-from wina_app.views.controls import Fold
+from wina_app.widgets.controls import Fold
 
 from tests.end_to_end.devices import Devices, points_between
 from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
@@ -89,7 +88,7 @@ class FirstUse:
         yield from self.hands.tick(page.tasks.deviation, False)
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
-        self._patch.setattr(job_notices, "LONG_SECONDS", 0.0)  # however fast this machine is
+        self._patch.setattr("wina_app.jobs.notifications.LONG_SECONDS", 0.0)  # however fast this machine is
         yield from self.act()
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))

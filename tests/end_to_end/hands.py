@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QStyleOptionSpinBox,
     QWidget,
 )
-from wina_app.views.command_palette import CommandPalette
+from wina_app.window.command_palette import CommandPalette
 
 from tests.end_to_end.devices import Devices, window_at
 

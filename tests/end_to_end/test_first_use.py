@@ -15,14 +15,14 @@ import pytest
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.engine_thread import EngineThread
+from wina_app.services.engine_thread import EngineThread
 
 from tests.end_to_end.devices import Devices, SimulatedDevices, XDevices
 from tests.end_to_end.first_use import ByKeyboard, ByMouse, FirstUse
 from tests.end_to_end.hands import carry_out
 from tests.wina_app.conftest import close
 from tests.wina_app.stall_watchdog import StallWatchdog
-from wina_core.engine.client import EngineClient
+from wina_core.engine.client.client import EngineClient
 from wina_core.engine.protocol import Event, Ready, Request
 from wina_core.store import Store
 

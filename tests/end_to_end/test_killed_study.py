@@ -25,8 +25,8 @@ HEAVY = [
     "torch",
     "wina_core.cli",
     "wina_core.cli.running",
-    "wina_core.engine.jobs",
-    "wina_core.engine.evaluating",
+    "wina_core.engine.server.run_job",
+    "wina_core.engine.server.evaluate",
     "transformers.models.llama.modeling_llama",  # by which the model's own import takes longest
 ]
 """Imported once by the server that each computing process is forked from."""

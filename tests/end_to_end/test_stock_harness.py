@@ -13,19 +13,19 @@ from lm_eval import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
-from tests.wina_core.task_files import write_tasks
+from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.tiny import tiny_folder
-from wina_core.engine.jobs import run_job
+from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.gating import attach
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
-from wina_core.engine.session import Session
-from wina_core.evaluation import evaluate_task
-from wina_core.gating import attach
-from wina_core.models.loading import LoadedModel, load_model
-from wina_core.plan import UniformSparsity
+from wina_core.engine.server.model_session import Session
+from wina_core.engine.server.run_job import run_job
 from wina_core.records import MetricRecord
-from wina_core.reporting import Silent
-from wina_core.rotation import rotate, save_rotated
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import UniformSparsity
 
 DEMO = Path(__file__).parents[2] / "resources" / "demo"
 GROUPS = {

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.test_paper_tasks import FILES
+from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import Manner, compute
 from wina_core.cli.latency import sweep_products
-from wina_core.engine import session
+from wina_core.compute.evaluation import tasks
+from wina_core.compute.evaluation.sandbox import check_sandbox
+from wina_core.engine.server import model_session
 from wina_core.errors import WinaError
-from wina_core.evaluation import tasks
-from wina_core.evaluation.sandbox import check_sandbox
-from wina_core.gallery import find_study, gallery
-from wina_core.paper import MEAN, mean_weights, preferred_metric, published
 from wina_core.specs import ROLE, CalibrationSpec, TextSpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.study import bind, expand
-from wina_core.study_specs import StudySpec
+from wina_core.studies.expand import bind, expand
+from wina_core.studies.gallery import find_study, gallery
+from wina_core.studies.published import MEAN, mean_weights, preferred_metric, published
 
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
 SWEEPS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.latency]
@@ -31,10 +31,10 @@ Cell = tuple[str, str, str, float, str]
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """One database and one session for all studies: what they share is computed once, models are loaded once."""
     folder = tmp_path_factory.mktemp("twins")
-    shared = session.Session(capacity=12)
+    shared = model_session.Session(capacity=12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINA_HOME", str(folder))
-        patch.setattr(session, "Session", lambda: shared)
+        patch.setattr(model_session, "Session", lambda: shared)
         patch.setattr(tasks, "_stock_paths", lambda: FILES)  # since reading all names takes long
         with Store(folder / "results.sqlite") as opened:
             yield opened

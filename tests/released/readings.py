@@ -25,12 +25,12 @@ from tests.released.recomputed import (
 )
 from tests.released.samples import MODELS, Sample, difference, sample
 from tests.wina_core.tiny import tiny_tokens
-from wina_core.allocation import allocate
-from wina_core.calibration import Calibration, calibrate
-from wina_core.gating import attach
-from wina_core.plan import SparsityPlan, UniformSparsity
-from wina_core.reporting import Silent
-from wina_core.rotation import rotate
+from wina_core.compute.allocation import allocate
+from wina_core.compute.calibration import Calibration, calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -40,7 +40,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.evaluations import PREFILL_POLICIES
-from wina_core.text import read_tokens
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 LIMIT = 1e-9
 """Largest difference of logits, relative to the largest logit, in float64."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.released.recomputed import Shape, Weights, read_weights, shape_of
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.models.loading import LoadedModel
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.specs import TextSpec
 
 MODELS = {

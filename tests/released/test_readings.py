@@ -31,11 +31,11 @@ from tests.released.readings import (
 from tests.released.recomputed import MLP, PROJECTIONS, Gate, RSparse
 from tests.released.samples import Sample, difference, random_text, sample
 from tests.wina_core.tiny import tiny_tokens
-from wina_core.gating import attach
+from wina_core.compute.gating import attach
+from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.methods import get_method
-from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.specs import MethodSpec, TextSpec, Variant
-from wina_core.text import read_tokens
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 from wina_app.__main__ import collect_garbage_rarely
 from wina_app.application import Application
-from wina_app.engine_thread import EngineThread
+from wina_app.services.engine_thread import EngineThread
 
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QProcess, Signal
-from wina_app.settings import Settings
-from wina_app.side_process import SideProcess
-from wina_app.workbench import Workbench
+from wina_app.services.settings import Settings
+from wina_app.services.side_process import SideProcess
+from wina_app.services.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
 from wina_core.engine.protocol import Accepted, Cancel, Done, Event, Ready, Request, Result, Submit

@@ -25,9 +25,9 @@ from PySide6.QtWidgets import (
     QToolButton,
     QWidget,
 )
-from wina_app.theme import font
-from wina_app.views.controls import ElidedLabel
-from wina_app.views.data_plot import DataPlot
+from wina_app.plots.data_plot import DataPlot
+from wina_app.style.theme import font
+from wina_app.widgets.controls import ElidedLabel
 
 _SLACK = 1
 """Pixels that rounding may cost."""

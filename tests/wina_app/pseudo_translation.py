@@ -80,8 +80,8 @@ def main() -> None:
     app = QApplication([])
     app.installTranslator(Brackets(app))
     from wina_app.application import Application
-    from wina_app.engine_thread import EngineThread
-    from wina_app.wiring import PAGES
+    from wina_app.pages import PAGES
+    from wina_app.services.engine_thread import EngineThread
 
     from tests.wina_app.fakes import FakeClient
     from tests.wina_app.stored_runs import SOURCE, summary
@@ -117,15 +117,15 @@ def main() -> None:
 
 def known_data() -> set[str]:
     """What the core, the guide, the first of the shipped studies and the machine say; the same in every language."""
-    from wina_app import guide
-    from wina_app.models.gate_choices import explanation
-    from wina_app.models.studies import facts
+    from wina_app.pages.studies.study_state import facts
+    from wina_app.shared.method_choices import explanation
+    from wina_app.window import guide
 
     from tests.wina_app.fakes import ENVIRONMENT
-    from wina_core.gallery import gallery
     from wina_core.methods import method_specs
     from wina_core.specs import PREFILL_POLICIES
-    from wina_core.study import unmapped
+    from wina_core.studies.expand import unmapped
+    from wina_core.studies.gallery import gallery
 
     entry = gallery()[0]
     return {

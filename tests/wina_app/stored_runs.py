@@ -7,7 +7,6 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from wina_core.errors import WinaError
-from wina_core.plan import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelShape, ModelSummary, UnitRecord
 from wina_core.specs import (
     DEVIATION,
@@ -20,8 +19,9 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-from wina_core.study_specs import StudySpec
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")

@@ -11,7 +11,7 @@ PROGRAM = """
 import json, sys
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.engine_thread import EngineThread
+from wina_app.services.engine_thread import EngineThread
 from tests.wina_app.fakes import FakeClient
 
 app = QApplication([])
@@ -37,6 +37,6 @@ def test_the_window_opens_its_store_and_closes_without_importing_anything_heavy(
 def test_the_settings_can_be_imported_before_anything_else():
     """Qt's hook looks at each module that is imported after it, and pydantic's own late imports do not bear that."""
     environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
-    command = [sys.executable, "-c", "from wina_app.settings import Settings"]
+    command = [sys.executable, "-c", "from wina_app.services.settings import Settings"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

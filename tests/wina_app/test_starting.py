@@ -3,8 +3,8 @@
 from PySide6.QtCore import Qt
 from wina_app import application as module
 from wina_app.application import Application
-from wina_app.engine_thread import EngineThread
-from wina_app.wiring import PAGES
+from wina_app.pages import PAGES
+from wina_app.services.engine_thread import EngineThread
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient

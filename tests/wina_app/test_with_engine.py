@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QListWidgetItem
 
 from tests.wina_app.conftest import close
 from wina_core.engine.protocol import EvaluateJob, PendingRun
-from wina_core.plan import UniformSparsity
 from wina_core.specs import Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-from wina_core.study_specs import StudySpec
 
 LOAD_MS, RUN_MS = 120_000, 240_000
 

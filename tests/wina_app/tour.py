@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from wina_app.application import Application
-from wina_app.main_window import MainWindow
-from wina_app.models.plot_file import last_choice
-from wina_app.views.plot_export import is_empty
-from wina_app.views.plot_export_dialog import PlotExportDialog
+from wina_app.plots.export import is_empty
+from wina_app.plots.export_dialog import PlotExportDialog
+from wina_app.plots.export_settings import last_choice
+from wina_app.window.main_window import MainWindow
 
-from tests.wina_app.gate_samples import answer
+from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, record_calibration, record_demo_study, summary
 from tests.wina_app.timed_points import timed
 from wina_core.engine.protocol import Done, Result

@@ -1,6 +1,5 @@
 """Small studies, runs and records for the tests of the store."""
 
-from wina_core.plan import PlanLayout, UniformSparsity
 from wina_core.records import Environment, LayerRecord, MetricRecord, ModelSummary, UnitRecord
 from wina_core.specs import (
     DEVIATION,
@@ -12,8 +11,9 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
+from wina_core.specs.plans import PlanLayout, UniformSparsity
+from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-from wina_core.study_specs import StudySpec
 
 MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
 WINA = MethodSpec(name="wina")

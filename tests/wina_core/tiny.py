@@ -9,9 +9,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from wina_core.models.architectures import view
-from wina_core.models.loading import LoadedModel
-from wina_core.models.precision import compute_norms_in_float64
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.specs import ModelSource
 
 VOCABULARY = 257  # the bytes, and an end-of-text token

@@ -29,7 +29,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 def test_every_benchmark_writes_its_measurements(
     benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wina_core.text._LONGEST", 1 << 16)  # the beginning of each text has tokens enough
+    # The beginning of each text has tokens enough.
+    monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
     benchmark("run").main(["all", "--toy", "--out", str(tmp_path)])
     files = sorted(tmp_path.iterdir())
     assert {"allocation-cpu.json", "calibration-cpu.json", "gating-cpu.json", "rotation-cpu.json"} <= {

@@ -12,12 +12,12 @@ from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.terms import Cost, Storage
 from wina_core.accounting.warning import sparsity_warning
+from wina_core.masks.targets import cell_rho, mask_plan, resolve_plan
 from wina_core.methods import get_method
 from wina_core.methods.base import Method
-from wina_core.methods.targets import cell_rho, mask_plan, resolve_plan
-from wina_core.plan import SparsityPlan, UniformSparsity
 from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
 from wina_core.specs import DENSE, ROTATION_MODES, MethodSpec, Quantization, RotationMode
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 COUNTED = ("projections", "low rank", "head")
 """The terms that the paper counts: its savings at 65 % are those of these (paper, "Computational Savings")."""

@@ -11,7 +11,7 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob
 from wina_core.errors import WinaError
-from wina_core.export import write_atomically
+from wina_core.files.tables import write_atomically
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, RotationSpec
 from wina_core.store import Store

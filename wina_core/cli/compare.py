@@ -8,13 +8,8 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
-from wina_core.comparison import INTERVALS, Comparison, RunComparisonResult, compare_with
-from wina_core.errors import WinaError
-from wina_core.holm import holm_by_reference
-from wina_core.paper import base_metric
-from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
-from wina_core.store import Store
-from wina_core.study_runs import (
+from wina_core.comparison.compare_runs import INTERVALS, Comparison, RunComparisonResult, compare_with
+from wina_core.comparison.study_runs import (
     StudyRun,
     comparable,
     pair_flag,
@@ -23,6 +18,11 @@ from wina_core.study_runs import (
     study_runs,
     usual_baseline,
 )
+from wina_core.errors import WinaError
+from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
+from wina_core.statistics.holm import holm_by_reference
+from wina_core.store import Store
+from wina_core.studies.published import base_metric
 
 COLUMNS = (
     "task", "metric", "first", "second", "difference", "low", "high", "p", "n", "first only", "second only", "test",

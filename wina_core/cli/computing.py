@@ -10,10 +10,10 @@ from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
 from wina_core.errors import WinaError
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.study import labelled, specs_of
-from wina_core.study_specs import StudySpec
-from wina_core.task_names import check_names, unknown_metric
+from wina_core.studies.expand import labelled, specs_of
+from wina_core.tasks.check_names import check_names, unknown_metric
 
 
 @dataclass(frozen=True)

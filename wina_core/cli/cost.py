@@ -11,9 +11,9 @@ from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
-from wina_core.plan import UniformSparsity, load_plan
 from wina_core.records import CostRow
 from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource
+from wina_core.specs.plans import UniformSparsity, load_plan
 
 Modes = Annotated[
     list[str] | None,
@@ -50,7 +50,7 @@ def cost(
         }
     )
     with terminal_reporter() as reporter:
-        from wina_core.engine.costing import count_costs  # seconds, for which Ctrl-C should work
+        from wina_core.engine.server.cost import count_costs  # seconds, for which Ctrl-C should work
 
         record = count_costs(job, reporter)
     if as_json:

@@ -6,7 +6,7 @@ import sys
 
 def engine() -> None:
     """Take jobs as JSON lines on stdin and answer on stdout, as the window's own engine does; made for ssh."""
-    from wina_core.engine.server import serve
+    from wina_core.engine.server.server import serve
 
     code = serve()
     sys.stderr.flush()

@@ -11,8 +11,8 @@ from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.store import Store
-from wina_core.study import expand
-from wina_core.task_names import check_names
+from wina_core.studies.expand import expand
+from wina_core.tasks.check_names import check_names
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top."
 NOR_THE_SWEEP = "The sweep of products is not included."
@@ -37,7 +37,7 @@ def estimate(
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:
             os.environ.setdefault("TQDM_DISABLE", "1")  # as for any job, but before the import below
-            from wina_core.engine.environment import environment
+            from wina_core.engine.server.environment import environment
 
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code)

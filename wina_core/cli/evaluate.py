@@ -8,10 +8,10 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.flags import taking
-from wina_core.plan import load_plan
 from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
-from wina_core.study import save_study_file
-from wina_core.study_specs import StudySpec
+from wina_core.specs.plans import load_plan
+from wina_core.specs.studies import StudySpec
+from wina_core.studies.expand import save_study_file
 
 
 @taking(method=options.method_spec, rotation=options.rotation_spec)

@@ -7,7 +7,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.results import Filter, Methods, Metrics, Rotations, Study, Tasks, filtered, wanted
-from wina_core.export import FORMATS, write_table
+from wina_core.files.tables import FORMATS, write_table
 from wina_core.store import MetricRow, Store
 
 

@@ -12,8 +12,8 @@ from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Event, InspectGateJob, Result
 from wina_core.errors import WinaError
-from wina_core.gate_records import GateRecord
-from wina_core.inspected_gates import COMPARED, Array, InspectedCell, InspectedGate, agreement
+from wina_core.masks.inspect import COMPARED, Array, InspectedCell, InspectedGate, agreement
+from wina_core.records.gates import GateRecord
 from wina_core.specs import RotationSpec
 
 _DEFAULT = ("teal", "wina")
@@ -87,8 +87,8 @@ def _named(name: str) -> Any:
 
 def _inspect(job: InspectGateJob) -> GateRecord:
     with terminal_reporter() as reporter:
-        from wina_core.engine.jobs import run_job  # seconds, for which Ctrl-C should work
-        from wina_core.engine.session import Session
+        from wina_core.engine.server.model_session import Session
+        from wina_core.engine.server.run_job import run_job  # seconds, for which Ctrl-C should work
 
         events: list[Event] = []
         run_job(job, Session(), events.append, reporter)

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.answers import Answer, first_difference
 from wina_core.cli import options
 from wina_core.cli.flags import taking
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
+from wina_core.engine.protocol.response import Answer, first_difference
 from wina_core.errors import WinaError
-from wina_core.generation_specs import AnswerSpec, SamplingSpec
-from wina_core.plan import UniformSparsity, load_plan
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.plans import UniformSparsity, load_plan
 
 _ENDS = {"end": "ended by itself", "length": "stopped at the length asked for", "stopped": "interrupted"}
 
@@ -89,8 +89,8 @@ def _compute(job: GenerateJob) -> list[Answer]:
 
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
-        from wina_core.engine.jobs import run_job  # loads torch, which takes seconds
-        from wina_core.engine.session import Session
+        from wina_core.engine.server.model_session import Session
+        from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
 
         run_job(job, Session(), hear, reporter)
     return answers

@@ -14,10 +14,10 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
-from wina_core.export import check_table_file, write_table
-from wina_core.latency_specs import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
+from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
 from wina_core.specs import CalibrationSpec, RotationSpec, Selection
+from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store
 
 COLUMNS = (

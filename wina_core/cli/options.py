@@ -6,10 +6,10 @@ import typer
 
 from wina_core import specs
 from wina_core.errors import WinaError
+from wina_core.masks.presets import PRESETS
+from wina_core.masks.presets import preset as named_preset
 from wina_core.methods import method_names
-from wina_core.methods.presets import PRESETS
-from wina_core.methods.presets import preset as named_preset
-from wina_core.sources import resolve, resolve_rotation, resolve_text
+from wina_core.sources.resolve import resolve, resolve_rotation, resolve_text
 from wina_core.specs import (
     FREE_ROTATION,
     MATRICES_FILE,

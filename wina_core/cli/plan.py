@@ -10,10 +10,10 @@ from wina_core.cli import options
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
-from wina_core.export import write_atomically
+from wina_core.files.tables import write_atomically
 from wina_core.methods.searched import read_searched_shares
-from wina_core.plan import UniformSparsity, load_plan
 from wina_core.specs import DENSE, ModelSource
+from wina_core.specs.plans import UniformSparsity, load_plan
 from wina_core.store import Store
 
 app = typer.Typer(help="Sparsity plans saved under names, here or on the Sparsity page.", no_args_is_help=True)
@@ -64,7 +64,7 @@ def import_shares(
     """Write the plan in a file of R-Sparse's searched shares, for MODEL; no weights are read."""
     job = CostJob(model=ModelSource(location=model), method=DENSE, plan=UniformSparsity(sparsity=0.0))
     with terminal_reporter() as reporter:
-        from wina_core.engine.costing import count_costs  # seconds, for which Ctrl-C should work
+        from wina_core.engine.server.cost import count_costs  # seconds, for which Ctrl-C should work
 
         layout = count_costs(job, reporter).shape.layout
     plan = read_searched_shares(searched, layout)

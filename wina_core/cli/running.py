@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
-from wina_core.engine.pool import Client, open_engines
+from wina_core.engine.client.pool import Client, open_engines
 from wina_core.engine.protocol import (
     Cancel,
     Done,
@@ -45,9 +45,9 @@ def run_recorded(job: Job, store: Store) -> Outcome:
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
-        from wina_core.engine.environment import environment
-        from wina_core.engine.jobs import run_job
-        from wina_core.engine.session import Session
+        from wina_core.engine.server.environment import environment
+        from wina_core.engine.server.model_session import Session
+        from wina_core.engine.server.run_job import run_job
 
         kept = _Kept(store, job, environment())
 

@@ -9,11 +9,11 @@ from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError, near_matches
-from wina_core.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
-from wina_core.roles import absolute, load_roles, parse_roles, save_role
+from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
-from wina_core.study import bind, expand, rebind, with_data_folder
-from wina_core.study_specs import Role, StudySpec
+from wina_core.studies.expand import bind, expand, rebind, with_data_folder
+from wina_core.studies.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
+from wina_core.studies.model_roles import absolute, load_roles, parse_roles, save_role
 
 app = typer.Typer(help="The paper's tables and figures as studies, and your own.", no_args_is_help=True)
 

@@ -8,6 +8,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.computing import Manner, compute
 from wina_core.cli.tables import print_table
+from wina_core.compute.synthetic import paper
 from wina_core.specs import (
     SYNTHETIC,
     Arm,
@@ -17,9 +18,8 @@ from wina_core.specs import (
     NetworkName,
     SyntheticSpec,
 )
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.study_specs import StudySpec
-from wina_core.synthetic import paper
 
 COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "paper deviation", "inside")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
-from wina_core.paper import preferred_metric
 from wina_core.records import QuantizationReport
 from wina_core.specs import DEVIATION, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
+from wina_core.studies.published import preferred_metric
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "counted", "full", "target")
 

@@ -9,7 +9,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.task_index import TaskEntry, TaskIndex, index_file, load_index
+from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index
 
 
 def tasks(
@@ -29,7 +29,7 @@ def tasks(
 
 def _built() -> TaskIndex:
     typer.echo("Listing lm-eval's tasks once, which takes some 20 seconds...", err=True)
-    subprocess.run([sys.executable, "-m", "wina_core.evaluation.index"], check=False)
+    subprocess.run([sys.executable, "-m", "wina_core.compute.evaluation.index"], check=False)
     index = load_index()
     if index is None:
         raise WinaError(f"The stock tasks could not be listed in {index_file()}; see the messages above.")

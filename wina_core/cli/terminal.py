@@ -12,9 +12,9 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from wina_core.engine.progress import Eta
+from wina_core.compute.reporter import Level
+from wina_core.engine.client.progress import Eta
 from wina_core.errors import Cancelled
-from wina_core.reporting import Level
 
 _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""

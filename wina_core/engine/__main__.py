@@ -3,7 +3,7 @@
 import os
 import sys
 
-from wina_core.engine.server import serve
+from wina_core.engine.server.server import serve
 
 if __name__ == "__main__":
     code = serve()

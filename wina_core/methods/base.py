@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from wina_core.methods.norms import kept_column_norms
+from wina_core.compute.gating.column_norms import kept_column_norms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
-    from wina_core.models.view import LayerView
+    from wina_core.compute.models.view import LayerView
     from wina_core.specs import MethodSpec, Variant
 
 BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))

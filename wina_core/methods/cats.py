@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wina_core.models.view import LayerView
+    from wina_core.compute.models.view import LayerView
 
 
 class Cats(Method):

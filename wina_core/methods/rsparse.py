@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wina_core.models.view import LayerView
+    from wina_core.compute.models.view import LayerView
     from wina_core.specs import MethodSpec, Variant
 
 OWN_RHO = 0.95

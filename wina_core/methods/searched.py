@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.plan import LARGEST_FILE, PlanLayout, SparsityPlan
+from wina_core.specs.plans import LARGEST_FILE, PlanLayout, SparsityPlan
 
 _ORDER = ("q", "k", "v", "o", "gate", "up", "down")
 

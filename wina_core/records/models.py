@@ -1,9 +1,9 @@
 """What a model is, what a token costs it in sizes, and how rotating and quantizing changed it."""
 
-from wina_core.plan import PlanLayout
 from wina_core.records.base import Record
 from wina_core.records.units import LayerRecord
 from wina_core.specs import ROTATION_MODES, RotationMode
+from wina_core.specs.plans import PlanLayout
 
 
 class ModelShape(Record):

@@ -2,10 +2,10 @@
 
 from pydantic import FiniteFloat
 
-from wina_core.plan import SparsityPlan
 from wina_core.records.base import Record
 from wina_core.records.units import LayerRecord
 from wina_core.specs import Selection
+from wina_core.specs.plans import SparsityPlan
 
 CUT_METRICS: dict[Selection, str] = {
     "topk": "threshold",

@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from wina_core.latency_specs import DecodePoint, LatencyPoint
 from wina_core.records.base import Record
+from wina_core.specs.latency import DecodePoint, LatencyPoint
 
 
 class Environment(Record):
@@ -31,7 +31,7 @@ class LatencyRecord(Record):
     measured_sparsity: float
     """Dropped fraction of the inputs, counted from the masks over all rows of the batch."""
     read_bytes: float
-    """What must be read (`wina_core.latency.arithmetic.read_bytes`)."""
+    """What must be read (`wina_core.compute.latency.arithmetic.read_bytes`)."""
     median_ms: float
     p10_ms: float
     p90_ms: float

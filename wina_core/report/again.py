@@ -5,11 +5,11 @@ import shlex
 from itertools import chain, count
 from pathlib import PurePosixPath, PureWindowsPath
 
-from wina_core.consent import RISK
-from wina_core.gallery import gallery
 from wina_core.specs import ROLE, RotationSpec, TextSpec
-from wina_core.study import program_tasks
-from wina_core.study_specs import Role, StudySpec
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.studies.expand import program_tasks
+from wina_core.studies.gallery import gallery
+from wina_core.tasks.code_risk import RISK
 
 
 def shareable(study: StudySpec) -> StudySpec:

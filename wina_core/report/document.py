@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wina_core.comparison import FLIPPED, INTERVALS, PROPAGATED, Comparison
+from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, Comparison
 from wina_core.report.again import command, command_note, last_part
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
@@ -13,8 +13,8 @@ from wina_core.report.layout import ABSENT, Table, tables
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
 from wina_core.specs import ROLE
+from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, Store
-from wina_core.study_specs import StudySpec
 
 _WHO = ("Model", "Measured (it / baseline)", "Target (it / baseline)", "Method")
 _MEASURED: Mapping[Count, str] = {

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wina_core.paper import base_metric
+from wina_core.comparison.study_runs import StudyRun
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.results.measured import SparsityKind, sparsity_of
 from wina_core.store import LayerMap, Store
-from wina_core.study_runs import StudyRun
+from wina_core.studies.published import base_metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

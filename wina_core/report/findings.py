@@ -5,17 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from wina_core.comparison import has_mean
-from wina_core.gallery import gallery
-from wina_core.paper import base_metric, display_scale, preferred_metric
-from wina_core.proportions import Z95, wilson
+from wina_core.comparison.compare_runs import has_mean
+from wina_core.comparison.study_runs import StudyRun, study_runs
+from wina_core.compute.synthetic.paper import SIZE
 from wina_core.records import METRIC_UNITS
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, DEVIATION, SYNTHETIC
+from wina_core.specs.studies import StudySpec
+from wina_core.statistics.proportions import Z95, wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
-from wina_core.study_runs import StudyRun, study_runs
-from wina_core.study_specs import StudySpec
-from wina_core.synthetic.paper import SIZE
+from wina_core.studies.gallery import gallery
+from wina_core.studies.published import base_metric, display_scale, preferred_metric
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 import math
 
-from wina_core.paper import base_metric
 from wina_core.records import METRIC_UNITS
 from wina_core.report.layout import ABSENT, Cell
+from wina_core.studies.published import base_metric
 
 AGREES, DIFFERS = "≈", "≠"
 TWO_DIGITS = ("l2 norm", "fraction", "per token", "per word", "per byte")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wina_core.comparison import Comparison, compare_with, top_level
+from wina_core.comparison.compare_runs import Comparison, compare_with, top_level
+from wina_core.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 from wina_core.errors import WinaError
-from wina_core.holm import holm_by_reference
-from wina_core.paper import display_scale
 from wina_core.report.findings import Findings
+from wina_core.statistics.holm import holm_by_reference
 from wina_core.store import Store
-from wina_core.study_runs import StudyRun, comparable, pair_flag, usual_baseline
+from wina_core.studies.published import display_scale
 
 
 @dataclass(frozen=True)

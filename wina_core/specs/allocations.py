@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from wina_core.plan import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.base import Spec
+from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.sources import TextSpec
 
 AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]

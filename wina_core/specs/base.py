@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
-from wina_core.plan import PROVENANCE
+from wina_core.specs.plans import PROVENANCE
 
 
 class Spec(BaseModel):

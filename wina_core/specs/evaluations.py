@@ -39,7 +39,7 @@ class SyntheticSpec(Spec):
     """Random networks gated instead of a model: the synthetic study of the paper's section 3.4."""
 
     networks: tuple[NetworkName, ...] = Field(default=("lemma", "theorem"), min_length=1)
-    """One column-orthogonal matrix, or two of half the width in between with SiLU (see `wina_core.synthetic`)."""
+    """One column-orthogonal matrix, or two of half the width in between with SiLU (`compute.synthetic`)."""
     size: int = Field(default=1024, ge=4, le=4096)
     """Inputs of the networks."""
     seeds: int = Field(default=20, ge=1, le=1000)
@@ -81,13 +81,13 @@ class EvaluationSpec(Spec):
     task_folders: tuple[str, ...] = ()
     """Folders of lm-eval task files searched beside the stock ones; the demo's own tasks are always found."""
     task_fingerprint: str = ""
-    """Digest of all files in them (`wina_core.sources.resolve_data`); empty until resolved."""
+    """Digest of all files in them (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
     data_folder: str | None = None
     """Folder with local data in place of the hub's, "demo" for the shipped one: in it a folder for each task, named as
     the task or as its name begins up to an underscore (mmlu serves mmlu_anatomy), with a file for each split, as
     validation.jsonl or test.parquet."""
     data_fingerprint: str = ""
-    """Digest of all data in it (`wina_core.sources.resolve_data`); empty until resolved."""
+    """Digest of all data in it (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
     batch_size: Annotated[int, Field(ge=1, le=2**16)] | Literal["auto"] = 16

@@ -59,7 +59,7 @@ class RotationSpec(Spec):
     text: TextSpec = TextSpec()
     matrices: str | None = None
     matrices_fingerprint: str = ""
-    """Digest of the file of given matrices (`wina_core.sources.resolve_rotation`); empty until resolved."""
+    """Digest of the file of given matrices (`wina_core.sources.resolve.resolve_rotation`); empty until resolved."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -4,11 +4,11 @@ from typing import Self
 
 from pydantic import model_validator
 
-from wina_core.plan import UniformSparsity
 from wina_core.specs.allocations import Plan
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import SYNTHETIC, EvaluationSpec, Fraction
 from wina_core.specs.gates import DENSE, CalibrationSpec, MethodSpec
+from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.rotations import NO_ROTATION, RotationSpec
 from wina_core.specs.sources import ModelSource
 

@@ -28,7 +28,7 @@ class ModelSource(Spec):
     quantization: Quantization = "none"
     """Weight-only quantization of the gated matrices after loading and rotating: int8 by torchao, int4 by HQQ."""
     fingerprint: str = ""
-    """Digest of the local files (`wina_core.sources.fingerprint`), so that edited weights are never taken for the
+    """Digest of the local files (`sources.resolve.fingerprint`), so that edited weights are never taken for the
     old ones; empty until resolved, and for hub ids."""
 
 
@@ -40,7 +40,7 @@ class TextSpec(Spec):
     tokens: int = Field(default=16_384, ge=64)
     sequence: int = Field(default=512, ge=16)
     fingerprint: str = ""
-    """Digest of a user's file (`wina_core.sources.resolve_text`); empty until resolved, and for shipped texts."""
+    """Digest of a user's file (`sources.resolve.resolve_text`); empty until resolved, and for shipped texts."""
 
     @property
     def label(self) -> str:

@@ -3,8 +3,8 @@
 from sqlalchemy import Connection, and_, desc, func, select
 
 from wina_core.errors import WinaError
-from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
 from wina_core.store.rows import CellStat, LayerMap, PlannedRun
 from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
-from wina_core.run_labels import model_label
 from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
+from wina_core.studies.run_labels import model_label
 
 
 def model_columns(source: ModelSource) -> dict[str, Any]:

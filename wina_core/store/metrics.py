@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
-from wina_core.collector import no_garbage_collected
+from wina_core.results.gc_control import no_garbage_collected
 from wina_core.store.rows import MetricFilter, MetricRow
 from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
 

@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.measurements import measurement_key
-from wina_core.plan import PlanLayout, SparsityPlan
 from wina_core.records import LayerRecord, RotationReport, SampleRecord
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells
 from wina_core.store.metrics import MetricRows, Query
 from wina_core.store.reuse import missing_of, readable_spec, twins

@@ -23,7 +23,6 @@ from wina_core.engine.protocol import (
     RunFailed,
     RunStarted,
 )
-from wina_core.gate_records import GateRecord
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -37,6 +36,7 @@ from wina_core.records import (
     RunStatus,
     SweepReport,
 )
+from wina_core.records.gates import GateRecord
 from wina_core.specs import DivergenceSpec
 from wina_core.store.store import Store
 

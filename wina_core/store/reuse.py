@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Integer, bindparam, exists, insert, select
 from sqlalchemy.orm import aliased
 
 from wina_core.engine.protocol import PendingRun
-from wina_core.measurements import measured_alone
 from wina_core.specs import OWN_UNITS, RunSpec
+from wina_core.specs.unit_keys import measured_alone
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
 
 

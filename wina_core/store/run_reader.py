@@ -6,13 +6,13 @@ from typing import cast
 from sqlalchemy import Engine, and_, desc, func, select
 
 from wina_core.records import RunStatus
-from wina_core.run_labels import RunLabel
 from wina_core.specs import RunSpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store.details import RunDetailRows
 from wina_core.store.reading import Reading
 from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit
-from wina_core.study_specs import StudySpec
+from wina_core.studies.run_labels import RunLabel
 
 PRESENT = Run.deleted.is_(None)
 

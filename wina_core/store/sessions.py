@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from wina_core import paths
+from wina_core.files import paths
 from wina_core.store.connection import sqlite_file
 from wina_core.store.locks import FileLock
 

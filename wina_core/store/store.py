@@ -10,9 +10,8 @@ from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
-from wina_core import paths
 from wina_core.errors import WinaError
-from wina_core.plan import SparsityPlan
+from wina_core.files import paths
 from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
@@ -26,15 +25,16 @@ from wina_core.records import (
     UnitRecord,
 )
 from wina_core.results.marks import Marks, RunMarks
-from wina_core.run_labels import LabelledRun, RunLabel
 from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
 from wina_core.store import columns, schema, tables
 from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import missing_of, take_over, twins
 from wina_core.store.sessions import sessions_of
-from wina_core.study_specs import StudySpec
+from wina_core.studies.run_labels import LabelledRun, RunLabel
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from wina_core.engine.protocol.message import Message
-from wina_core.gate_records import GateRecord
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -20,6 +19,7 @@ from wina_core.records import (
     SweepReport,
     UnitRecord,
 )
+from wina_core.records.gates import GateRecord
 
 
 class Ready(Message):
@@ -105,7 +105,7 @@ class Token(Message):
     """Index into the job's arms."""
     id: int
     text: str
-    """What it adds to the answer (`wina_core.generation.pieces`); empty for one that ends within a character."""
+    """What it adds to the answer (`compute.generation.pieces`); empty for one that ends within a character."""
     log_probability: float
     """Of this token by the model that chose it, natural logarithm."""
     dense_log_probability: float | None = None

@@ -5,10 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from wina_core.engine.protocol.message import Message
-from wina_core.gate_records import GateTarget
-from wina_core.generation_specs import MOST_TOKENS, AnswerSpec, SamplingSpec
-from wina_core.latency_specs import DecodeSpec, LatencySpec
-from wina_core.plan import SparsityPlan, UniformSparsity
+from wina_core.records.gates import GateTarget
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
@@ -18,6 +15,9 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
+from wina_core.specs.generation import MOST_TOKENS, AnswerSpec, SamplingSpec
+from wina_core.specs.latency import DecodeSpec, LatencySpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
 class InspectJob(Message):

@@ -20,11 +20,11 @@ import sqlalchemy as sa
 from alembic import op
 from pydantic import ValidationError
 
-from wina_core.latency_specs import DecodePoint
-from wina_core.renamed_specs import has_thresholds, rename_run, rename_study
 from wina_core.specs import CalibrationSpec, RotationSpec, RunSpec, Spec
+from wina_core.specs.latency import DecodePoint
+from wina_core.specs.renamed import has_thresholds, rename_run, rename_study
+from wina_core.specs.studies import StudySpec
 from wina_core.store.columns import run_columns
-from wina_core.study_specs import StudySpec
 
 revision = "0006"
 down_revision = "0005"

@@ -1,0 +1,1 @@
+"""The editable heatmap of layers and projections."""

@@ -1,0 +1,136 @@
+"""Blocks of targets as tab-separated text, as spreadsheets copy and paste them."""
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wina_app.heatmap.selection import Selection
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+from wina_core.specs.plans import Cell
+
+_CORNERS = ("layer", "")
+"""What stands above the layers' numbers in a block with headings."""
+_SPACES = " \u00a0\u202f"
+_DIGITS = 14
+"""Of a fraction: more than are copied, fewer than dividing by 100 spoils."""
+
+LARGEST = 100_000
+"""Characters of a block at most, under the limit of `csv` for one cell; a plan of a thousand layers has half of it."""
+
+Block = list[list[float | None]]
+"""Rows of fractions, None where a cell is empty; all rows are equally long."""
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """What pasting changes."""
+
+    values: dict[Cell, float]
+    remark: str
+    """What was left out; empty when all of the block found a place."""
+
+
+def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
+    """Cells as tab-separated lines, with headings if `rows` and `columns` name them."""
+    lines = [list(row) for row in values]
+    if rows:
+        lines = [["layer", *columns], *([name, *line] for name, line in zip(rows, lines, strict=True))]
+    return "\n".join("\t".join(line) for line in lines)
+
+
+def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted:
+    """Which target each cell gets when a copied block is pasted; empty cells of the block leave theirs as it is.
+
+    A block whose size divides the selection's is repeated to fill it; any other is laid at the selection's upper left
+    corner, and what lies beyond the table is left out. Raises WinaError where nothing is selected, and for a block
+    that has no targets or a cell that is none.
+    """
+    block = read_block(text, projections)
+    if not selection.cells:
+        raise WinaError(tr("Nothing is selected; select the cell where the block's upper left corner is to be."))
+    rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
+    across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
+    height, width = len(block), len(block[0])
+    if down % height == 0 and across % width == 0:
+        places = selection.cells
+    else:
+        places = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
+    values = {
+        cell: value
+        for cell in places
+        if cell[0] < selection.rows
+        and cell[1] < selection.columns
+        and (value := block[(cell[0] - rows[0]) % height][(cell[1] - columns[0]) % width]) is not None
+    }
+    beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in places)
+    cells = tr("{n} cells", "{n} cell", beyond)
+    said = tr("{cells} of the block would be beyond the table and were left out.", cells=cells)
+    return Pasted(values, said if beyond else "")
+
+
+def read_block(text: str, projections: Sequence[str]) -> Block:
+    """The targets in tab-separated text, with or without headings, in percent or as fractions.
+
+    Numbers with a percent sign are percentages; those without are fractions if all of them are under 1, otherwise
+    percentages. The decimal sign is a point or a comma. A first line of projections' names is a heading, and with a
+    "layer" or nothing before them so is the first column. Raises WinaError that names the first cell that is no target.
+    """
+    if len(text) > LARGEST:
+        raise WinaError(tr("The clipboard has {n} characters, too many for a plan's targets.", n=f"{len(text):,}"))
+    lines = [[cell.strip(_SPACES) for cell in line] for line in csv.reader(text.splitlines(), delimiter="\t")]
+    while lines and not any(lines[-1]):
+        lines.pop()
+    first_row, first_column = 0, 0
+    if lines and _is_heading(lines[0], projections):
+        first_row = 1
+        first_column = int(lines[0][0].lower() in _CORNERS)
+    cells = [line[first_column:] for line in lines[first_row:]]
+    if not any(any(line) for line in cells):
+        raise WinaError(tr("The clipboard has no targets; copy cells of a heatmap or of a spreadsheet first."))
+    numbers = {
+        (row, column): _number(cell, row + first_row + 1, column + first_column + 1)
+        for row, line in enumerate(cells)
+        for column, cell in enumerate(line)
+        if cell
+    }
+    bare = [numbers[row, column] for row, column in numbers if not cells[row][column].endswith("%")]
+    unit = 1.0 if bare and max(bare) < 1 else 100.0
+    block: Block = [[None] * max(map(len, cells)) for _ in cells]
+    for (row, column), number in numbers.items():
+        cell = cells[row][column]
+        value = round(number / (100.0 if cell.endswith("%") else unit), _DIGITS) + 0.0  # no negative zero
+        if not 0 <= value < 1:
+            raise _bad(cell, row + first_row + 1, column + first_column + 1)
+        block[row][column] = value
+    return block
+
+
+def _is_heading(line: Sequence[str], projections: Sequence[str]) -> bool:
+    names = [cell.lower() for cell in line]
+    if names and names[0] in _CORNERS:
+        names = names[1:]
+    return bool(names) and set(names) <= {name.lower() for name in projections}
+
+
+def _number(cell: str, row: int, column: int) -> float:
+    try:
+        number = float(cell.removesuffix("%").strip(_SPACES).replace(",", "."))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise _bad(cell, row, column)
+    return number
+
+
+def _bad(cell: str, row: int, column: int) -> WinaError:
+    return WinaError(
+        tr(
+            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", which is no target; a target is '
+            "from 0 % to under 100 %, as in 62.5 % or 0.625.",
+            row=row,
+            column=column,
+            cell=cell if len(cell) <= 40 else cell[:39] + "\N{HORIZONTAL ELLIPSIS}",
+        )
+    )

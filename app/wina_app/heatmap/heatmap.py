@@ -1,0 +1,383 @@
+"""A table of numbers as colours: rows are decoder layers, columns are projections."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleEvent,
+    QAction,
+    QColor,
+    QFocusEvent,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+
+from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, measure
+from wina_app.heatmap.keys import JUMPS, MOVES
+from wina_app.heatmap.painter import HeatmapLook, paint_band, paint_heatmap, paint_remark
+from wina_app.heatmap.selection import Selection
+from wina_app.heatmap.text import cursor_text, table_text
+from wina_app.plots.colour_maps import ColourScale
+from wina_app.plots.figure import Figure, map_figure
+from wina_app.style.theme import notifier, tokens
+from wina_app.style.translation import tr
+from wina_core.specs.plans import Cell
+
+_MANY = 64
+"""From this many changed cells on, all between them is painted: a region of so many pieces costs more."""
+
+
+class Heatmap(QAbstractScrollArea):
+    """Shows `values` [rows, columns] through a ColourScale; NaN cells are hatched as "no data".
+
+    Click, drag, headings, arrows, Shift, Ctrl, Ctrl+A and Esc select as in a spreadsheet; a drag shows its band.
+    """
+
+    selection_changed = Signal()
+
+    mark_width: ClassVar[int] = 0
+    """Room beside a value that is kept for a mark."""
+
+    def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.tooltip: Callable[[Cell], str] | None = None
+        self._rows: tuple[str, ...] = ()
+        self._columns: tuple[str, ...] = ()
+        self._values = np.empty((0, 0))
+        self._scale: ColourScale | None = None
+        self._selection = Selection(0, 0)
+        self._remark = ""
+        self._dragging = ""
+        self._band: tuple[QPointF, QPointF] | None = None
+        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(name)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
+        self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
+        notifier().changed.connect(self._restyle)
+
+    def add_action(self, text: str, keys: str, do: Callable[[], object]) -> QAction:
+        """Something in the context menu whose shortcut works while the keyboard is on the heatmap."""
+        action = QAction(text, self)
+        action.setShortcut(QKeySequence(keys))
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(lambda: do())
+        self.addAction(action)
+        return action
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Name the rows and columns; values and selection are cleared when the names change."""
+        if (tuple(rows), tuple(columns)) == (self._rows, self._columns):
+            return
+        self._rows, self._columns = tuple(rows), tuple(columns)
+        self._values = np.full((len(rows), len(columns)), math.nan)
+        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._fit()
+        self.set_selection(Selection(len(rows), len(columns)))
+        self.viewport().update()
+
+    def set_values(self, values: np.ndarray, scale: ColourScale) -> None:
+        """Show a [rows, columns] table; only the cells that changed are painted again."""
+        if values.shape != self._values.shape:
+            raise ValueError(f"values have shape {values.shape}, the table is {self._values.shape}")
+        if scale == self._scale:
+            changed = ~((values == self._values) | (np.isnan(values) & np.isnan(self._values)))
+        else:
+            changed = np.ones(values.shape, dtype=bool)
+        self._values, self._scale = values.copy(), scale
+        self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
+        self.describe()
+
+    def set_remark(self, text: str) -> None:
+        """A sentence across the cells, for tables without data; empty for none."""
+        if text != self._remark:
+            self._remark = text
+            self.viewport().update()
+
+    @property
+    def remark(self) -> str:
+        """The sentence across the cells."""
+        return self._remark
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected."""
+        return self._selection
+
+    def set_selection(self, selection: Selection) -> None:
+        """Select cells and scroll to the cursor; emits `selection_changed` when something changed."""
+        if selection == self._selection:
+            return
+        before, self._selection = self._selection, selection
+        touched = (before.cells ^ selection.cells) | {c for c in (before.cursor, selection.cursor) if c}
+        self.update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
+        geometry, view = self.geometry_now(), self.viewport().size()
+        self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
+        self.viewport().update(QRect(0, 0, math.ceil(geometry.header_width), view.height()))
+        if selection.cursor is not None:
+            self._scroll_to(selection.cursor)
+        self.describe()
+        self.selection_changed.emit()
+
+    def geometry_now(self) -> HeatmapGeometry:
+        """Where everything lies at the moment, in viewport coordinates."""
+        measured, view = self._measured, self.viewport().size()
+        rows, columns = max(len(self._rows), 1), max(len(self._columns), 1)
+        width = (view.width() - measured.header_width) / columns
+        height = (view.height() - measured.header_height) / rows
+        return HeatmapGeometry(
+            rows=len(self._rows),
+            columns=len(self._columns),
+            header_width=measured.header_width,
+            header_height=measured.header_height,
+            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
+            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
+            dx=self.horizontalScrollBar().value(),
+            dy=self.verticalScrollBar().value(),
+            ratio=self.devicePixelRatioF(),
+        )
+
+    def sizeHint(self) -> QSize:
+        """Room for all columns at a comfortable width and about a dozen rows."""
+        geometry = self.geometry_now()
+        width = geometry.header_width + geometry.columns * 0.5 * MAX_CELL_WIDTH
+        return QSize(round(width), round(geometry.header_height + min(geometry.rows, 12) * MAX_CELL_HEIGHT / 2))
+
+    def minimumSizeHint(self) -> QSize:
+        """All columns at their narrowest, and a few rows."""
+        return QSize(320, 160)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint what the event's area touches."""
+        with QPainter(self.viewport()) as painter:
+            painter.fillRect(event.rect(), QColor(tokens().surface))
+            look = self.look()
+            if look is not None:
+                paint_heatmap(painter, event.region(), self.viewport().rect(), look)
+                if self._band is not None:
+                    paint_band(painter, self._band_area(), look.geometry)
+                if self._remark:
+                    paint_remark(painter, look.geometry, self.viewport().rect(), self._remark)
+
+    def look(self) -> HeatmapLook | None:
+        """All that painting needs to know; None while there is nothing to show."""
+        if not self._rows or self._scale is None:
+            return None
+        return HeatmapLook(
+            self.geometry_now(),
+            self._rows,
+            self._columns,
+            self._values,
+            self._scale,
+            self._selection,
+            self.hasFocus(),
+        )
+
+    def update_cells(self, cells: Iterable[Cell]) -> None:
+        """Paint these cells again."""
+        geometry, wanted = self.geometry_now(), list(cells)
+        if len(wanted) >= _MANY:
+            rows, columns = zip(*wanted, strict=True)
+            ends = geometry.cell(min(rows), min(columns)), geometry.cell(max(rows), max(columns))
+            self.viewport().update(self.viewport().rect() & ends[0].united(ends[1]).toAlignedRect())
+            return
+        for row, column in wanted:
+            self.viewport().update(geometry.cell(row, column).toAlignedRect())
+
+    def description(self) -> str:
+        """What the cursor is on and how much is selected."""
+        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection)
+
+    def describe(self) -> None:
+        """Tell screen readers what the cursor is on."""
+        text = self.description()
+        if text != self.accessibleDescription():
+            self.setAccessibleDescription(text)
+            QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.DescriptionChanged))
+
+    def figure(self) -> Figure:
+        """What is shown, as data; nothing before there is a table."""
+        return map_figure(self.accessibleName(), self._rows, self._columns, self._values, self._scale)
+
+    # ---- size and scrolling --------------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        geometry, view = self.geometry_now(), self.viewport().size()
+        for bar, content, page, step in (
+            (self.horizontalScrollBar(), geometry.content_width, view.width(), geometry.cell_width),
+            (self.verticalScrollBar(), geometry.content_height, view.height(), geometry.cell_height),
+        ):
+            bar.setRange(0, max(0, math.floor(content + 1e-6) - page))
+            bar.setPageStep(page)
+            bar.setSingleStep(round(step))
+
+    def _scroll_to(self, cell: Cell) -> None:
+        geometry, view = self.geometry_now(), self.viewport().size()
+        rect = geometry.cell(*cell)
+        for bar, low, high, start, end in (
+            (self.horizontalScrollBar(), rect.left(), rect.right(), geometry.header_width, view.width()),
+            (self.verticalScrollBar(), rect.top(), rect.bottom(), geometry.header_height, view.height()),
+        ):
+            if low < start:
+                bar.setValue(bar.value() - math.ceil(start - low))
+            elif high > end:
+                bar.setValue(bar.value() + math.ceil(high - end))
+
+    def _restyle(self) -> None:
+        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._fit()
+        self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the cells to the new size."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: ARG002 - Qt's signature
+        """Headings stay in place, so the whole viewport is painted again."""
+        self.viewport().update()
+
+    # ---- pointer -------------------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Select what is under the pointer."""
+        if event.button() != Qt.MouseButton.LeftButton or not self._rows:
+            return
+        geometry, point = self.geometry_now(), event.position()
+        extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        toggle = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        row, column = geometry.nearest(point)
+        cell = geometry.cell_at(point)
+        self._dragging = ""
+        if cell is not None:
+            self._dragging = "cell"
+            self._band = (point + QPointF(geometry.dx, geometry.dy), point)
+            self.set_selection(self._selection.click(cell, extend, toggle))
+        elif geometry.in_row_header(point) and row < geometry.rows:
+            self._dragging = "row"
+            self.set_selection(self._selection.click_row(row, extend, toggle))
+        elif geometry.in_column_header(point) and column < geometry.columns:
+            self._dragging = "column"
+            self.set_selection(self._selection.click_column(column, extend, toggle))
+        elif point.x() < geometry.header_width and point.y() < geometry.header_height:
+            self.set_selection(self._selection.all())
+        else:
+            self.set_selection(self._selection.none())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """While the button is down, stretch the selection."""
+        if not event.buttons() & Qt.MouseButton.LeftButton or not self._dragging:
+            return
+        geometry = self.geometry_now()
+        row, column = geometry.nearest(event.position())
+        if self._dragging == "row":
+            self.set_selection(self._selection.click_row(min(max(row, 0), geometry.rows - 1), extend=True))
+        elif self._dragging == "column":
+            self.set_selection(self._selection.click_column(min(max(column, 0), geometry.columns - 1), extend=True))
+        else:
+            self.set_selection(self._selection.drag_to((row, column)))
+            self._show_band(event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: ARG002 - Qt's signature
+        """End a drag."""
+        self._dragging = ""
+        self._show_band(None)
+
+    def _show_band(self, point: QPointF | None) -> None:
+        """Stretch the band from where it began, or take it away."""
+        before = self._band_area()
+        self._band = (self._band[0], point) if self._band is not None and point is not None else None
+        self.viewport().update(before.united(self._band_area()).toAlignedRect().adjusted(-2, -2, 2, 2))
+
+    def _band_area(self) -> QRectF:
+        if self._band is None:
+            return QRectF()
+        scrolled = QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+        return QRectF(self._band[0] - scrolled, self._band[1]).normalized()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Show the tooltip of the cell under the pointer."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            geometry = self.geometry_now()
+            cell = geometry.cell_at(QPointF(event.pos()))
+            if cell is None or self.tooltip is None:
+                QToolTip.hideText()
+            else:
+                area = geometry.cell(*cell).toAlignedRect()
+                QToolTip.showText(event.globalPos(), self.tooltip(cell), self.viewport(), area)
+            return True
+        return super().viewportEvent(event)
+
+    # ---- keyboard and clipboard ----------------------------------------------------------------------------------
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Arrows move, with Shift they extend, with Ctrl they go to the edge; Space selects rows and columns."""
+        extend = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        moves, key = JUMPS if control else MOVES, Qt.Key(event.key())
+        cursor = self._selection.cursor
+        if not self._rows:
+            super().keyPressEvent(event)
+        elif event.matches(QKeySequence.StandardKey.SelectAll):
+            self.set_selection(self._selection.all())
+        elif key in moves:
+            self.set_selection(self._selection.move(*moves[key], extend=extend))
+        elif key == Qt.Key.Key_Space and cursor and control != extend:
+            select = self._selection.click_column if control else self._selection.click_row
+            self.set_selection(select(cursor[1] if control else cursor[0]))
+        elif key == Qt.Key.Key_Escape and cursor:
+            self.set_selection(self._selection.none())
+        else:
+            super().keyPressEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys that mean something here even where the window has shortcuts on them."""
+        is_key = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride
+        if is_key and self.takes(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def takes(self, event: QKeyEvent) -> bool:
+        """Whether a key is this widget's before it is any shortcut's."""
+        return event.key() == Qt.Key.Key_Escape and self._selection.cursor is not None
+
+    def selected_text(self, headings: bool = False) -> str:
+        """The selection, or everything when nothing is selected, exactly: tabs between values."""
+        if self._scale is None:
+            return ""
+        cells = self._selection.cells or self._selection.all().cells
+        return table_text(self._rows, self._columns, self._values, self._scale, cells, headings)
+
+    def copy(self, headings: bool) -> None:
+        """Put the selection on the clipboard as tab-separated text, which spreadsheets take."""
+        QGuiApplication.clipboard().setText(self.selected_text(headings))
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Show the cursor; the first one when the keyboard arrives and nothing is selected."""
+        super().focusInEvent(event)
+        keyboard = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
+        if self._selection.cursor is None and self._rows and event.reason() in keyboard:
+            self.set_selection(self._selection.click((0, 0)))
+        self.update_cells([self._selection.cursor] if self._selection.cursor else [])
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Hide the cursor."""
+        self.update_cells([self._selection.cursor] if self._selection.cursor else [])
+        super().focusOutEvent(event)

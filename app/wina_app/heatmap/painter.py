@@ -1,0 +1,210 @@
+"""How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
+
+from wina_app.heatmap.geometry import CORNER, GAP, HeatmapGeometry
+from wina_app.heatmap.selection import Selection
+from wina_app.plots.colour_maps import ColourScale
+from wina_app.style.theme import GRID, HALF, font, text_on, tokens
+from wina_core.specs.plans import Cell
+
+LOCK_WIDTH, LOCK_INSET = 7, 5
+"""Of the padlock in a locked cell, and its distance from the cell's end, where the selection's outline is."""
+_BAND_ALPHA = 48
+"""Of 255: the cells under a band stay readable."""
+_ROOMY = 3 * GRID
+"""Cells that are at least this high take a thicker outline without touching their text."""
+_CARET = "\N{LEFT ONE EIGHTH BLOCK}"
+
+_TEXTS = 4096
+"""Whose widths are remembered: to measure one takes as long as to write it."""
+
+
+@dataclass(frozen=True)
+class HeatmapLook:
+    """Everything that one painting needs to know."""
+
+    geometry: HeatmapGeometry
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: np.ndarray
+    scale: ColourScale
+    selection: Selection
+    focused: bool
+    typed: str = ""
+    """What is being typed into the cursor's cell, if anything."""
+    locked: frozenset[Cell] = frozenset()
+
+
+class _Type:
+    """Measures texts in one font, each once as long as few others come between."""
+
+    def __init__(self, face: QFont) -> None:
+        metrics = QFontMetricsF(face)
+        self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
+        # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
+        self.baseline = (metrics.ascent() - metrics.descent()) / 2
+        """Below the middle of a line."""
+
+
+_type = lru_cache(8)(_Type)
+
+
+def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: HeatmapLook) -> None:
+    """Paint the cells and headings that `region` of the viewport `view` touches."""
+    geometry, cells, area = look.geometry, look.selection.cells, region.boundingRect()
+    painter.save()
+    painter.setFont(font(tabular=True))
+    painter.setClipRect(QRectF(view).adjusted(geometry.header_width, geometry.header_height, 0, 0) & QRectF(area))
+    type_ = _type(painter.font())
+    across = {column: geometry.cell(0, column) for column in geometry.columns_in(area)}
+    down = {row: geometry.cell(row, 0) for row in geometry.rows_in(area)}
+    touched = dict.fromkeys(
+        (row, column) for piece in region for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
+    )
+    for row, column in touched:
+        rect = QRectF(across[column].left(), down[row].top(), across[column].width(), down[row].height())
+        if region.intersects(rect.toAlignedRect()):
+            _paint_cell(painter, type_, look, (row, column), rect, cells)
+    painter.restore()
+    if area.left() < geometry.header_width or area.top() < geometry.header_height:
+        _paint_headings(painter, area, view, look, cells)
+
+
+def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> None:
+    """The rectangle that a drag spans, over the cells."""
+    body = geometry.body
+    fill = QColor(tokens().accent)
+    fill.setAlpha(_BAND_ALPHA)
+    painter.fillRect(band & body, fill)
+    painter.setPen(QPen(QColor(tokens().accent), 1))
+    painter.drawRect(band & body)
+
+
+def hatch(painter: QPainter, rect: QRectF) -> None:
+    """Fill with the pattern that stands for "no data"."""
+    painter.fillRect(rect, QColor(tokens().raised))
+    painter.setBrushOrigin(rect.topLeft())
+    painter.fillRect(rect, QBrush(QColor(tokens().border), Qt.BrushStyle.BDiagPattern))
+
+
+def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text: str) -> None:
+    """A sentence in a box in the middle of the visible cells."""
+    body = QRectF(geometry.header_width, geometry.header_height, geometry.body_width, geometry.body_height)
+    body &= QRectF(view)
+    painter.setFont(font())
+    wrap = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+    room = body.adjusted(3 * GRID, GRID, -3 * GRID, -GRID)
+    box = painter.boundingRect(room, wrap, text).adjusted(-2 * GRID, -GRID, 2 * GRID, GRID)
+    painter.fillRect(box, QColor(tokens().surface))
+    painter.setPen(QColor(tokens().text))
+    painter.drawText(room, wrap, text)
+
+
+def _paint_cell(
+    painter: QPainter, type_: _Type, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
+) -> None:
+    value = float(look.values[cell])
+    if math.isnan(value):
+        background = QColor(tokens().raised)
+        hatch(painter, rect)
+    else:
+        background = look.scale.colour(value)
+        painter.fillRect(rect, background)
+    ink = _ink(background.rgb())
+    typing = bool(look.typed) and cell == look.selection.cursor
+    if typing:
+        painter.fillRect(rect, QColor(tokens().surface))
+        _paint_text(painter, type_, rect, look.typed + _CARET, QColor(tokens().text))
+    elif not math.isnan(value):
+        text = look.scale.text(value)
+        beside = LOCK_WIDTH + LOCK_INSET if cell in look.locked else 0
+        tight = type_.width(text) + 2 * beside > rect.width()
+        _paint_text(painter, type_, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, ink)
+    if cell in look.locked:
+        _paint_lock(painter, rect, ink)
+    if cell in selected:
+        _paint_outline(painter, rect, cell, selected, ink)
+    if cell == look.selection.cursor and (look.focused or typing):
+        painter.setPen(QPen(QColor(tokens().text) if typing else ink, 1, Qt.PenStyle.DotLine))
+        inset = 4.5 if rect.height() >= _ROOMY else 2.5
+        painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
+
+
+@cache
+def _ink(background: int) -> QColor:
+    """Of what stands on a colour, as Qt packs it; worked out once for each of a map's colours."""
+    return text_on(QColor(background))
+
+
+def _paint_text(painter: QPainter, type_: _Type, rect: QRectF, text: str, ink: QColor) -> None:
+    room = rect.width() - type_.width(text)
+    if room >= 2:
+        painter.setPen(ink)
+        painter.drawText(QPointF(rect.left() + room / 2, rect.center().y() + type_.baseline), text)
+
+
+def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:
+    """A padlock at the right end, in the cell's ink, to show on any colour."""
+    left, middle = rect.right() - LOCK_WIDTH - LOCK_INSET, rect.center().y()
+    painter.fillRect(QRectF(left, middle - 1, LOCK_WIDTH, 5), ink)
+    painter.setPen(QPen(ink, 1.5))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.drawArc(QRectF(left + 1.25, middle - 4.25, LOCK_WIDTH - 2.5, 7), 0, 180 * 16)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def _paint_outline(painter: QPainter, rect: QRectF, cell: Cell, selected: frozenset[Cell], ink: QColor) -> None:
+    """Where the selection ends: a bar of the accent and inside it a line of the cell's ink, to show on any colour."""
+    row, column = cell
+    left = (row, column - 1) not in selected
+    right = (row, column + 1) not in selected
+    top = (row - 1, column) not in selected
+    bottom = (row + 1, column) not in selected
+    inner = 2 if rect.height() >= _ROOMY else 1
+    for inset, width, colour in ((2, inner, ink), (0, 2, QColor(tokens().accent))):
+        frame = rect.adjusted(inset * left, inset * top, -inset * right, -inset * bottom)
+        if left:
+            painter.fillRect(QRectF(frame.left(), frame.top(), width, frame.height()), colour)
+        if right:
+            painter.fillRect(QRectF(frame.right() - width, frame.top(), width, frame.height()), colour)
+        if top:
+            painter.fillRect(QRectF(frame.left(), frame.top(), frame.width(), width), colour)
+        if bottom:
+            painter.fillRect(QRectF(frame.left(), frame.bottom() - width, frame.width(), width), colour)
+
+
+def _paint_headings(painter: QPainter, area: QRect, view: QRect, look: HeatmapLook, selected: frozenset[Cell]) -> None:
+    geometry, surface = look.geometry, QColor(tokens().surface)
+    rows, columns = {row for row, _ in selected}, {column for _, column in selected}
+    painter.fillRect(QRectF(0, 0, view.width(), geometry.header_height - GAP), surface)
+    painter.fillRect(QRectF(0, 0, geometry.header_width - GAP, view.height()), surface)
+    plain, bold = font("small", tabular=True), font("small", bold=True, tabular=True)
+
+    def heading(rect: QRectF, text: str, lit: bool, align: Qt.AlignmentFlag) -> None:
+        _heading(painter, rect, text, bold if lit else plain, tokens().text if lit else tokens().muted, align)
+
+    painter.save()
+    painter.setClipRect(QRectF(0, geometry.header_height, geometry.header_width, view.height()))
+    for row in geometry.rows_in(area):
+        rect = geometry.row_header(row).adjusted(0, 0, -GRID, 0)
+        heading(rect, look.rows[row], row in rows, Qt.AlignmentFlag.AlignRight)
+    painter.setClipRect(QRectF(geometry.header_width, 0, view.width(), geometry.header_height))
+    for column in geometry.columns_in(area):
+        rect = geometry.column_header(column).adjusted(0, 0, 0, -HALF)
+        heading(rect, look.columns[column], column in columns, Qt.AlignmentFlag.AlignHCenter)
+    painter.restore()
+    corner = QRectF(0, 0, geometry.header_width - GRID, geometry.header_height - HALF)
+    heading(corner, CORNER, False, Qt.AlignmentFlag.AlignRight)
+
+
+def _heading(painter: QPainter, rect: QRectF, text: str, face: QFont, colour: str, align: Qt.AlignmentFlag) -> None:
+    painter.setFont(face)
+    painter.setPen(QColor(colour))
+    painter.drawText(rect, align | Qt.AlignmentFlag.AlignVCenter, text)

@@ -1,0 +1,68 @@
+"""A heatmap in words: for the clipboard and for screen readers."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from wina_app.heatmap.clipboard import copied
+from wina_app.heatmap.selection import Selection
+from wina_app.plots.colour_maps import ColourScale
+from wina_app.style.translation import tr
+from wina_core.specs.plans import Cell
+
+
+def table_text(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    scale: ColourScale,
+    cells: Iterable[Cell],
+    headings: bool,
+) -> str:
+    """The bounding rectangle of some cells as tab-separated text; those in it that are not chosen are empty.
+
+    Values are exact to 12 digits; fractions are percentages with their sign, which spreadsheets read as what they are.
+    """
+    chosen = set(cells)
+    down, across = (sorted({cell[axis] for cell in chosen}) for axis in (0, 1))
+    table = [
+        [_exact(float(values[row, column]), scale) if (row, column) in chosen else "" for column in across]
+        for row in down
+    ]
+    if not headings:
+        return copied(table)
+    return copied(table, [rows[row] for row in down], [columns[column] for column in across])
+
+
+def cursor_text(
+    rows: Sequence[str], columns: Sequence[str], values: np.ndarray, scale: ColourScale | None, selection: Selection
+) -> str:
+    """What the cursor is on and how much is selected."""
+    if selection.cursor is None or scale is None:
+        return tr(
+            "{layers} layers by {projections} projections, nothing selected",
+            layers=len(rows),
+            projections=len(columns),
+        )
+    row, column = selection.cursor
+    shown = _shown(values[row, column], scale)
+    said = tr(
+        "layer {layer}, {projection}: {quantity} {value}",
+        layer=rows[row],
+        projection=columns[column],
+        quantity=scale.title,
+        value=f"{shown} {scale.unit}".strip() if shown else tr("no data"),
+    )
+    count = len(selection.cells)
+    return tr("{cell}; {count} cells selected", cell=said, count=count) if count > 1 else said
+
+
+def _exact(value: float, scale: ColourScale) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{100 * value:.12g}%" if scale.unit in ("%", "points") else f"{value:.12g}"
+
+
+def _shown(value: float, scale: ColourScale) -> str:
+    return "" if math.isnan(value) else scale.text(float(value))

@@ -1,0 +1,1 @@
+"""The job list, its log and its notifications."""

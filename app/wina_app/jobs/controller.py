@@ -1,0 +1,84 @@
+"""What can be done with the jobs, and what is found out about them beside the engine: how long they should take."""
+
+import math
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, SignalInstance
+
+from wina_app.jobs.job_entry import JobEntry, Priority
+from wina_app.services.workbench import Workbench
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job
+from wina_core.records import EstimateRecord
+from wina_core.specs.unit_keys import measurement_key
+
+
+class JobsDock(Protocol):
+    """What the controller needs of the dock."""
+
+    retry_requested: SignalInstance
+    move_requested: SignalInstance
+    priority_requested: SignalInstance
+    specification_requested: SignalInstance
+
+    def copy(self, text: str) -> None:
+        """Put a text into the clipboard."""
+
+
+class JobsController(QObject):
+    """Between the dock and the workbench."""
+
+    def __init__(self, workbench: Workbench, view: JobsDock) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        view.retry_requested.connect(workbench.retry)
+        view.move_requested.connect(workbench.move)
+        view.priority_requested.connect(self._prioritize)
+        view.specification_requested.connect(self._copy_specification)
+        workbench.jobs.added.connect(self._estimate)
+        workbench.jobs.requeued.connect(self._estimate)
+
+    def _prioritize(self, job_id: str, priority: Priority) -> None:
+        self._workbench.prioritize(job_id, priority)
+
+    def _copy_specification(self, job_id: str) -> None:
+        """Writing out thousands of runs takes its time, so another thread does."""
+        job = self._workbench.jobs[job_id].job
+        self._workbench.store.ask(lambda _store: job.model_dump_json(indent=2, exclude_defaults=True), self._view.copy)
+
+    # ---- what it should take -------------------------------------------------------------------------------------
+
+    def _estimate(self, job_id: str) -> None:
+        """What the very same took, else what was estimated for it, else what like measurements took."""
+        jobs = self._workbench.jobs
+        entry = jobs[job_id]
+        if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
+            jobs.expect(job_id, seconds)
+        elif isinstance(entry.job, EvaluateJob):
+            job, environment = entry.job, self._workbench.environment
+            hardware = environment.hardware if environment else ""
+            self._workbench.store.ask(
+                lambda store: stored_seconds(job, hardware, store),
+                lambda seconds: None if seconds is None else jobs.expect(job_id, seconds),
+            )
+
+
+def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
+    """What this window knows of a job's duration from the ones before; None for nothing."""
+    for other in reversed(others):
+        if other.state == "done" and type(other.job) is type(entry.job) and other.job == entry.job:
+            return other.seconds
+        if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
+            return other.result.seconds
+    return None
+
+
+def _measures(job: Job, estimated: Job) -> bool:
+    return isinstance(job, EvaluateJob) and isinstance(estimated, EstimateJob) and job.runs == estimated.runs
+
+
+def stored_seconds(job: EvaluateJob, hardware: str, store: Any) -> float | None:
+    """Seconds that the job's units take if they take what like ones did on this hardware; None where one is new."""
+    specs = [run.spec for run in job.runs]
+    known = store.unit_seconds(specs, hardware)
+    each = [known.get(measurement_key(run.spec, unit)) for run in job.runs for unit in run.units]
+    return None if None in each else math.fsum(seconds for seconds in each if seconds is not None)

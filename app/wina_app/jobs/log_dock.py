@@ -1,0 +1,203 @@
+"""The Log dock: what the window and its engines have to say, or one job, with a word per level, search and copy."""
+
+import logging
+import time
+from collections import deque
+from typing import Any
+
+from PySide6.QtCore import QObject, QSize, QTimer, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from wina_app.jobs.job_list import JobList
+from wina_app.jobs.log import LogBook, LogLine
+from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import wrap_words
+
+SHOWN = 2_000
+"""Lines shown at once: the latest of those that pass."""
+_PIECE = 100
+"""Lines that are written in one go: writing all of them takes longer than the window may stand still."""
+_LEVELS = {
+    tr("Debug"): logging.DEBUG,
+    tr("Info"): logging.INFO,
+    tr("Warning"): logging.WARNING,
+    tr("Error"): logging.ERROR,
+}
+_ALL_JOBS = tr("Everything")
+
+
+class LogHandler(logging.Handler):
+    """Passes log records of any thread to the main one. A record's `job` is the id of the job that it is about."""
+
+    class _Bridge(QObject):
+        record = Signal(float, int, str, str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bridge = self._Bridge()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called by the logging module."""
+        source, job = record.name.rpartition(".")[2], getattr(record, "job", "")
+        self.bridge.record.emit(record.created, record.levelno, source, self.format(record), job)
+
+
+class LogView(QWidget):
+    """Lines of time, level, source and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._book = LogBook()
+        self._waiting: deque[LogLine] = deque()
+        self.text = QPlainTextEdit()
+        wrap_words(self.text)
+        self.text.setProperty("role", "plain")
+        self.text.setReadOnly(True)
+        self.text.setMaximumBlockCount(SHOWN)
+        self.text.setAccessibleName(tr("Log"))
+        self.job = QComboBox()
+        self.job.addItem(_ALL_JOBS, "")
+        self.job.setMinimumContentsLength(12)
+        self.job.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.job.setAccessibleName(tr("Whose log is shown"))
+        self.job.setToolTip(tr("Everything, or what one job and the engine had to say while it ran"))
+        self.job.currentIndexChanged.connect(self._rebuild)
+        self.level = QComboBox()
+        self.level.addItems(list(_LEVELS))
+        self.level.setCurrentText(tr("Info"))
+        self.level.setAccessibleName(tr("Least level shown"))
+        self.level.currentTextChanged.connect(self._rebuild)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(tr("Show lines with…"))
+        self.search.setClearButtonEnabled(True)
+        self.search.setAccessibleName(tr("Search the log"))
+        self.search.setToolTip(self.search.placeholderText())
+        self.search.textChanged.connect(self._rebuild)
+        copy = QPushButton(tr("Copy"))
+        copy.setProperty("role", "link")
+        copy.setAccessibleName(tr("Copy the lines shown"))
+        copy.setToolTip(tr("Copy the selected lines, or all that are shown"))
+        copy.clicked.connect(self._copy)
+        clear = QPushButton(tr("Clear"))
+        clear.setProperty("role", "link")
+        clear.setAccessibleName(tr("Clear the log"))
+        clear.clicked.connect(self._clear)
+        row = QHBoxLayout()
+        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
+        row.setSpacing(GRID)
+        row.addWidget(self.job, 1)
+        row.addWidget(self.level)
+        row.addWidget(self.search, 2)
+        row.addWidget(copy)
+        row.addWidget(clear)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(row)
+        column.addWidget(self.text, 1)
+        self._writer = QTimer(self)
+        self._writer.timeout.connect(self._write)
+        notifier().changed.connect(self._rebuild)
+        self._rebuild()
+
+    # ---- whose log -----------------------------------------------------------------------------------------------
+
+    def follow(self, jobs: JobList) -> None:
+        """Offer the log of each of these jobs."""
+        self._jobs = jobs
+        jobs.added.connect(self._offer)
+        jobs.removed.connect(self._forget)
+
+    def _offer(self, job_id: str) -> None:
+        self.job.addItem(self._jobs[job_id].title, job_id)
+
+    def show_job(self, job_id: str) -> None:
+        """Show all that there is of one job."""
+        self.search.clear()
+        self.level.setCurrentText(tr("Debug"))
+        self.job.setCurrentIndex(max(0, self.job.findData(job_id)))
+
+    def _forget(self, job_id: str) -> None:
+        self._book.forget(job_id)
+        if (place := self.job.findData(job_id)) > 0:
+            self.job.removeItem(place)
+
+    # ---- lines ---------------------------------------------------------------------------------------------------
+
+    def add(self, created: float, level: int, source: str, text: str, job: str = "") -> None:
+        """A line of the log; it may have several lines itself."""
+        line = LogLine(created, level, source, text, job)
+        self._book.add(line)
+        if self._passes(line):
+            self._waiting.append(line)
+            if not self._writer.isActive():
+                self._write()
+
+    def _passes(self, line: LogLine) -> bool:
+        return self._job in ("", line.job) and line.passes(*self._wanted)
+
+    @property
+    def _job(self) -> str:
+        return str(self.job.currentData() or "")
+
+    @property
+    def _wanted(self) -> tuple[int, str]:
+        return _LEVELS[self.level.currentText()], self.search.text().lower()
+
+    def _rebuild(self, *_: Any) -> None:
+        self.text.setFont(monospace())
+        self.text.clear()
+        level, wanted = self._wanted
+        found = (line for line in self._book.of(self._job) if line.passes(level, wanted))
+        self._waiting = deque(found, maxlen=SHOWN)
+        self._write()
+
+    def _write(self) -> None:
+        """Write a piece of what waits, and the rest later."""
+        bar = self.text.verticalScrollBar()
+        follow = bar.value() == bar.maximum()
+        cursor = QTextCursor(self.text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.beginEditBlock()
+        for _ in range(min(_PIECE, len(self._waiting))):
+            _append(cursor, self._waiting.popleft())
+        cursor.endEditBlock()
+        if follow:
+            bar.setValue(bar.maximum())
+        if self._waiting:
+            self._writer.start(0)
+        else:
+            self._writer.stop()
+
+    def _copy(self) -> None:
+        cursor = self.text.textCursor()
+        chosen = cursor.selection().toPlainText() if cursor.hasSelection() else self.text.toPlainText()
+        QGuiApplication.clipboard().setText(chosen)
+
+    def _clear(self) -> None:
+        self._book.clear()
+        self._rebuild()
+
+    def sizeHint(self) -> QSize:
+        """About five lines."""
+        return QSize(GRID * 60, GRID * 18)
+
+
+def _append(cursor: QTextCursor, line: LogLine) -> None:
+    t = tokens()
+    word = next(name for name, number in reversed(_LEVELS.items()) if line.level >= number or number == logging.DEBUG)
+    grave = {logging.ERROR: t.failed, logging.WARNING: t.warning, logging.INFO: t.text, logging.DEBUG: t.muted}
+    if not cursor.document().isEmpty():
+        cursor.insertBlock()
+    cursor.insertText(time.strftime("%H:%M:%S  ", time.localtime(line.created)), _ink(t.muted))
+    cursor.insertText(f"{word:<8} ", _ink(grave[_LEVELS[word]]))
+    cursor.insertText(f"{line.source}: ", _ink(t.muted))
+    cursor.insertText(line.text, _ink(t.text))
+
+
+def _ink(colour: str) -> QTextCharFormat:
+    ink = QTextCharFormat()
+    ink.setForeground(QColor(colour))
+    return ink

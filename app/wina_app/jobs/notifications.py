@@ -1,0 +1,78 @@
+"""Tells when a job ends that somebody has stopped looking at."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from PySide6.QtCore import QObject
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.services.workbench import Workbench
+from wina_app.style.number_format import duration
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import (
+    AllocateJob,
+    CalibrateJob,
+    DecodeJob,
+    EvaluateJob,
+    GenerateJob,
+    InspectGateJob,
+    InspectJob,
+    LatencyJob,
+    RotateJob,
+)
+
+LONG_SECONDS = 5.0
+"""A job that took less was waited for."""
+_PLACES: dict[type, tuple[str, str]] = {
+    InspectJob: ("model", tr("Show model")),
+    RotateJob: ("rotation", tr("Show rotation")),
+    CalibrateJob: ("sparsity", tr("Show plan")),
+    AllocateJob: ("sparsity", tr("Show plan")),
+    InspectGateJob: ("sparsity", tr("Show plan")),
+    EvaluateJob: ("results", tr("Show results")),
+    LatencyJob: ("latency", tr("Show latency")),
+    DecodeJob: ("latency", tr("Show latency")),
+}
+
+
+class NoticesView(Protocol):
+    """What is needed of the window."""
+
+    def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
+        """Tell something in passing, with a button that does something about it."""
+
+    def show_page(self, key: str) -> None:
+        """Switch to a page."""
+
+
+class JobNotices(QObject):
+    """Follows the jobs' ends."""
+
+    def __init__(self, workbench: Workbench, view: NoticesView, show_log: Callable[[str], object]) -> None:
+        """`show_log` shows the log of the job with this id."""
+        super().__init__()
+        self._workbench, self._view, self._show_log = workbench, view, show_log
+        workbench.jobs.ended.connect(self._on_ended)
+
+    def _on_ended(self, job_id: str) -> None:
+        entry = self._workbench.jobs[job_id]
+        if not self._workbench.settings.preferences.notify or entry.state == "cancelled":
+            return
+        if isinstance(entry.job, GenerateJob):  # it is watched as it comes
+            return
+        page, button = _PLACES.get(type(entry.job), ("", ""))
+        if entry.state == "failed":
+            self._view.say(
+                tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
+            )
+        elif entry.seconds >= LONG_SECONDS:
+            self._view.say(tr("Done"), _outcome(entry), button, partial(self._view.show_page, page))
+
+
+def _outcome(entry: JobEntry) -> str:
+    time = duration(entry.seconds)
+    if not entry.units_stored:
+        return tr("{title} took {time}", title=entry.title, time=time)
+    results = tr("{n} results", "{n} result", entry.units_stored)
+    return tr("{title} took {time}, {results} stored", title=entry.title, time=time, results=results)

@@ -1,1 +1,0 @@
-"""Plain state that views show and controllers change."""

@@ -1,0 +1,1 @@
+"""Launch lm-eval tasks and fidelity measurements."""

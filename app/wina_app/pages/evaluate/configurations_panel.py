@@ -1,0 +1,287 @@
+"""The part of the Evaluate page that says what is compared: methods, rotations, sparsities, how they are spread."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QLineEdit,
+    QVBoxLayout,
+)
+
+from wina_app.shared.method_choices import (
+    ALLOCATORS,
+    CORRECTION,
+    MASKS,
+    SELECTIONS,
+    THRESHOLDS,
+    Gating,
+    explanation,
+    has_low_rank,
+    shares_masks,
+)
+from wina_app.shared.rotation_choices import is_exact
+from wina_app.style.number_format import percent
+from wina_app.style.theme import GRID, notifier
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import (
+    Fold,
+    SidePanel,
+    close_together,
+    explain_disabled,
+    in_two_columns,
+    labelled,
+    method_swatch,
+    pad_text,
+    text_label,
+    with_term,
+)
+from wina_core.methods import method_specs
+from wina_core.records import ModelSummary
+from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec
+
+_TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
+_LONGEST = GRID * 32
+"""Width in pixels of a rotation's label; one computed on a text of the user's may name a long path."""
+_NO_RHO = tr("Only R-Sparse splits its budget between a mask and a low-rank part; tick it first")
+_NO_MASKS = tr(
+    "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
+)
+_NO_CORRECTION = tr("Dense drops nothing that could be corrected")
+_NO_THRESHOLDS = tr("Exactly the top k of each token needs no thresholds; choose another selection")
+_NO_CALIBRATION = tr("Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do")
+_NO_SPARSITY = tr("List sparsities above; a plan says itself how it is spread")
+_Value = TypeVar("_Value")
+
+
+class ArmPanel(SidePanel):
+    """`fields()` are those of `Choice` that say what is compared."""
+
+    changed = Signal()
+
+    def __init__(self, named_arms: Mapping[str, Arm]) -> None:
+        super().__init__(GRID * 40)
+        column = self.column
+        self._build_methods(column, named_arms)
+        self._build_sparsities(column)
+        column.addWidget(text_label(tr("Rotations"), "section"))
+        self._rotation_column = QVBoxLayout()
+        self._rotation_column.setSpacing(0)
+        self.rotations: dict[QCheckBox, RotationSpec] = {}
+        self._current: RotationSpec | None = None
+        self._offered: object = None
+        column.addLayout(self._rotation_column)
+        column.addSpacing(GRID)
+        self._build_gating(column)
+        column.addStretch(1)
+        self.changed.connect(self._enable)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+        self._enable()
+
+    # ---- building ---------------------------------------------------------------------------------------------------
+
+    def _build_methods(self, column: QVBoxLayout, named_arms: Mapping[str, Arm]) -> None:
+        column.addWidget(text_label(tr("Methods"), "section"))
+        self.methods = {
+            self._box(spec.label, tr("Method {method}", method=spec.label), explanation(spec), spec in _TICKED): spec
+            for spec in method_specs()
+        }
+        column.addLayout(close_together(*self.methods))
+        column.addSpacing(GRID)
+        self.named = {
+            self._box(name, tr("Named arm {name}", name=name), _named_tip(arm)): arm for name, arm in named_arms.items()
+        }
+        if self.named:
+            column.addWidget(text_label(tr("With a rotation of their own"), "section"))
+            column.addLayout(in_two_columns(self.named))
+            column.addSpacing(GRID)
+
+    def _build_sparsities(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label(tr("Sparsities"), "section"))
+        self.sparsities = QLineEdit("25, 40, 50, 65")
+        self.sparsities.textChanged.connect(self.changed)
+        column.addLayout(labelled(tr("In % of the inputs dropped"), self.sparsities))
+        column.addLayout(with_term(text_label(tr("Spread over layers and projections")), "Allocator"))
+        self.allocators = {
+            self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
+                spec,
+                text,
+            )
+            for spec, text in ALLOCATORS
+        }
+        column.addLayout(in_two_columns(self.allocators))
+        self.plan = self._box(
+            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("As edited on the Sparsity page")
+        )
+        column.addWidget(self.plan)
+        column.addSpacing(GRID)
+
+    def _build_gating(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label(tr("Gating"), "section"))
+        self.selection = self._combo({key: name for key, (name, _) in SELECTIONS.items()})
+        self.masks = self._combo({key: name for key, (name, _) in MASKS.items()})
+        self.thresholds = self._combo({key: name for key, (name, _) in THRESHOLDS.items()})
+        for box, texts in ((self.selection, SELECTIONS), (self.masks, MASKS), (self.thresholds, THRESHOLDS)):
+            for row, (_, text) in enumerate(texts.values()):
+                box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        column.addLayout(labelled(tr("Selection"), self.selection))
+        column.addLayout(labelled(tr("Thresholds"), self.thresholds))
+        column.addLayout(labelled(tr("Masks"), self.masks))
+        self.rho = QDoubleSpinBox()
+        self.rho.setDecimals(3)
+        self.rho.setRange(0.0, 1.0)
+        self.rho.setSingleStep(0.01)
+        self.rho.setSpecialValueText(tr("R-Sparse's own"))
+        self.rho.valueChanged.connect(self.changed)
+        pad_text(self.rho)
+        self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
+        self.calibration = QLineEdit(CalibrationSpec().text.source)
+        self.calibration.textChanged.connect(self.changed)
+        more = Fold(tr("More on gating"))
+        more.column.addWidget(self.correction)
+        more.column.addLayout(labelled(tr("R-Sparse: share of the mask, rho"), self.rho))
+        more.column.addLayout(labelled(tr("Calibration text"), self.calibration))
+        column.addWidget(more)
+
+    def _box(self, text: str, name: str, tip: str, on: bool = False) -> QCheckBox:
+        box = QCheckBox(text)
+        box.setChecked(on)
+        box.setAccessibleName(name)
+        box.setToolTip(tip)
+        box.toggled.connect(self.changed)
+        return box
+
+    def _combo(self, items: Mapping[str, str]) -> QComboBox:
+        box = QComboBox()
+        for key, text in items.items():
+            box.addItem(text, key)
+        box.currentIndexChanged.connect(self.changed)
+        return box
+
+    # ---- what the user did ------------------------------------------------------------------------------------------
+
+    def fields(self) -> dict[str, Any]:
+        """What is ticked and typed."""
+        gating = self._gating()
+        return {
+            "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
+            "rotations": tuple(_ticked(self.rotations)),
+            "arms": tuple(arm.model_copy(update={"method": gating.of(arm.method)}) for arm in _ticked(self.named)),
+            "sparsities": self.sparsities.text(),
+            "allocators": tuple(spec for spec, _ in _ticked(self.allocators)),
+            "with_plan": self.plan.isChecked(),
+            "calibration": self.calibration.text().strip(),
+            "thresholds": self.thresholds.currentData(),
+        }
+
+    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
+        """Tick dense and the current plan under one method and rotation, and nothing else."""
+        self.plan.setChecked(True)
+        self.sparsities.clear()
+        self.selection.setCurrentIndex(self.selection.findData(method.selection))
+        self.masks.setCurrentIndex(self.masks.findData(method.masks))
+        self.correction.setChecked(method.correction == "mean")
+        self.rho.setValue(method.rho or 0.0)
+        for box, spec in self.methods.items():
+            box.setChecked(spec == DENSE or (spec.name, spec.variant) == (method.name, method.variant))
+        for box in self.named:
+            box.setChecked(False)
+        for box, known in self.rotations.items():
+            box.setChecked(known == rotation)
+
+    # ---- what is shown ----------------------------------------------------------------------------------------------
+
+    def show_rotations(
+        self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
+    ) -> None:
+        """Offer rotations for the arms; what was ticked stays so, none and the current one are to begin with.
+
+        A ticked current one hands its tick on to the one that replaces it. Those that are not exact for the model are
+        neither ticked nor to be ticked.
+        """
+        if (rotations, current, summary) == self._offered:  # making the boxes anew takes 10 ms
+            return
+        self._offered = rotations, current, summary
+        reason = "" if summary is None else summary.rotation_reason
+        known = {spec: box.isChecked() for box, spec in self.rotations.items()}
+        if self._current not in (None, current) and known.get(self._current):
+            known |= {self._current: self._current.is_identity, current: True}
+        self._current = current
+        while (item := self._rotation_column.takeAt(0)) is not None:
+            item.widget().hide()  # until it is deleted
+            item.widget().deleteLater()
+        self.rotations = {}
+        for label, spec in rotations:
+            exact = is_exact(spec, summary)
+            on = exact and known.get(spec, spec.is_identity or spec == current)
+            short = self.fontMetrics().elidedText(label, Qt.TextElideMode.ElideMiddle, _LONGEST)
+            box = self._box(short, tr("Rotation {label}", label=label), "", on)
+            explain_disabled(
+                box,
+                enabled=exact,
+                reason=reason,
+                explanation=tr("{label}: every ticked method runs on it", label=label),
+            )
+            self.rotations[box] = spec
+            self._rotation_column.addWidget(box)
+        for box, arm in self.named.items():
+            exact = is_exact(arm.rotation, summary)
+            box.setChecked(exact and box.isChecked())
+            explain_disabled(box, enabled=exact, reason=reason, explanation=_named_tip(arm))
+
+    def show_plan(self, budget: float | None, origin: str) -> None:
+        """Describe the current plan; None when there is none."""
+        self.plan.setEnabled(budget is not None)
+        self.plan.setText(
+            tr("Current plan")
+            if budget is None
+            else tr("Current plan ({origin}, {budget})", origin=origin, budget=percent(budget))
+        )
+
+    def mark_sparsities(self, *, invalid: bool) -> None:
+        """Show that the list of sparsities cannot be read."""
+        self.sparsities.setProperty("state", "invalid" if invalid else "")
+        self.sparsities.style().polish(self.sparsities)
+
+    def _gating(self) -> Gating:
+        return Gating(
+            selection=self.selection.currentData(),
+            masks=self.masks.currentData(),
+            correction="mean" if self.correction.isChecked() else "none",
+            rho=self.rho.value() or None,
+        )
+
+    def _enable(self) -> None:
+        """What means nothing to the present choice is disabled, and says why."""
+        methods = [*_ticked(self.methods), *(arm.method for arm in _ticked(self.named))]
+        sparse = any(method != DENSE for method in methods)
+        calibrated = any(self._gating().of(method).needs_calibration for method in methods)
+        calibrated = calibrated or any(spec.is_released for spec, _ in _ticked(self.allocators))
+        explain_disabled(self.masks, enabled=any(map(shares_masks, methods)), reason=_NO_MASKS)
+        explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
+        explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION, explanation=CORRECTION)
+        explain_disabled(self.calibration, enabled=calibrated, reason=_NO_CALIBRATION)
+        by_thresholds = sparse and self.selection.currentData() != "topk"
+        explain_disabled(self.thresholds, enabled=by_thresholds, reason=_NO_THRESHOLDS)
+        for box, (_, text) in self.allocators.items():
+            given = bool(self.sparsities.text().strip())
+            explain_disabled(box, enabled=given, reason=_NO_SPARSITY, explanation=text)
+
+    def _restyle(self) -> None:
+        for box, name in [
+            *((box, spec.name) for box, spec in self.methods.items()),
+            *((box, arm.method.name) for box, arm in self.named.items()),
+        ]:
+            box.setIcon(method_swatch(name))
+
+
+def _named_tip(arm: Arm) -> str:
+    return tr("{label}: a method on the rotation that belongs to it", label=arm.label)
+
+
+def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:
+    return (value for box, value in boxes.items() if box.isChecked())

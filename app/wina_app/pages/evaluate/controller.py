@@ -1,0 +1,248 @@
+"""Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.jobs.job_list import run_hashes
+from wina_app.services.workbench import Workbench
+from wina_app.shared.rotation_choices import ROTATION_PRESETS
+from wina_app.shared.run_grid import Choice, Grid, build_study, make_grid, rotation_choices
+from wina_app.shared.task_index_builder import TaskIndexing
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.errors import WinaError
+from wina_core.records import ModelSummary
+from wina_core.specs import RotationSpec
+from wina_core.specs.studies import StudySpec
+from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
+from wina_core.tasks.check_names import check_names
+from wina_core.tasks.index import TaskEntry
+
+NO_MODEL = tr("Open a model first")
+_SETTLE_MS = 150
+_FOUND = 50
+"""Tasks that are listed under what is typed."""
+
+
+class EvaluateView(Protocol):
+    """What the controller needs of the page."""
+
+    def choice(self) -> Choice:
+        """What is ticked and typed."""
+
+    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
+        """Show the header; without a model the empty state."""
+
+    def show_rotations(
+        self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
+    ) -> None:
+        """Offer rotations for the arms, as far as they are exact for the model."""
+
+    def suit_model(self, *, is_demo: bool) -> None:
+        """Begin with what can be measured on another model than before."""
+
+    def show_plan(self, budget: float | None, origin: str) -> None:
+        """Describe the current plan; None when there is none."""
+
+    def show_grid(self, grid: Grid) -> None:
+        """Show which runs there are and what of them is stored."""
+
+    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+        """Show the tasks that match what is typed."""
+
+    def show_index_remark(self, text: str) -> None:
+        """Say why not every task is found yet; empty when all are."""
+
+    def withdraw_consent(self) -> None:
+        """Consent to run what the model writes holds for one launch."""
+
+    def show_counting(self) -> None:
+        """The numbers shown are those of an earlier choice."""
+
+    def show_problem(self, text: str) -> None:
+        """Say what keeps the choice from being a study; empty when nothing does."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class EvaluateController(QObject):
+    """What is counted on the page is what `evaluate` queues."""
+
+    def __init__(self, workbench: Workbench, view: EvaluateView, tasks: TaskIndexing | None = None) -> None:
+        """`tasks` is for tests."""
+        super().__init__()
+        self._tasks = tasks or TaskIndexing(workbench.store)
+        self._query = ""
+        self._tasks.changed.connect(self._on_index)
+        self._workbench, self._view = workbench, view
+        self._workspace = workbench.workspace
+        self._study: StudySpec | None = None
+        self._suits_demo: bool | None = None
+        self._asked = 0
+        self._own: set[str] = set()
+        self._visible = False
+        self._settle = QTimer(self)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(_SETTLE_MS)
+        self._settle.timeout.connect(self._count_if_visible)
+        self._workspace.model_changed.connect(self._on_context)
+        self._workspace.rotation_changed.connect(self._on_context)
+        self._workspace.plan_changed.connect(self._on_context)
+        workbench.results_changed.connect(self._settle.start)
+        workbench.jobs.added.connect(self._settle.start)
+        workbench.jobs.requeued.connect(self._on_requeued)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.stopped.connect(self._settle.stop)
+        workbench.stopped.connect(self._tasks.stop)
+        self._on_context()
+
+    def change(self) -> None:
+        """Something was ticked or typed; it is counted once the hands rest."""
+        self._view.show_counting()
+        self._settle.start()
+
+    def search(self, query: str) -> None:
+        """Find tasks; the first time, their names are read, or made to be read, before."""
+        self._query = query
+        if self._tasks.index is None:
+            self._tasks.ask()
+        else:
+            self._view.show_found(self._tasks.index.search(query, _FOUND) if query else ())
+
+    def _on_index(self) -> None:
+        self._view.show_index_remark(self._tasks.remark)
+        if self._tasks.index is not None:
+            self.search(self._query)
+
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown: nothing is counted for a hidden one, and all of it on showing."""
+        self._visible = visible
+        if visible:
+            self._settle.start()
+
+    def _count_if_visible(self) -> None:
+        if self._visible:
+            self.count()
+
+    def count(self) -> None:
+        """Expand the study and ask the store what it has of it."""
+        study = self._make_study()
+        self._study = study
+        self._asked += 1
+        if study is None:
+            return
+        asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
+
+        def question(store: Any) -> Grid:
+            runs = expand(study)
+            pending = store.pending(runs, samples)
+            check_names(pending)
+            missing = {run.spec.content_hash(): len(run.units) for run in pending}
+            return make_grid(runs, missing, run_hashes(queued))
+
+        def answer(grid: Grid) -> None:
+            if asked == self._asked:
+                self._view.show_grid(grid)
+
+        def refused(text: str) -> None:
+            if asked == self._asked:
+                self._view.show_problem(text)
+
+        self._workbench.store.ask(question, answer, refused)
+
+    def evaluate(self) -> None:
+        """Save the study and queue its runs that are neither stored nor queued."""
+        study = self._make_study()
+        if study is None:
+            return
+        self._view.clear_message()
+        queued, choice = self._workbench.jobs.queued_runs, self._view.choice()
+        self._view.withdraw_consent()
+
+        def question(store: Any) -> list[PendingRun]:
+            named, taken = labelled(study), run_hashes(queued)
+            missing = store.pending(specs_of(named), choice.samples)
+            check_names(missing)
+            store.save_study(study, named)
+            return [pending for pending in missing if pending.spec.content_hash() not in taken]
+
+        self._workbench.store.ask(question, lambda pending: self._submit(study, choice, pending), self._view.show_error)
+
+    def save_study(self, path: Path) -> None:
+        """Write the study as a file for the command line."""
+        study = self._make_study()
+        if study is None:
+            return
+
+        def saved(_: object) -> None:
+            self._view.show_notice(tr('Saved; compute the same with: wina study run "{path}"', path=path))
+
+        self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _make_study(self) -> StudySpec | None:
+        """The study as chosen now; what is wrong with it is shown."""
+        if self._workspace.source is None:
+            self._view.show_problem(NO_MODEL)
+            return None
+        try:
+            study = build_study(self._view.choice(), self._workspace.source, self._workspace.plan)
+        except WinaError as error:
+            self._view.show_problem(str(error))
+            return None
+        self._view.show_problem("")
+        return study
+
+    def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
+        if not pending:
+            self._view.show_notice(tr("Every run of this study is stored or queued already."))
+            return
+        title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
+        job = EvaluateJob(runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code)
+        self._own.add(self._workbench.submit(job, title))
+
+    def _on_context(self) -> None:
+        workspace = self._workspace
+        self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
+        if workspace.source is not None:
+            self._suit_model(is_demo=workspace.source.location == "demo")
+        offered = rotation_choices(workspace.rotation, list(ROTATION_PRESETS.values()))
+        self._view.show_rotations(offered, workspace.rotation, workspace.summary)
+        plan = workspace.plan
+        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.origin)
+        self._settle.start()
+
+    def _suit_model(self, *, is_demo: bool) -> None:
+        if is_demo != self._suits_demo:
+            self._suits_demo = is_demo
+            self._view.suit_model(is_demo=is_demo)
+
+    def _on_requeued(self, job_id: str) -> None:
+        self._settle.start()
+        if job_id in self._own:
+            self._view.clear_message()
+
+    def _on_job_ended(self, job_id: str) -> None:
+        self._settle.start()
+        if job_id not in self._own:
+            return
+        entry = self._workbench.jobs[job_id]
+        if entry.error:
+            self._view.show_error(entry.failure, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
+        elif entry.state == "done":
+            runs = tr("{n} runs", "{n} run", entry.runs_finished)
+            self._view.show_notice(tr("{runs} done; the Results page shows the numbers.", runs=runs))

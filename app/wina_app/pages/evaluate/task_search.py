@@ -1,0 +1,103 @@
+"""A line in which tasks are typed, with those of lm-eval that match below it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
+
+from wina_app.style.theme import GRID, dress
+from wina_app.style.translation import tr
+from wina_core.tasks.index import TaskEntry
+
+_REST_MS = 80
+"""The index is searched once the typing hand rests this long."""
+_ROWS = 12
+_KIND_WIDTH = 22 * GRID
+
+
+class TaskSearch(QLineEdit):
+    """Emits what to look for, and the names that were chosen or typed, several separated by commas."""
+
+    search_requested = Signal(str)
+    chosen = Signal(list)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setPlaceholderText(tr("Search all tasks"))
+        self.setAccessibleName(tr("Task name"))
+        self.setToolTip(tr("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas"))
+        self.setClearButtonEnabled(True)
+        self._found = QStandardItemModel(0, 2, self)
+        self.popup = QTreeView()
+        self.popup.setRootIsDecorated(False)
+        self.popup.setAccessibleName(tr("Tasks found"))
+        self.popup.setHeaderHidden(True)
+        self.popup.setMinimumWidth(50 * GRID)
+        completer = QCompleter(self._found, self)
+        completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+        completer.setPopup(self.popup)
+        dress(self.popup)
+        completer.setMaxVisibleItems(_ROWS)
+        completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
+        completer.activated[str].connect(self._choose)
+        self._completer = completer
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST_MS)
+        self._rest.timeout.connect(lambda: self.search_requested.emit(self._query()))
+        self.textEdited.connect(lambda _: self._rest.start())
+        self.returnPressed.connect(self.take)
+        self.popup.installEventFilter(self)
+
+    def take(self) -> None:
+        """Choose what is typed, as it is."""
+        names = [name for name in self.text().replace(",", " ").split() if name]
+        self._rest.stop()
+        self.popup.hide()
+        if names:
+            self.clear()
+            self.chosen.emit(names)
+
+    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+        """Show what matches, the best first; nothing closes the list."""
+        self._found.setRowCount(0)
+        for entry in entries:
+            self._found.appendRow([QStandardItem(entry.name), QStandardItem(_kind(entry))])
+        if not entries or not self.hasFocus() or not self._query():
+            self.popup.hide()
+            return
+        self._completer.complete()
+        header = self.popup.header()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.resizeSection(1, _KIND_WIDTH)
+
+    def found(self) -> list[str]:
+        """The names in the list."""
+        return [self._found.item(row, 0).text() for row in range(self._found.rowCount())]
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Enter takes the marked row of the list, or what is typed; left to itself the line would take both."""
+        enter = event.type() == QEvent.Type.KeyPress and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if not enter:
+            return super().eventFilter(watched, event)
+        marked = self.popup.selectionModel().selectedRows()
+        if marked:
+            self._choose(marked[0].data())
+        else:
+            self.take()
+        return True
+
+    def _query(self) -> str:
+        return self.text().rpartition(",")[2].strip()
+
+    def _choose(self, name: str) -> None:
+        typed = self.text().rpartition(",")[0]
+        self.setText(f"{typed}, {name}" if typed else name)
+        self.take()
+
+
+def _kind(entry: TaskEntry) -> str:
+    """The kind in words: what a task asks of the model, or that it stands for several."""
+    return entry.output_type.replace("_", " ") or entry.kind if entry.kind == "task" else entry.kind

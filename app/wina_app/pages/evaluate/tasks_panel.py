@@ -1,0 +1,197 @@
+"""The part of the Evaluate page that says what is measured: tasks and their data, few-shot, limit, batch, deviation."""
+
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+)
+
+from wina_app.pages.evaluate.task_search import TaskSearch
+from wina_app.shared.data_folder_field import DataFolder
+from wina_app.shared.launch_options import LaunchOptions
+from wina_app.shared.run_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import Fold, SidePanel, beside, labelled, pad_text, text_label, with_term
+from wina_core.specs import PREFILL_POLICIES, TextSpec
+
+_LIST_HEIGHT = GRID * 14
+
+
+class TaskPanel(SidePanel):
+    """`fields()` are those of `Choice` that say what is measured."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(GRID * 38)
+        self._build_tasks(self.column)
+        self._build_data(self.column)
+        self._build_settings(self.column)
+        self._build_advanced(self.column)
+        self.column.addStretch(1)
+
+    def _build_tasks(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label(tr("Tasks"), "section"))
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Tasks"))
+        self.list.setFixedHeight(_LIST_HEIGHT)
+        self.list.setSpacing(2)
+        self.list.itemChanged.connect(lambda _: self.changed.emit())
+        column.addWidget(self.list)
+        self.search = TaskSearch()
+        self.search.chosen.connect(self.add_tasks)
+        add = QPushButton(tr("Add"))
+        add.setAccessibleName(tr("Add task"))
+        add.clicked.connect(self.search.take)
+        column.addLayout(beside(self.search, add, stretch=self.search))
+        self.remark = text_label("", "muted", wrap=True)
+        self.remark.hide()
+        column.addWidget(self.remark)
+        folder = QPushButton(tr("Add task folder…"))
+        folder.setAccessibleName(tr("Add task folder"))
+        folder.setToolTip(tr("A folder of lm-eval task files (YAML), searched beside the stock ones"))
+        folder.clicked.connect(self._choose_folder)
+        column.addLayout(beside(folder))
+        self.folders: list[str] = []
+        self._folders = text_label("", "muted", wrap=True)
+        self._folders.hide()
+        column.addWidget(self._folders)
+        column.addSpacing(GRID)
+
+    def _build_data(self, column: QVBoxLayout) -> None:
+        self.data = DataFolder()
+        self.data.edit.textChanged.connect(self.changed)
+        column.addWidget(self.data)
+        column.addSpacing(GRID)
+
+    def _build_advanced(self, column: QVBoxLayout) -> None:
+        self.advanced = Fold(tr("Advanced"))
+        self.options = LaunchOptions()
+        self.options.changed.connect(self.changed)
+        self.advanced.column.addWidget(self.options)
+        column.addWidget(self.advanced)
+
+    def _build_settings(self, column: QVBoxLayout) -> None:
+        column.addLayout(with_term(text_label(tr("Deviation from dense"), "section"), "KL divergence"))
+        self.deviation = QCheckBox(tr("KL, perplexity, top-1 agreement"))
+        self.deviation.setAccessibleName(tr("Measure the deviation from dense"))
+        self.deviation.setChecked(True)
+        self.deviation.toggled.connect(self.changed)
+        self.deviation_text = QLineEdit("demo:heldout")
+        self.deviation_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
+        self.deviation_text.textChanged.connect(self.changed)
+        self.deviation.toggled.connect(self.deviation_text.setEnabled)
+        column.addWidget(self.deviation)
+        column.addLayout(labelled(tr("Text"), self.deviation_text))
+        self.deviation_tokens = self._spin(64, 100_000_000, TextSpec().tokens, "", tr(" tokens"))
+        self.deviation_tokens.setToolTip(tr("Spread evenly over the text; the more, the surer the KL divergence"))
+        self.deviation.toggled.connect(self.deviation_tokens.setEnabled)
+        column.addLayout(labelled(tr("Of the text"), self.deviation_tokens))
+        column.addSpacing(GRID)
+        column.addWidget(text_label(tr("Settings"), "section"))
+        self.limit = self._spin(0, 10_000_000, 0, tr("all"), tr(" documents"))
+        self.fewshot = self._spin(-1, 100, -1, tr("as the task says"), tr(" examples"))
+        self.batch = self._spin(0, 4_096, 16, tr("automatic"), tr(" sequences"))
+        self.batch.setToolTip(
+            tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
+        )
+        self.prefix = QComboBox()
+        for name, fraction in PREFILL_POLICIES.items():
+            self.prefix.addItem(
+                tr("{name} ({percentage} % dense)", name=name, percentage=f"{100 * fraction:.0f}")
+                if fraction
+                else name,
+                fraction,
+            )
+        self.prefix.currentIndexChanged.connect(self.changed)
+        column.addLayout(labelled(tr("Documents per task"), self.limit))
+        column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
+        column.addLayout(labelled(tr("Batch size"), self.batch))
+        column.addLayout(labelled(tr("First tokens of a sequence"), self.prefix, term="Dense prefix"))
+
+    def _spin(self, low: int, high: int, value: int, special: str, suffix: str) -> QSpinBox:
+        box = QSpinBox()
+        pad_text(box)
+        box.setRange(low, high)
+        box.setValue(value)
+        box.setSpecialValueText(special)
+        box.setSuffix(suffix)
+        box.setGroupSeparatorShown(True)
+        box.valueChanged.connect(self.changed)
+        return box
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Choice` that say what is measured."""
+        ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
+        return {
+            "tasks": tuple(ticked),
+            "task_folders": tuple(self.folders),
+            "data_folder": self.data.edit.text(),
+            "limit": self.limit.value() or None,
+            "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
+            "batch_size": self.batch.value() or "auto",
+            "dense_prefix": self.prefix.currentData(),
+            "deviation_tokens": self.deviation_tokens.value(),
+            "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
+            "samples": self.options.choice().samples,
+            "run_model_code": self.options.choice().run_model_code,
+        }
+
+    def add_tasks(self, names: list[str]) -> None:
+        """Tick tasks, adding those that are not listed yet."""
+        listed = self._listed()
+        for name in names:
+            if name in listed:
+                listed[name].setCheckState(Qt.CheckState.Checked)
+            else:
+                self._append(name, name)
+        self.changed.emit()
+
+    def begin_demo(self) -> None:
+        """List the demo's tasks; a first comparison takes a part of one."""
+        self.limit.setValue(FIRST_DOCUMENTS)
+        self.deviation_tokens.setValue(FIRST_TOKENS)
+        for name in DEMO_TASKS:
+            self._append(name, name)
+
+    def suit_model(self, *, is_demo: bool) -> None:
+        """Tick what a first comparison takes for the demo alone: other models know nothing of what it asks."""
+        for name, item in self._listed().items():
+            if name in DEMO_TASKS:
+                on = is_demo and name in FIRST_TASKS
+                item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
+
+    def _listed(self) -> dict[str, QListWidgetItem]:
+        """The list's items by their tasks, in its order."""
+        items = [self.list.item(row) for row in range(self.list.count())]
+        return {item.data(Qt.ItemDataRole.UserRole): item for item in items}
+
+    def _append(self, name: str, text: str) -> None:
+        item = QListWidgetItem(text)
+        item.setData(Qt.ItemDataRole.UserRole, name)
+        item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+        item.setCheckState(Qt.CheckState.Checked)
+        self.list.addItem(item)
+
+    def show_remark(self, text: str) -> None:
+        """Say why not every task is found yet; empty when all are."""
+        self.remark.setText(text)
+        self.remark.setVisible(bool(text))
+
+    def _choose_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, tr("Add task folder"))
+        if folder and folder not in self.folders:
+            self.folders.append(folder)
+            self._folders.setText("\n".join(self.folders))
+            self._folders.show()
+            self.changed.emit()

@@ -1,0 +1,1 @@
+"""Inspect one gated input: |x| against column norm, kept and dropped."""

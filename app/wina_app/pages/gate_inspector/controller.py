@@ -1,0 +1,267 @@
+"""Has the gate of the selected cell inspected, and follows the cell and the plan."""
+
+from collections import OrderedDict
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.gate_inspector.view_state import PROMPT, GateNow, Offer, gates_now, offers, target_of
+from wina_app.services.workbench import Workbench
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import InspectGateJob
+from wina_core.masks.inspect import InspectedCell
+from wina_core.records.gates import GateRecord
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import Cell
+
+_PAUSE_MS = 250
+"""How long a selection rests before it is inspected by itself."""
+_LIVE_MS = 15
+"""How long edits of the plan are gathered before the masks follow."""
+_KEPT = 4
+"""Inspected cells that are shown again without asking the engine; each takes some MB."""
+
+
+class GateView(Protocol):
+    """What the controller needs of the inspector."""
+
+    def show_subject(self, name: str, offered: tuple[Offer, ...], target: float | None) -> None:
+        """Name the cell and its target, empty for none, and offer methods for it."""
+
+    def show_action(self, text: str, reason: str) -> None:
+        """Name the button; a reason why it is impossible disables it."""
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the inspection that runs; None hides it."""
+
+    def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
+        """Show what is kept; None where the selected cell was not inspected."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class GateController(QObject):
+    """One inspection at a time. Once one was asked for, the next cell that is selected while the engine is free is
+    inspected by itself."""
+
+    def __init__(self, workbench: Workbench, view: GateView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._workspace = workbench.workspace
+        self._cell: Cell | None = None
+        self._prompt = PROMPT
+        self._ticks: dict[str, bool] = {}
+        self._visible = self._follows = False
+        self._job_id: str | None = None
+        self._known: OrderedDict[InspectGateJob, InspectedCell] = OrderedDict()
+        self._shown: InspectedCell | None = None
+        self._pause, self._live = (QTimer(self, singleShot=True, interval=each) for each in (_PAUSE_MS, _LIVE_MS))
+        self._pause.timeout.connect(self._inspect_unasked)
+        self._live.timeout.connect(self._show_gates)
+        self._workspace.model_changed.connect(self._forget)
+        self._workspace.rotation_changed.connect(self._subject_changed)
+        self._workspace.method_changed.connect(self._subject_changed)
+        self._workspace.plan_changed.connect(self._plan_changed)
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        self._subject_changed()
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def set_visible(self, visible: bool) -> None:
+        """What is not seen is not worked out."""
+        self._visible = visible
+        if visible:
+            self._subject_changed()
+
+    def select(self, cell: Cell | None) -> None:
+        """The cell (layer, index into the layout's projections) to look into; None for none or many."""
+        if cell != self._cell:
+            self._cell = cell
+            self._subject_changed()
+
+    def set_prompt(self, text: str) -> None:
+        """The text whose tokens are looked at."""
+        self._prompt = text
+        self._show_action()
+
+    def tick(self, method: MethodSpec, on: bool) -> None:
+        """Compare a method, or do without it."""
+        self._ticks[method.label] = on
+        self._subject_changed()
+
+    def inspect(self) -> None:
+        """Ask the engine, or show what it answered before."""
+        job = self._job()
+        if job is None or self._reason() or self._job_id is not None:
+            return
+        self._follows = True
+        self._view.clear_message()
+        known = self._find(job)
+        if known is not None and not any(now.outdated or now.error is None for now in self._gates(known)):
+            self._show(known)
+            return
+        name = tr("layer {layer} · {projection}", layer=job.layer, projection=job.projection)
+        self._job_id = self._workbench.submit(job, tr("Inspect the gate of {cell}", cell=name))
+        self._show_action()
+
+    def cancel(self) -> None:
+        """Give up the inspection that runs."""
+        if self._job_id is not None:
+            self._workbench.cancel(self._job_id)
+
+    # ---- following the workspace ---------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._cell = None
+        self._subject_changed()
+
+    def _plan_changed(self) -> None:
+        if self._visible:
+            self._live.start()
+
+    def _subject_changed(self) -> None:
+        """Cell, model, rotation, method or what is compared with it."""
+        if self._cell is not None and not self._fits(self._cell):
+            self._cell = None
+        self._live.stop()
+        self._show_gates()
+        job = self._job()
+        if self._shown is None and self._visible and self._follows and job is not None:
+            self._pause.start()
+        else:
+            self._pause.stop()
+
+    def _inspect_unasked(self) -> None:
+        if self._visible and self._shown is None and not self._workbench.jobs.active:
+            self.inspect()
+
+    def _show_gates(self) -> None:
+        plan, cell = self._workspace.plan, self._cell
+        if plan is None or cell is None:
+            self._view.show_subject("", offers(self._workspace.method, "", self._ticks), None)
+        else:
+            name = tr("layer {layer} · {projection}", layer=cell[0], projection=plan.layout.projections[cell[1]])
+            target = plan.sparsity[cell[0]][cell[1]]
+            self._view.show_subject(name, self._offers(), target)
+        job = self._job()
+        self._show(None if job is None else self._find(job))
+
+    def _show(self, cell: InspectedCell | None) -> None:
+        self._shown = cell
+        self._view.show_cell(cell, () if cell is None else self._gates(cell))
+        self._show_action()
+
+    def _gates(self, cell: InspectedCell) -> tuple[GateNow, ...]:
+        assert self._workspace.plan is not None  # it has the cell
+        return gates_now(cell, self._workspace.plan)
+
+    def _show_action(self) -> None:
+        running = self._job_id is not None
+        self._view.show_progress(self._workbench.jobs[self._job_id] if running else None)
+        again = self._shown is not None
+        self._view.show_action(tr("Inspect again") if again else tr("Inspect the gate"), self._reason())
+
+    def _reason(self) -> str:
+        """Why nothing can be inspected now."""
+        if self._workspace.source is None:
+            return tr("Open a model first")
+        if self._cell is None:
+            return tr("Select one cell of the heatmap first")
+        if not self._prompt.strip():
+            return tr("Type a prompt first")
+        if not self._asked():
+            return tr("Tick a method that gates this projection first")
+        if self._job_id is not None:
+            return tr("An inspection is under way")
+        return ""
+
+    # ---- what is asked -------------------------------------------------------------------------------------------
+
+    def _fits(self, cell: Cell) -> bool:
+        plan = self._workspace.plan
+        return plan is not None and cell[0] < plan.layout.layers and cell[1] < len(plan.layout.projections)
+
+    def _offers(self) -> tuple[Offer, ...]:
+        plan = self._workspace.plan
+        assert plan is not None  # there is a cell
+        assert self._cell is not None
+        return offers(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
+
+    def _asked(self) -> tuple[MethodSpec, ...]:
+        return tuple(each.method for each in self._offers() if each.ticked and not each.reason)
+
+    def _job(self) -> InspectGateJob | None:
+        workspace, cell = self._workspace, self._cell
+        plan, source = workspace.plan, workspace.source
+        if plan is None or source is None or cell is None or not self._prompt.strip() or not self._asked():
+            return None
+        return InspectGateJob(
+            model=source,
+            rotation=workspace.rotation,
+            layer=cell[0],
+            projection=plan.layout.projections[cell[1]],
+            prompt=self._prompt,
+            gates=tuple(target_of(plan, method, cell) for method in self._asked()),
+        )
+
+    def _find(self, job: InspectGateJob) -> InspectedCell | None:
+        """What the engine answered to this, best of all at the very targets, else at the latest others."""
+        if job in self._known:
+            return self._known[job]
+        found = next((known for known in reversed(self._known) if _is_like(known, job)), None)
+        return None if found is None else self._known[found]
+
+    # ---- what the engine answers ---------------------------------------------------------------------------------
+
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._job_id:
+            self._view.show_progress(self._workbench.jobs[job_id])
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id != self._job_id:
+            return
+        self._job_id = None
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._follows = False
+            self._view.show_error(entry.error)
+        elif entry.state == "cancelled":
+            self._follows = False
+            self._view.show_notice(tr("The inspection was cancelled."))
+        elif isinstance(entry.job, InspectGateJob) and isinstance(entry.result, GateRecord):
+            record, entry.result = entry.result, None  # megabytes, which the list of jobs need not keep
+            self._unpack(entry.job, record)
+        self._show_action()
+
+    def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:
+        """Megabytes: not on the main thread."""
+
+        def keep(cell: InspectedCell) -> None:
+            if job.model != self._workspace.source:
+                return
+            self._known[job] = cell
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+            self._subject_changed()
+
+        def unpack(_store: Any) -> InspectedCell:
+            return InspectedCell(record)
+
+        self._workbench.store.ask(unpack, keep, self._view.show_error)
+
+
+def _is_like(known: InspectGateJob, asked: InspectGateJob) -> bool:
+    """Whether they differ in targets alone."""
+    methods = [[each.method for each in job.gates] for job in (known, asked)]
+    plain = [job.model_copy(update={"gates": ()}) for job in (known, asked)]
+    return methods[0] == methods[1] and plain[0] == plain[1]

@@ -1,0 +1,147 @@
+"""What the gate inspector asks: a prompt, the methods to compare, and to go ahead."""
+
+from PySide6.QtCore import QEvent, QSignalBlocker, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.gate_inspector.view_state import PROMPT, Offer
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.specs import MethodSpec
+
+_COLUMNS = (4, 2, 1)
+"""In which methods may stand."""
+_LINES = 3
+
+
+class GateForm(QWidget):
+    """Shows what is asked, and emits changes of it."""
+
+    prompt_changed = Signal(str)
+    ticked = Signal(object, bool)
+    """MethodSpec and whether it is to be compared."""
+    inspect_requested = Signal()
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompt = QPlainTextEdit(PROMPT)
+        wrap_words(self.prompt)
+        self.prompt.setTabChangesFocus(True)
+        self.prompt.setFixedHeight(_LINES * self.prompt.fontMetrics().lineSpacing() + 2 * GRID)
+        self.prompt.textChanged.connect(lambda: self.prompt_changed.emit(self.prompt.toPlainText()))
+        self.boxes: dict[MethodSpec, QCheckBox] = {}
+        self._methods = QGridLayout()
+        self._methods.setContentsMargins(0, 0, 0, 0)
+        self._methods.setHorizontalSpacing(GRID)
+        self._methods.setVerticalSpacing(0)
+        self._room = 0
+        self._parts: list[list[QCheckBox]] = []
+        """The boxes column by column."""
+        self.inspect = QPushButton()
+        self.inspect.clicked.connect(self.inspect_requested)
+        self.cancel = QPushButton(tr("Cancel"))
+        self.cancel.setAccessibleName(tr("Cancel the inspection"))
+        self.cancel.clicked.connect(self.cancel_requested)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(tr("Progress of the inspection"))
+        self._doing = ElidedLabel("muted")
+        buttons = QHBoxLayout()
+        buttons.setSpacing(GRID)
+        buttons.addWidget(self.inspect)
+        buttons.addWidget(self.cancel)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addLayout(labelled(tr("Prompt"), self.prompt))
+        column.addWidget(text_label(tr("Methods")))
+        column.addLayout(self._methods)
+        column.addLayout(buttons)
+        column.addWidget(self._bar)
+        column.addWidget(self._doing)
+        self.show_progress(None)
+
+    def show_offers(self, offered: tuple[Offer, ...]) -> None:
+        """Offer methods; those that say nothing about the cell are disabled with the reason."""
+        if [each.method for each in offered] != list(self.boxes):
+            self._make(offered)
+        for each in offered:
+            box = self.boxes[each.method]
+            with QSignalBlocker(box):
+                box.setChecked(each.ticked and not each.reason)
+            note = tr("{method}: has to be calibrated first, which takes a while", method=each.method.label)
+            known = each.method.label if not each.method.needs_calibration else note
+            explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
+
+    def _make(self, offered: tuple[Offer, ...]) -> None:
+        while (item := self._methods.takeAt(0)) is not None:
+            item.widget().hide()  # until it is deleted
+            item.widget().deleteLater()
+        self.boxes = {}
+        for each in offered:
+            box = QCheckBox(each.method.label)
+            box.setIcon(method_swatch(each.method.name))
+            box.toggled.connect(lambda on, method=each.method: self.ticked.emit(method, on))
+            self.boxes[each.method] = box
+        self._arrange()
+
+    def event(self, event: QEvent) -> bool:
+        """Of larger text fewer methods have room beside each other."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+        return super().event(event)
+
+    def fit(self, width: int) -> None:
+        """Let the methods stand in as many columns as there is room for."""
+        self._room = width
+        self._arrange()
+
+    def _arrange(self) -> None:
+        boxes = list(self.boxes.values())
+        for columns in _COLUMNS:
+            rows = -(-len(boxes) // columns)
+            parts = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
+            if self._width(parts) <= self._room:
+                break
+        if parts == self._parts:
+            return
+        self._parts = parts
+        for column, part in enumerate(parts):
+            for row, box in enumerate(part):
+                self._methods.addWidget(box, row, column)
+        for column in range(self._methods.columnCount()):
+            self._methods.setColumnStretch(column, int(column == len(parts) - 1))
+
+    def _width(self, parts: list[list[QCheckBox]]) -> int:
+        widest = (max(box.sizeHint().width() for box in part) for part in parts)
+        return sum(widest) + (len(parts) - 1) * self._methods.horizontalSpacing()
+
+    def show_action(self, text: str, reason: str) -> None:
+        """Name the button; a reason why it is impossible disables it."""
+        self.inspect.setText(text)
+        self.inspect.setAccessibleName(text)
+        self.inspect.setEnabled(not reason)
+        self.inspect.setToolTip(plain_tip(reason))
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show how far the inspection is; None while there is none."""
+        for widget in (self._bar, self._doing, self.cancel):
+            widget.setVisible(entry is not None)
+        if entry is not None:
+            self._bar.setRange(0, 0 if entry.fraction is None else 1000)
+            self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
+            begins = tr("waits for the jobs before it") if entry.state == "queued" else tr("begins")
+            self._doing.setText(entry.metric or begins)

@@ -1,0 +1,233 @@
+"""The gate inspector's scatter and histogram: kept inputs in the method's colour, dropped ones neutral crosses."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor
+
+from wina_app.pages.gate_inspector.points import Points, boundaries, histogram, logs, points, weights
+from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.figure import Figure, LinePanel
+from wina_app.plots.log_axis import LogAxis
+from wina_app.plots.plot_items import Trace
+from wina_app.style.theme import GRID, method_colour, tokens
+from wina_app.style.translation import tr
+from wina_core.masks.inspect import InspectedCell
+from wina_core.records.gates import Scored
+
+MAGNITUDES: dict[Scored, str] = {"input": "|x|", "distance": "|x − mode|", "activation": "|act(W_gate x)|"}
+_SMALL = 5
+"""Pixels of a marker that stands among thousands."""
+_STYLES = (Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine, Qt.PenStyle.DashDotLine)
+"""Of boundaries, so that two variants of one method are told apart."""
+
+
+class GatePlot(DataPlot):
+    """Axes in powers of ten, and one input that is marked."""
+
+    picked = Signal(int, int)
+    """Token and neuron of the input that was clicked."""
+    _focus: pg.ScatterPlotItem | None = None
+
+    def __init__(self, name: str, *, log_y: bool) -> None:
+        super().__init__(name)
+        self._log_y = log_y
+        plot = self.getPlotItem()
+        sides = ("bottom", "left") if log_y else ("bottom",)
+        plot.setAxisItems({side: LogAxis(orientation=side) for side in sides})
+        plot.getAxis("left").setWidth(7 * GRID)
+        for side in sides:
+            plot.getAxis(side).enableAutoSIPrefix(False)
+        self._focus = pg.ScatterPlotItem(size=14, brush=None, symbol="s")
+        self._focus.setZValue(15)
+        plot.addItem(self._focus, ignoreBounds=True)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        if self._focus is not None:  # the base styles itself before there is one
+            self._focus.setPen(pg.mkPen(tokens().text, width=2))
+            self.redraw()
+
+    def redraw(self) -> None:
+        """Draw again what is shown, in the present colours."""
+
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        self._focus.setData([], [])
+
+    def figure(self) -> Figure:
+        """What is shown; elsewhere the axes are plain, so they say that these are powers of ten."""
+        (panel,) = super().figure()
+        assert isinstance(panel, LinePanel)
+        y_title = f"log10 {panel.y_title}" if self._log_y else panel.y_title
+        return (replace(panel, x_title=f"log10 {panel.x_title}", y_title=y_title),)
+
+
+class GateScatter(GatePlot):
+    """Every input at its magnitude and its weight, with the boundary that each method draws."""
+
+    _shown: tuple[InspectedCell, tuple[GateNow, ...], GateNow, int | None] | None = None
+    _points: Points | None = None
+
+    def __init__(self) -> None:
+        super().__init__(tr("Magnitude against column norm, with each method's boundary"), log_y=True)
+
+    def show_gates(self, cell: InspectedCell, gates: Sequence[GateNow], shown: GateNow, token: int | None) -> None:
+        """Draw the inputs of one token or of all, coloured by one method."""
+        fresh = self._shown is None or (self._shown[0], self._shown[3]) != (cell, token)
+        self._shown = cell, tuple(gates), shown, token
+        scale = tr("c of {method}", method=shown.method.label) if shown.gate.scale is not None else tr("column norm c")
+        self.set_axes(MAGNITUDES[shown.gate.decision.scored], scale, 0.1)
+        self.redraw()
+        if fresh:
+            self.reset_zoom()
+
+    @property
+    def drawn(self) -> tuple[int, int] | None:
+        """How many inputs are drawn of how many; None where all are."""
+        found = self._points
+        return None if found is None or len(found.x) == found.total else (len(found.x), found.total)
+
+    def redraw(self) -> None:
+        """Draw points and boundaries."""
+        if self._shown is None:
+            return
+        cell, gates, shown, token = self._shown
+        self._points = found = points(cell, shown, token)
+        self.show_traces(
+            [
+                self._cloud(found, ~found.kept, tr("dropped"), QColor(tokens().muted), "x"),
+                self._cloud(found, found.kept, tr("kept"), method_colour(shown.method.name), "o"),
+                *self._boundaries(cell, gates, shown, token),
+            ]
+        )
+
+    def _cloud(self, found: Points, chosen: np.ndarray, word: str, colour: QColor, symbol: str) -> Trace:
+        places = np.flatnonzero(chosen)
+
+        def readout(index: int) -> str:
+            return self._text(int(found.token[places[index]]), int(found.neuron[places[index]]))
+
+        return Trace(
+            word, colour, found.x[places], found.y[places], readout, symbol=symbol, style=Qt.PenStyle.NoPen,
+            named=False, size=_SMALL,
+        )  # fmt: skip
+
+    def _boundaries(
+        self, cell: InspectedCell, gates: tuple[GateNow, ...], shown: GateNow, token: int | None
+    ) -> list[Trace]:
+        traces, seen = [], dict[str, int]()
+        for line in boundaries(cell, gates, shown, token):
+            name = line.gate.method.name
+            style = _STYLES[seen.setdefault(name, 0) % len(_STYLES)]
+            seen[name] += 1
+            x, y = zip(*sorted(zip(line.x, line.y, strict=True)), strict=True)
+            traces.append(Trace(line.gate.method.label, method_colour(name), x, y, None, style=style))
+        return traces
+
+    def _text(self, token: int, neuron: int) -> str:
+        assert self._shown is not None  # there are points
+        cell, _, shown, _ = self._shown
+        return input_text(cell, shown, token, neuron)
+
+    def mark_input(self, token: int, neuron: int) -> None:
+        """Put a square around an input."""
+        if self._shown is not None:
+            cell, _, shown, _ = self._shown
+            x = logs(shown.gate.magnitudes[token])[neuron]
+            self._focus.setData([x], [logs(weights(cell, shown))[neuron]])
+
+    def _clicked(self, event) -> None:
+        caught = self.nearest(event.scenePos())
+        if event.double() or caught is None or self._points is None or caught[0] > 1:
+            super()._clicked(event)
+            return
+        chosen = self._points.kept if caught[0] else ~self._points.kept
+        place = np.flatnonzero(chosen)[caught[1]]
+        self.picked.emit(int(self._points.token[place]), int(self._points.neuron[place]))
+
+
+class GateHistogram(GatePlot):
+    """How many inputs have which score under one method, kept ones apart, and where the method draws the line."""
+
+    _shown: tuple[GateNow, int | None] | None = None
+
+    def __init__(self) -> None:
+        super().__init__(tr("Histogram of scores with the threshold"), log_y=False)
+        self._line = pg.InfiniteLine(angle=90)
+        self._line.setZValue(12)
+        self.getPlotItem().addItem(self._line, ignoreBounds=True)
+        self._line.hide()
+
+    def show_scores(self, shown: GateNow, token: int | None) -> None:
+        """Draw the scores of one token or of all."""
+        self._shown = shown, token
+        magnitude = MAGNITUDES[shown.gate.decision.scored]
+        title = magnitude if shown.gate.scale is None else f"{magnitude} c"
+        self.set_axes(tr("score {formula}", formula=title), tr("inputs"))
+        self.getPlotItem().vb.setLimits(yMin=0.0)
+        self.redraw()
+        self.reset_zoom()
+
+    def redraw(self) -> None:
+        """Draw bars and boundaries."""
+        if self._shown is None:
+            return
+        shown, token = self._shown
+        found, colour = histogram(shown, token), method_colour(shown.method.name)
+        total = found.kept + found.dropped
+
+        def readout(index: int) -> str:
+            low, high = (10 ** (found.middles[index] + side * found.width / 2) for side in (-1, 1))
+            counts = tr("{kept} kept, {dropped} dropped", kept=found.kept[index], dropped=found.dropped[index])
+            return f"{low:.3g} – {high:.3g}: {counts}"
+
+        bars = [
+            Trace(
+                tr("dropped"), QColor(tokens().border), found.middles, total, readout, width=found.width, named=False
+            ),
+            Trace(tr("kept"), colour, found.middles, found.kept, None, width=found.width, named=False),
+        ]
+        top = float(total.max())
+        middle = len(found.boundaries) // 2
+        lines = [
+            Trace(
+                tr("threshold") if place == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
+                style=Qt.PenStyle.SolidLine if place == middle else Qt.PenStyle.DotLine, named=False,
+            )
+            for place, level in enumerate(found.boundaries)
+        ]  # fmt: skip
+        self._line.setPen(pg.mkPen(tokens().text, width=2, style=Qt.PenStyle.DashLine))
+        self.show_traces([*bars, *lines])
+
+    def mark_input(self, token: int, neuron: int) -> None:
+        """Put a line at an input's score."""
+        if self._shown is not None:
+            self._line.setPos(logs(self._shown[0].gate.scores[token])[neuron])
+            self._line.show()
+
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        self._line.hide()
+
+
+def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:
+    """All that is known of one input, in one line."""
+    gate = shown.gate
+    word = cell.record.tokens[token].replace("\n", "⏎")
+    weight = 1.0 if gate.scale is None else float(gate.scale[neuron])
+    return tr(
+        "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}",
+        word=word,
+        neuron=neuron,
+        name=MAGNITUDES[gate.decision.scored],
+        magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
+        norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
+        score=f"{gate.scores[token, neuron]:.3g}",
+        kept=tr("kept") if shown.mask[token, neuron] else tr("dropped"),
+    )

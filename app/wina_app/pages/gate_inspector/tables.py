@@ -1,0 +1,173 @@
+"""The gate inspector's figures: what each method keeps and costs, and how far every two agree."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
+
+from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.plots.colour_maps import ColourScale, percent
+from wina_app.style.number_format import percent as share
+from wina_app.style.theme import GRID, font, notifier, scaled, text_on
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import method_swatch
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.masks.inspect import agreement
+
+_ROW = 3 * GRID
+_NAMES = 14 * GRID
+"""Most pixels that the methods' names take beside the numbers; a longer one is in its tooltip."""
+
+
+class _Table(QTableWidget):
+    """As high as its rows, with nothing to edit."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setProperty("role", "matrix")
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setCornerButtonEnabled(False)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.horizontalHeader().setSectionsClickable(False)
+        notifier().changed.connect(self.restyle)
+        self.restyle()
+
+    def restyle(self) -> None:
+        """Take the present fonts and colours."""
+        self.setFont(font("small", tabular=True))
+        for header in (self.horizontalHeader(), self.verticalHeader()):
+            header.setFont(font("small"))
+        self._fit()
+
+    def _fit(self) -> None:
+        frame, row = 2 * self.frameWidth(), scaled(_ROW)
+        self.verticalHeader().setDefaultSectionSize(row)
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + self.rowCount() * row + frame + 2)
+
+
+class GateFigures(_Table):
+    """One row a method; the current one is the method that the plots are coloured by."""
+
+    method_chosen = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__(tr("What each method keeps of this input"))
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.verticalHeader().hide()
+        self.setColumnCount(4)
+        self.setHorizontalHeaderLabels([tr("method"), tr("kept"), tr("energy"), tr("error")])
+        tips = (
+            tr("The plots are coloured by the method that is selected here"),
+            tr("Inputs kept per token, %, the mean over the tokens"),
+            tr("Share, %, that the kept inputs have of the sum of (|x| times column norm) squared, over all tokens"),
+            tr("Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖"),
+        )
+        for column, tip in enumerate(tips):
+            self.horizontalHeaderItem(column).setToolTip(plain_tip(tip))
+        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        for column in (1, 2, 3):
+            self.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+        self.currentCellChanged.connect(lambda row, *_: self.method_chosen.emit(row) if row >= 0 else None)
+
+    def show_gates(self, gates: Sequence[GateNow], current: int) -> None:
+        """Show the figures, and which method is the current one."""
+        with QSignalBlocker(self):
+            self.setRowCount(len(gates))
+            for row, now in enumerate(gates):
+                for column, (text, tip) in enumerate(_cells(now)):
+                    item = QTableWidgetItem(text)
+                    item.setToolTip(plain_tip(tip))
+                    if column:
+                        item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                    else:
+                        item.setIcon(method_swatch(now.method.name))
+                    self.setItem(row, column, item)
+            self.setCurrentCell(current, 0)
+        self._fit()
+
+
+def _cells(now: GateNow) -> list[tuple[str, str]]:
+    """(text, tooltip) of each column."""
+    name, inputs = now.method.label, now.mask.shape[1]
+    outdated = tr("Of a target of {target}; inspect again for the plan's", target=share(now.target))
+    error = tr("Known for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
+    rank = now.gate.decision.rank
+    note = tr("{method} at {target}", method=name, target=share(now.target))
+    note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not now.outdated else ""
+    kept = tr("{kept} of {inputs} inputs", kept=f"{now.kept:,.1f}", inputs=f"{inputs:,}")
+    return [
+        (f"{name}*" if now.outdated else name, outdated if now.outdated else note),
+        (f"{100 * now.kept / inputs:.1f}", kept),
+        (f"{100 * now.energy:.2f}", ""),
+        ("–" if now.error is None else f"{now.error:.3g}", error if now.error is None else ""),
+    ]
+
+
+class GateAgreement(_Table):
+    """Every two methods: above the diagonal how often both decide alike, below it how much of what either keeps both
+    keep."""
+
+    _gates: tuple[GateNow, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(tr("Agreement between methods"))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+
+    def show_gates(self, gates: Sequence[GateNow]) -> None:
+        """Show the agreement of every two of them."""
+        self._gates = tuple(gates)
+        names = [now.method.label for now in gates]
+        self.setRowCount(len(names))
+        self.setColumnCount(len(names))
+        self.setVerticalHeaderLabels([f"{place} {name}" for place, name in enumerate(names, start=1)])
+        self.setHorizontalHeaderLabels([str(place) for place in range(1, len(names) + 1)])
+        for place, name in enumerate(names):
+            for item in (self.horizontalHeaderItem(place), self.verticalHeaderItem(place)):
+                item.setToolTip(plain_tip(name))
+        self._fill()
+        self._fit()
+
+    def restyle(self) -> None:
+        """Take the present fonts and colours."""
+        super().restyle()
+        self.verticalHeader().setMaximumWidth(scaled(_NAMES))
+        self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideRight)
+        self._fill()
+
+    def _fill(self) -> None:
+        if not self._gates:
+            return
+        alike, jaccard = agreement([now.mask for now in self._gates])
+        scale = ColourScale(tr("agreement"), "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
+        for row in range(len(alike)):
+            for column in range(len(alike)):
+                self.setItem(row, column, self._item(row, column, alike, jaccard, scale))
+
+    def _item(
+        self, row: int, column: int, alike: np.ndarray, jaccard: np.ndarray, scale: ColourScale
+    ) -> QTableWidgetItem:
+        if row == column:
+            item = QTableWidgetItem("·")
+            item.setFlags(Qt.ItemFlag.NoItemFlags)
+        else:
+            above = column > row
+            value = float((alike if above else jaccard)[row, column])
+            item = QTableWidgetItem(f"{100 * value:.3g}")
+            item.setBackground(scale.colour(value))
+            item.setForeground(QColor(text_on(scale.colour(value))))
+            share, a, b = f"{100 * value:.2f}", self._gates[row].method.label, self._gates[column].method.label
+            if above:
+                said = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
+            else:
+                said = tr("Of what {a} or {b} keeps both keep {share} % (Jaccard)", a=a, b=b, share=share)
+            item.setToolTip(plain_tip(said))
+        item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
+        return item

@@ -1,0 +1,169 @@
+"""Which inputs are kept on which token: an image of tokens by neurons."""
+
+import math
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QColor
+
+from wina_app.pages.gate_inspector.plots import input_text
+from wina_app.pages.gate_inspector.points import order
+from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.plots.colour_maps import ColourScale, percent
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.figure import Figure, map_figure
+from wina_app.style.theme import GRID, method_colour, tokens
+from wina_app.style.translation import tr
+from wina_core.masks.inspect import InspectedCell
+
+_LINE = 14
+"""Pixels between two tokens' texts."""
+_GROUPS = 32
+"""Of inputs, as columns of an exported map."""
+_TEXT = 9
+"""Letters of a token that fit beside the map."""
+
+
+class TokenAxis(pg.AxisItem):
+    """The texts of tokens beside their rows, as many as fit."""
+
+    words: tuple[str, ...] = ()
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
+        """(spacing, middles of rows)."""
+        low, high = sorted((minVal, maxVal))
+        step = max(1, math.ceil((high - low) * _LINE / max(size, 1.0)))
+        first, last = max(0, math.floor(low)), min(len(self.words), math.ceil(high))
+        return [(float(step), [row + 0.5 for row in range(first, last) if row % step == 0])]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
+        """The texts."""
+        return [_shortened(self.words[int(value)]) for value in values]
+
+
+def _shortened(text: str) -> str:
+    shown = text.replace("\n", "⏎").strip() or "␣"
+    return shown if len(shown) <= _TEXT else shown[: _TEXT - 1] + "…"
+
+
+class GateMap(DataPlot):
+    """Kept inputs in the method's colour; where there are more inputs than pixels, the kept share as its strength."""
+
+    picked = Signal(int, int)
+    """Token and neuron of the place that was clicked."""
+    _shown: tuple[InspectedCell, GateNow] | None = None
+    _here: tuple[pg.InfiniteLine, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(tr("Mask of tokens by inputs"))
+        self._order = np.empty(0, dtype=np.int64)
+        plot = self.getPlotItem()
+        self._words = TokenAxis(orientation="left")
+        plot.setAxisItems({"left": self._words})
+        self._words.setWidth(10 * GRID)
+        self._words.enableAutoSIPrefix(False)
+        plot.vb.invertY(True)
+        plot.vb.setDefaultPadding(0.0)
+        self._image = pg.ImageItem(axisOrder="row-major")
+        self._image.setAutoDownsample(True)
+        self._image.setZValue(-5)
+        plot.addItem(self._image)
+        self._here = pg.InfiniteLine(angle=90), pg.InfiniteLine(angle=0)
+        for line in self._here:
+            line.setZValue(12)
+            line.hide()
+            plot.addItem(line, ignoreBounds=True)
+        self._restyle()
+
+    def show_mask(self, cell: InspectedCell, shown: GateNow, by: str) -> None:
+        """Draw a mask, its inputs in order of "index", "norm" or "kept"."""
+        fresh = self._shown is None or self._shown[0] is not cell
+        self._shown = cell, shown
+        self._order = order(cell, shown, by)
+        self._words.words = cell.record.tokens
+        names = {
+            "index": tr("input"),
+            "norm": tr("inputs by norm"),
+            "kept": tr("inputs by share kept"),
+        }
+        self.set_axes(names[by], tr("token"))
+        tokens_, inputs = shown.mask.shape
+        self.getPlotItem().vb.setLimits(xMin=0, xMax=inputs, yMin=0, yMax=tokens_, minXRange=8, minYRange=2)
+        for side in ("left", "bottom"):
+            self.getPlotItem().getAxis(side).setStyle(showValues=True)
+        self.getPlotItem().showGrid(x=False, y=False)
+        self._image.setImage(shown.mask[:, self._order].astype(np.float32), levels=(0.0, 1.0))
+        self._colour()
+        if fresh:
+            self.reset_zoom()
+
+    def figure(self) -> Figure:
+        """Tokens by groups of neighbouring inputs, and the share of each group that is kept."""
+        if self._shown is None:
+            return ()
+        mask = self._shown[1].mask
+        groups = np.array_split(self._order, min(_GROUPS, mask.shape[1]))
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+        kept = np.stack([mask[:, group].mean(axis=1) for group in groups], axis=1)
+        words = [_shortened(word) for word in self._shown[0].record.tokens]
+        scale = ColourScale(tr("Kept share"), "%", 0.0, 1.0, percent)
+        return map_figure(self.accessibleName(), words, [str(start) for start in starts], kept, scale)
+
+    def mark_input(self, token: int, neuron: int) -> None:
+        """Cross lines at an input."""
+        if self._shown is not None:
+            column = int(np.flatnonzero(self._order == neuron)[0])
+            for line, place in zip(self._here, (column + 0.5, token + 0.5), strict=True):
+                line.setPos(place)
+                line.show()
+
+    def unmark(self) -> None:
+        """Mark no input any more."""
+        for line in self._here:
+            line.hide()
+
+    def _colour(self) -> None:
+        if self._shown is not None:
+            low, high = QColor(tokens().raised), method_colour(self._shown[1].method.name)
+            ends = np.array([[low.red(), low.green(), low.blue()], [high.red(), high.green(), high.blue()]])
+            steps = np.linspace(0.0, 1.0, 256)[:, None]
+            self._image.setLookupTable((ends[0] + steps * (ends[1] - ends[0])).round().astype(np.uint8))
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        self.getPlotItem().showGrid(x=False, y=False)
+        for line in self._here:
+            line.setPen(pg.mkPen(tokens().text, width=1, style=Qt.PenStyle.DashLine))
+        self._colour()
+
+    def _draw(self, scale: float | None = None) -> None:
+        super()._draw(scale)
+        for side in ("left", "bottom"):
+            self.getPlotItem().getAxis(side).setStyle(showValues=True)
+
+    def place(self, scene: QPointF) -> tuple[int, int] | None:
+        """(token, neuron) at a position in the scene; None beside the map."""
+        box = self.getPlotItem().vb
+        if self._shown is None or not box.sceneBoundingRect().contains(scene):
+            return None
+        at = box.mapSceneToView(scene)
+        token, column = math.floor(at.y()), math.floor(at.x())
+        rows, columns = self._shown[1].mask.shape
+        if not (0 <= token < rows and 0 <= column < columns):
+            return None
+        return token, int(self._order[column])
+
+    def _pointer_moved(self, scene: QPointF) -> None:
+        found = self.place(scene)
+        if found is None or self._shown is None:
+            self._hide_crosshair()
+        else:
+            self.readout_changed.emit(input_text(*self._shown, *found))
+
+    def _clicked(self, event) -> None:
+        found = self.place(event.scenePos())
+        if event.double() or found is None:
+            super()._clicked(event)
+        else:
+            self.picked.emit(*found)

@@ -1,0 +1,110 @@
+"""What the gate inspector shows: which methods can be asked about a cell, and what they keep at the plan's targets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wina_app.style.translation import tr
+from wina_core.masks.inspect import COMPARED, InspectedCell, InspectedGate
+from wina_core.masks.targets import resolve_plan
+from wina_core.methods import get_method
+from wina_core.records.gates import GateTarget
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import Cell, SparsityPlan
+
+PROMPT = (
+    "The rows of a weight matrix that a sparse input leaves out are never read, so that a model decodes faster where "
+    "memory is what it waits for."
+)
+"""To begin with: some thirty tokens of plain text."""
+TICKED = ("teal", "wina")
+"""Labels of what is ticked to begin with; the method that was chosen for the plan is ticked too."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A method that can be ticked."""
+
+    method: MethodSpec
+    ticked: bool
+    reason: str
+    """Why it says nothing about the cell; empty where it does."""
+
+
+def offers(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[Offer, ...]:
+    """The plan's method first, then what is worth comparing with it, selecting alike; `ticks` are those that were made
+    and taken back by hand, by the methods' labels."""
+    found = [] if get_method(current).projections == () else [current]
+    found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
+    return tuple(
+        Offer(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
+        for method in dict.fromkeys(found)
+        for reason in (_reason(method, projection),)
+    )
+
+
+def _reason(method: MethodSpec, projection: str) -> str:
+    rule = get_method(method)
+    if not rule.gates(projection):
+        return tr("It leaves {projection} dense", projection=projection)
+    if rule.by_gate_activation and projection != "down":
+        return tr("It drops rows of {projection} by the mask of down; select that", projection=projection)
+    return ""
+
+
+def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
+    """What the plan asks of a method in a cell: its target there, or the mean where matrices share the mask."""
+    layer, column = cell
+    low_rank = get_method(method).default_rho is not None
+    rho = plan.rho[layer][column] if plan.rho is not None and low_rank else None
+    sparsity = plan.sparsity[layer][column]
+    if method.masks == "shared":
+        own = plan if low_rank else plan.model_copy(update={"rho": None})
+        sparsity = resolve_plan(own, plan.layout, method).sparsity[layer][column]
+    return GateTarget(method=method, target=sparsity, rho=rho)
+
+
+@dataclass(frozen=True, eq=False)
+class GateNow:
+    """One method in the inspected cell at the target that the plan has now."""
+
+    gate: InspectedGate
+    target: float
+    mask: np.ndarray
+    """True where kept, bool [tokens, n]."""
+    boundaries: np.ndarray
+    """Of scores, float64 [tokens], NaN where nothing is dropped."""
+    energy: float
+    error: float | None
+    """Of the cell's output; None where only the engine can tell."""
+    outdated: bool
+    """Whether the mask is that of another target, since only the engine can tell this one's."""
+
+    @property
+    def method(self) -> MethodSpec:
+        """Which."""
+        return self.gate.method
+
+    @property
+    def kept(self) -> float:
+        """Inputs per token, the mean."""
+        return float(self.mask.sum()) / len(self.mask)
+
+
+def gates_now(cell: InspectedCell, plan: SparsityPlan) -> tuple[GateNow, ...]:
+    """Every inspected method at the plan's targets."""
+    place = cell.record.layer, plan.layout.projections.index(cell.record.projection)
+    return tuple(_now(gate, target_of(plan, gate.method, place)) for gate in cell.gates)
+
+
+def _now(gate: InspectedGate, asked: GateTarget) -> GateNow:
+    same_rho = asked.rho == gate.decision.asked.rho
+    mask = gate.mask_at(asked.target) if same_rho else None
+    outdated = mask is None
+    target = gate.target if mask is None else asked.target
+    mask = gate.mask if mask is None else mask
+    measured = target == gate.target
+    energy = gate.decision.kept_energy if measured else gate.kept_energy(mask)
+    error = gate.decision.output_error if measured and not outdated else None
+    return GateNow(gate, target, mask, gate.boundaries(target, mask), energy, error, outdated)

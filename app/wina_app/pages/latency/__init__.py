@@ -1,0 +1,1 @@
+"""Sweep products and decoding by backend, shape and sparsity."""

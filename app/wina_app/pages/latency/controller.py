@@ -1,0 +1,350 @@
+"""Turns the Latency page's choice into a sweep, queues it, and shows what is stored the moment it lands."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.pages.latency.form_state import (
+    ChoiceError,
+    Count,
+    DecodeChoice,
+    ProductChoice,
+    build_decoding,
+    build_products,
+    count_points,
+)
+from wina_app.services.workbench import Workbench
+from wina_app.shared.latency.chart import Chart, Ordinate, decode_chart, product_chart
+from wina_app.shared.latency.choices import Offer, Picked, make_offer
+from wina_app.shared.latency.table import (
+    DECODE_COLUMNS,
+    PRODUCT_COLUMNS,
+    DecodeEntry,
+    ProductEntry,
+    TimedEntry,
+    make_entries,
+)
+from wina_app.style.translation import tr
+from wina_app.widgets.table_model import Column, Key, RowTable
+from wina_core.engine.protocol import DecodeJob, LatencyJob
+from wina_core.errors import WinaError
+from wina_core.records import SweepReport
+from wina_core.specs.latency import DecodeSpec, LatencySpec
+
+Kind = Literal["products", "decoding"]
+_SETTLE_MS = 150
+_PAUSE_MS = 300
+"""Between two readings of the store while points land."""
+
+
+class LatencyView(Protocol):
+    """What the controller needs of the page."""
+
+    def choice(self) -> ProductChoice | DecodeChoice:
+        """What is ticked and typed."""
+
+    def show_kind(self, kind: Kind, table: RowTable) -> None:
+        """Switch to the form and the table of products or of decoding."""
+
+    def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
+        """Say which model, rotation and method decode."""
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Say at each field what is wrong with it; those that are absent are right."""
+
+    def show_counting(self) -> None:
+        """The number shown is that of an earlier choice."""
+
+    def show_count(self, count: Count) -> None:
+        """Say how much would be measured."""
+
+    def show_offer(self, offer: Offer) -> None:
+        """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
+
+    def show_chart(self, chart: Chart, fresh: bool) -> None:
+        """Draw both plots; a fresh one shows something else than before, not more of the same."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+@dataclass
+class _Sheet:
+    """All that is known of products or of decoding."""
+
+    entry: type[TimedEntry]
+    chart: Callable[[Any, Ordinate], Chart]
+    read: Callable[[Any], list[Any]]
+    """From the store."""
+    table: RowTable
+    entries: dict[Key, TimedEntry]
+    """Of all machines; the table has those of the one that is shown."""
+    picked: Picked
+
+
+def _sheet(
+    columns: tuple[Column, ...], entry: type[TimedEntry], chart: Callable[..., Chart], read: Callable[[Any], list[Any]]
+) -> _Sheet:
+    return _Sheet(entry, chart, read, RowTable(columns), {}, Picked())
+
+
+class LatencyController(QObject):
+    """The tables are shared with the view; the plots show what the offer marks."""
+
+    def __init__(self, workbench: Workbench, view: LatencyView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._workspace = workbench.workspace
+        self._sheets: dict[Kind, _Sheet] = {
+            "products": _sheet(PRODUCT_COLUMNS, ProductEntry, product_chart, lambda store: store.latency_rows()),
+            "decoding": _sheet(DECODE_COLUMNS, DecodeEntry, decode_chart, lambda store: store.decode_rows()),
+        }
+        self._kind: Kind = "products"
+        self._ordinate: Ordinate = "speedup"
+        self._drawn: Any = None
+        self._asked = 0
+        self._own: set[str] = set()
+        self._visible = False
+        self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
+        self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
+        self._workspace.model_changed.connect(self._on_context)
+        self._workspace.loading_changed.connect(self._on_context)
+        self._workspace.rotation_changed.connect(self._on_context)
+        self._workspace.method_changed.connect(self._on_context)
+        workbench.environment_changed.connect(self._show)
+        workbench.results_changed.connect(self._on_results)
+        workbench.jobs.added.connect(self._settle.start)
+        workbench.jobs.requeued.connect(self._settle.start)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        for timer in (self._settle, self._pause):
+            workbench.stopped.connect(timer.stop)
+        self._view.show_kind(self._kind, self.table)
+        self._on_context()
+        self._show()
+
+    def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(pause)
+        timer.timeout.connect(then)
+        return timer
+
+    @property
+    def _sheet(self) -> _Sheet:
+        return self._sheets[self._kind]
+
+    @property
+    def table(self) -> RowTable:
+        """The points that are listed: all of what is timed now on the machine that is shown."""
+        return self._sheet.table
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def change(self) -> None:
+        """Something was ticked or typed; it is counted once the hands rest."""
+        self._view.show_counting()
+        self._settle.start()
+
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown: nothing is read or counted for a hidden one, and all of it on showing."""
+        self._visible = visible
+        if visible:
+            self.read()
+            self._settle.start()
+
+    def choose_kind(self, kind: Kind) -> None:
+        """Measure and show products, or decoding."""
+        self._kind = kind
+        self._view.show_kind(kind, self.table)
+        self._on_context()
+        self.read()
+        self._show()
+
+    def choose_ordinate(self, ordinate: Ordinate) -> None:
+        """Plot the speed-up or the fraction of the roofline."""
+        self._ordinate = ordinate
+        self._show()
+
+    def pick_machine(self, machine: Any) -> None:
+        """Show what was timed on another machine."""
+        self._pick(machine=machine)
+
+    def pick_subject(self, subject: Any) -> None:
+        """Plot another shape or model."""
+        self._pick(subject=subject)
+
+    def pick_load(self, load: Any) -> None:
+        """Plot another batch, or other numbers of tokens."""
+        self._pick(load=load)
+
+    def select(self, row: int) -> None:
+        """Plot what the row in the table belongs to."""
+        shown = self.table.shown
+        if 0 <= row < len(shown):
+            self._pick(subject=shown[row].subject[0], load=shown[row].load[0])
+
+    def measure(self) -> None:
+        """Queue the sweep; what the store has of it on the same machine is left out, unless asked for again."""
+        spec, again = self._make_spec(), self._view.choice().again
+        if spec is None:
+            return
+        self._view.clear_message()
+
+        def question(store: Any) -> tuple[int, dict[str, tuple[str, ...]]]:
+            return len(spec.points()), {} if again else store.measured_points(spec.hashes())
+
+        self._workbench.store.ask(question, lambda answer: self._submit(spec, *answer), self._view.show_error)
+
+    def export(self, path: Path) -> None:
+        """Write the table as it is shown; the suffix names the format."""
+        try:
+            self.table.write(path)
+        except WinaError as error:
+            self._view.show_error(str(error))
+        else:
+            self._view.show_notice(tr("Saved {points} in {path}.", points=_points(self.table.rowCount()), path=path))
+
+    # ---- what is stored ------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Read the store again."""
+        sheet = self._sheet
+        known = sheet.entries
+
+        def answer(entries: dict[Key, TimedEntry]) -> None:
+            if entries != sheet.entries:
+                sheet.entries = entries
+                self._show()
+                self._settle.start()
+
+        self._workbench.store.ask(
+            lambda store: make_entries(sheet.read(store), known, sheet.entry), answer, self._view.show_error
+        )
+
+    def _on_results(self) -> None:
+        if not self._pause.isActive():
+            self._pause.start()
+
+    def _read_if_visible(self) -> None:
+        if self._visible:
+            self.read()
+
+    def _pick(self, **chosen: Any) -> None:
+        self._sheet.picked = replace(self._sheet.picked, **chosen)
+        self._show()
+
+    def _show(self) -> None:
+        sheet = self._sheet
+        offer = make_offer(list(sheet.entries.values()), sheet.picked, self._workbench.environment)
+        own = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
+        sheet.table.set_entries(own)
+        self._view.show_offer(offer)
+        rows = [entry.row for entry in own if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)]
+        drawn = self._kind, self._ordinate, offer.machine, offer.subject, offer.load
+        self._view.show_chart(sheet.chart(rows, self._ordinate), fresh=drawn != self._drawn)
+        self._drawn = drawn
+
+    # ---- what would be measured ----------------------------------------------------------------------------------
+
+    def _count_if_visible(self) -> None:
+        if self._visible:
+            self.count()
+
+    def count(self) -> None:
+        """Count the points of the sweep, and those of them that the table has."""
+        spec, again = self._make_spec(), self._view.choice().again
+        self._asked += 1
+        if spec is None:
+            return
+        asked, active = self._asked, self._is_active(spec)
+        known = frozenset(entry.row.point for entry in self.table.shown)
+
+        def answer(numbers: tuple[int, int]) -> None:
+            if asked == self._asked:
+                self._view.show_count(Count(*numbers, again=again, active=active))
+
+        def refused(text: str) -> None:
+            if asked == self._asked:
+                self._view.show_problems({"points": text})
+
+        self._workbench.store.ask(lambda _store: count_points(spec, known), answer, refused)
+
+    def _make_spec(self) -> LatencySpec | DecodeSpec | None:
+        """The sweep as chosen now; what is wrong with it is shown."""
+        choice, workspace = self._view.choice(), self._workspace
+        try:
+            if isinstance(choice, ProductChoice):
+                spec: LatencySpec | DecodeSpec = build_products(choice)
+            else:
+                spec = build_decoding(choice, workspace.source, workspace.rotation, workspace.method)
+        except ChoiceError as error:
+            self._view.show_problems(error.problems)
+            return None
+        self._view.show_problems({})
+        return spec
+
+    def _is_active(self, spec: LatencySpec | DecodeSpec) -> bool:
+        jobs = [entry.job for entry in self._workbench.jobs.active]
+        return any(isinstance(job, LatencyJob | DecodeJob) and job.spec == spec for job in jobs)
+
+    def _submit(self, spec: LatencySpec | DecodeSpec, points: int, stored: dict[str, tuple[str, ...]]) -> None:
+        if self._is_active(spec):  # asked for twice before the store had answered once
+            return
+        if isinstance(spec, LatencySpec):
+            job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=stored)
+            shapes = tr("{n} shapes", "{n} shape", len(spec.shapes))
+            title = tr("Latency of {shapes}: {points}", shapes=shapes, points=_points(points))
+            sheet = self._sheets["products"]
+        else:
+            job, sheet = DecodeJob(spec=spec, stored=stored), self._sheets["decoding"]
+            title = tr("Decoding by {arm}: {points}", arm=spec.arm.label, points=_points(points))
+        sheet.picked = Picked(since=time.time())
+        self._own.add(self._workbench.submit(job, title))
+
+    # ---- following -----------------------------------------------------------------------------------------------
+
+    def _on_context(self) -> None:
+        self._view.show_context(self._workspace.breadcrumb() if self._kind == "decoding" else [])
+        self._settle.start()
+
+    def _on_job_ended(self, job_id: str) -> None:
+        self._settle.start()
+        if job_id not in self._own:
+            return
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(tr("The measurement was cancelled; the points that were finished are stored."))
+        elif isinstance(entry.result, SweepReport):
+            self._view.show_notice(summary(entry.result))
+
+
+def summary(report: SweepReport) -> str:
+    """What became of a sweep, in sentences."""
+    points, stored = _points(report.measured), f"{report.stored:,}"
+    if report.bandwidth is None:
+        sentence = tr("{points} measured, {stored} stored before.", points=points, stored=stored)
+    else:
+        sentence = tr(
+            "{points} measured, {stored} stored before; the memory moved {bandwidth} GB/s.",
+            points=points,
+            stored=stored,
+            bandwidth=f"{report.bandwidth:.4g}",
+        )
+    return " ".join([sentence, *(tr("Left out, {reason}", reason=reason) for reason in report.skipped)])
+
+
+def _points(number: int) -> str:
+    return tr("{n} points", "{n} point", number)

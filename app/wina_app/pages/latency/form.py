@@ -1,0 +1,281 @@
+"""The forms of the Latency page: a grid over single products, and the decoding of the open model."""
+
+from collections.abc import Collection, Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.pages.latency.form_state import BACKENDS, DTYPES, METHODS, SELECTIONS, DecodeChoice, ProductChoice
+from wina_app.style.theme import GRID, HALF, notifier
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, pad_text, text_label
+from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
+
+_WIDTH = GRID * 38
+_AGAIN = tr("Measure stored points again")
+_AGAIN_TIP = tr(
+    "Otherwise points that are stored for this machine, with the same versions of all that computes, are left out"
+)
+_TICKED = {"dtypes": ("bfloat16",), "methods": ("dense", "wina"), "selections": ("threshold",), "backends": ("auto",)}
+KINDS = {
+    "products": (
+        tr("Single products"),
+        tr("Sparse products of given shapes, each on its own, on weights that no cache holds"),
+    ),
+    "decoding": (tr("Decoding by the open model"), tr("Greedy decoding by the gated model against the dense one")),
+}
+
+
+class Field(QWidget):
+    """A control under its label and, when something is wrong with it, one sentence below."""
+
+    def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
+        super().__init__()
+        self._control = control
+        self.trouble = text_label("", "failed", wrap=True)
+        self.trouble.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(HALF)
+        column.addLayout(labelled(text, control, hint=hint, term=term))
+        column.addWidget(self.trouble)
+        self._hint = hint
+
+    def show_problem(self, text: str) -> None:
+        """Say what is wrong; empty when nothing is."""
+        self.trouble.setText(text)
+        self.trouble.setVisible(bool(text))
+        self._control.setAccessibleDescription(text or self._hint)
+        self._control.setProperty("state", "invalid" if text else "")
+        self._control.style().polish(self._control)
+
+
+class _Ticks(QWidget):
+    """Check boxes for the values of one field, in two columns."""
+
+    changed = Signal()
+
+    def __init__(self, name: str, values: Mapping[str, str], ticked: Collection[str]) -> None:
+        super().__init__()
+        self.boxes: dict[str, QCheckBox] = {}
+        for value, explanation in values.items():
+            box = QCheckBox(value)
+            box.setAccessibleName(f"{name} {value}")
+            box.setToolTip(explanation)
+            box.setChecked(value in ticked)
+            box.toggled.connect(self.changed)
+            self.boxes[value] = box
+        grid = in_two_columns(self.boxes.values())
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setColumnStretch(0, 1)
+        self.setLayout(grid)
+
+    def values(self) -> tuple[str, ...]:
+        """Those that are ticked, in their order."""
+        return tuple(value for value, box in self.boxes.items() if box.isChecked())
+
+
+class ProductForm(QWidget):
+    """`choice()` has what was ticked and typed."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, Field] = {}
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(GRID)
+        self.presets = self._build_presets()
+        self._column.addWidget(text_label(tr("Shapes"), "section"))
+        self._column.addWidget(self.presets)
+        default = LatencySpec(shapes=(Shape(outputs=1, inputs=1),))
+        self.shapes = QLineEdit()
+        self.shapes.setPlaceholderText("4096x11008, 5120x17920")
+        self._add("shapes", tr("Own shapes, outputs x inputs"), self.shapes)
+        self.batches = QLineEdit(", ".join(map(str, default.batches)))
+        self._add("batches", tr("Batches, rows of x"), self.batches)
+        self._column.addSpacing(GRID)
+        self._column.addWidget(text_label(tr("Products"), "section"))
+        self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
+        self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
+        self._add("sparsities", tr("Sparsities in % of the inputs dropped"), self.sparsities)
+        self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
+        self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
+        self.backends = self._add_ticks("backends", tr("Backend"), tr("Backends"), BACKENDS)
+        self._column.addSpacing(GRID)
+        self._column.addWidget(text_label(tr("Measurement"), "section"))
+        self.device = QLineEdit(default.device)
+        self._add("device", tr("Device: auto, cpu, cuda or cuda:1"), self.device)
+        self.repetitions = spin(1, 10_000, default.repetitions, tr(" turns"))
+        self.repetitions.valueChanged.connect(self.changed)
+        self._add("repetitions", tr("Repetitions"), self.repetitions, "Warm-up")
+        self.again = again_box()
+        self.again.toggled.connect(self.changed)
+        self._column.addWidget(self.again)
+        for edit in (self.shapes, self.batches, self.sparsities, self.device):
+            edit.textChanged.connect(self.changed)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    def _build_presets(self) -> QListWidget:
+        presets = QListWidget()
+        presets.setAccessibleName(tr("Presets of shapes"))
+        for name, shapes in PRESETS.items():
+            amount = tr("{n} shapes", "{n} shape", len(shapes))
+            item = QListWidgetItem(f"{name} ({amount})")
+            item.setData(Qt.ItemDataRole.UserRole, name)
+            item.setToolTip("\n".join(f"{shape.label}: {shape.op}" for shape in shapes))
+            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+            item.setCheckState(Qt.CheckState.Checked if name == "paper" else Qt.CheckState.Unchecked)
+            presets.addItem(item)
+        presets.setSpacing(2)
+        presets.setFixedHeight(GRID * 16)
+        presets.itemChanged.connect(lambda _: self.changed.emit())
+        return presets
+
+    def _add(self, field: str, text: str, control: QWidget, term: str = "") -> None:
+        self.fields[field] = Field(text, control, term=term)
+        self._column.addWidget(self.fields[field])
+
+    def _add_ticks(self, field: str, name: str, text: str, values: Mapping[str, str]) -> _Ticks:
+        ticks = _Ticks(name, values, _TICKED[field])
+        ticks.changed.connect(self.changed)
+        self._add(field, text, ticks)
+        return ticks
+
+    def choice(self) -> ProductChoice:
+        """What is ticked and typed."""
+        items = [self.presets.item(row) for row in range(self.presets.count())]
+        ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
+        return ProductChoice(
+            presets=tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
+            shapes=self.shapes.text(),
+            batches=self.batches.text(),
+            sparsities=self.sparsities.text(),
+            dtypes=self.dtypes.values(),
+            methods=self.methods.values(),
+            selections=self.selections.values(),
+            backends=self.backends.values(),
+            device=self.device.text().strip(),
+            repetitions=self.repetitions.value(),
+            again=self.again.isChecked(),
+        )
+
+    def _restyle(self) -> None:
+        for name, box in self.methods.boxes.items():
+            box.setIcon(method_swatch(name))
+
+
+class DecodeForm(QWidget):
+    """`choice()` has what was typed; model, rotation and method are those of the other pages."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = text_label("", wrap=True)
+        defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
+        self.sparsities = QLineEdit("25, 40, 50, 65")
+        self.sparsities.textChanged.connect(self.changed)
+        self.prompt_tokens = spin(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
+        self.new_tokens = spin(2, 2**17, defaults["new_tokens"], tr(" tokens"))
+        self.repetitions = spin(1, 10_000, defaults["repetitions"], tr(" turns"))
+        self.again = again_box()
+        self.again.toggled.connect(self.changed)
+        self.fields = {
+            "model": Field(
+                tr("Model, rotation and method"),
+                self.model,
+                tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
+            ),
+            "sparsities": Field(tr("Sparsities in % of the inputs dropped"), self.sparsities),
+            "prompt_tokens": Field(tr("Prompt, not part of the time"), self.prompt_tokens, term="Prefill"),
+            "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
+            "repetitions": Field(tr("Repetitions"), self.repetitions),
+        }
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        for field in self.fields.values():
+            column.addWidget(field)
+        column.addWidget(self.again)
+        for box in (self.prompt_tokens, self.new_tokens, self.repetitions):
+            box.valueChanged.connect(self.changed)
+
+    def choice(self) -> DecodeChoice:
+        """What is typed."""
+        return DecodeChoice(
+            sparsities=self.sparsities.text(),
+            prompt_tokens=self.prompt_tokens.value(),
+            new_tokens=self.new_tokens.value(),
+            repetitions=self.repetitions.value(),
+            again=self.again.isChecked(),
+        )
+
+
+class LatencyForm(SidePanel):
+    """One of the two forms, by what is measured."""
+
+    changed = Signal()
+    kind_chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__(_WIDTH)
+        self.kind = QComboBox()
+        for row, (key, (text, explanation)) in enumerate(KINDS.items()):
+            self.kind.addItem(text, key)
+            self.kind.setItemData(row, explanation, Qt.ItemDataRole.ToolTipRole)
+        self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
+        self.products, self.decoding = ProductForm(), DecodeForm()
+        self.column.addLayout(labelled(tr("What is timed"), self.kind))
+        self.column.addSpacing(GRID)
+        for form in (self.products, self.decoding):
+            form.changed.connect(self.changed)
+            self.column.addWidget(form)
+        self.column.addStretch(1)
+        self.show_kind("products")
+
+    @property
+    def shown(self) -> ProductForm | DecodeForm:
+        """The form in sight."""
+        return self.products if self.kind.currentData() == "products" else self.decoding
+
+    def show_kind(self, kind: str) -> None:
+        """Switch to a form."""
+        self.kind.setCurrentIndex(self.kind.findData(kind))
+        self.products.setVisible(kind == "products")
+        self.decoding.setVisible(kind == "decoding")
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Say at each field of the form in sight what is wrong with it."""
+        for name, field in self.shown.fields.items():
+            field.show_problem(problems.get(name, ""))
+
+
+def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
+    """A whole number with its unit."""
+    box = QSpinBox()
+    pad_text(box)
+    box.setRange(low, high)
+    box.setValue(value)
+    box.setSuffix(suffix)
+    box.setGroupSeparatorShown(True)
+    return box
+
+
+def again_box() -> QCheckBox:
+    """Whether stored points are measured again."""
+    box = QCheckBox(_AGAIN)
+    box.setAccessibleName(_AGAIN)
+    box.setToolTip(_AGAIN_TIP)
+    return box

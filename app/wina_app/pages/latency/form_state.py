@@ -1,0 +1,226 @@
+"""From what is ticked and typed on the Latency page to a sweep, or to one sentence for each field that is wrong."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from wina_app.shared.run_grid import parse_sparsities
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError, explain
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, latency
+from wina_core.specs.latency import (
+    PRESETS,
+    DecodePoint,
+    DecodeSpec,
+    LatencyPoint,
+    LatencySpec,
+    Shape,
+    parse_shape,
+    with_backend,
+)
+
+DTYPES: dict[str, str] = {
+    "bfloat16": tr("16 bits, with the range of float32"),
+    "float16": tr("16 bits"),
+    "float32": tr("32 bits"),
+}
+METHODS: dict[str, str] = {
+    "dense": tr("PyTorch's own product, the reference; measured beside every other method anyway"),
+    "wina": tr("Scores inputs by magnitude times column norm"),
+    "teal": tr("Scores inputs by magnitude"),
+    "rsparse": tr("TEAL's mask and, for what it drops, a low-rank part"),
+}
+SELECTIONS: dict[str, str] = {
+    "threshold": tr("Keeps what scores above a given value"),
+    "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
+}
+BACKENDS: dict[str, str] = {
+    "auto": tr("The first that works on the device, the fastest first"),
+    "dispatched": tr(
+        "What decoding uses: for each product the backend, or the dense product, that is likely the fastest"
+    ),
+    "cpu": tr("Compiled for the processor"),
+    "triton": tr("Compiled for the GPU"),
+    "reference": tr("PyTorch alone; every other one is checked against it"),
+}
+NO_MODEL = tr("Open a model first")
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
+_LARGEST_BATCH = 2**14
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class ProductChoice:
+    """A grid over single products; lists as typed."""
+
+    presets: tuple[str, ...]
+    shapes: str
+    batches: str
+    sparsities: str
+    dtypes: tuple[str, ...]
+    methods: tuple[str, ...]
+    selections: tuple[str, ...]
+    backends: tuple[str, ...]
+    device: str
+    repetitions: int
+    again: bool
+    """Whether stored points are measured again."""
+
+
+@dataclass(frozen=True)
+class DecodeChoice:
+    """How the open model's decoding is measured."""
+
+    sparsities: str
+    prompt_tokens: int
+    new_tokens: int
+    repetitions: int
+    again: bool
+
+
+@dataclass(frozen=True)
+class Count:
+    """How much a sweep would measure."""
+
+    points: int
+    known: int
+    """Of them in the table already."""
+    again: bool
+    """Whether those are measured all the same."""
+    active: bool
+    """A job of this window is measuring just this."""
+
+
+class ChoiceError(Exception):
+    """A choice that is no sweep: `problems` has one sentence for each field that is wrong."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        super().__init__(" ".join(problems.values()))
+        self.problems = problems
+
+
+def parse_shapes(text: str) -> tuple[Shape, ...]:
+    """ "4096x11008, 5120x17920" -> two shapes. Raises WinaError that says which entry is wrong."""
+    return tuple(parse_shape(word) for word in filter(None, map(str.strip, re.split(r"[,;\n]", text))))
+
+
+def parse_batches(text: str) -> tuple[int, ...]:
+    """ "1, 4 16" -> (1, 4, 16), sorted, each once. Raises WinaError that says which entry is wrong."""
+    batches = set()
+    for word in filter(None, re.split(r"[\s,;]+", text)):
+        try:
+            batch = int(word)
+        except ValueError:
+            raise WinaError(
+                tr('"{word}" is not a whole number; list batches, for example 1, 4, 16.', word=word)
+            ) from None
+        if not 1 <= batch <= _LARGEST_BATCH:
+            raise WinaError(
+                tr(
+                    "A batch of {batch} is not possible; each must be 1 to {largest}.",
+                    batch=f"{batch:,}",
+                    largest=f"{_LARGEST_BATCH:,}",
+                )
+            )
+        batches.add(batch)
+    return tuple(sorted(batches))
+
+
+def build_products(choice: ProductChoice) -> LatencySpec:
+    """The sweep that a choice stands for; raises ChoiceError.
+
+    What only gated products have is asked for where one is ticked, and else left at its default.
+    """
+    problems: dict[str, str] = {}
+    read = _Reader(problems)
+    own = read("shapes", parse_shapes, choice.shapes)
+    presets = tuple(shape for name in choice.presets for shape in PRESETS[name])
+    batches = read("batches", parse_batches, choice.batches)
+    sparsities = read("sparsities", parse_sparsities, choice.sparsities)
+    gates = any(method != DENSE.name for method in choice.methods)
+    no_device = tr(
+        'There is no device "{device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.', device=choice.device
+    )
+    checks = (
+        ("shapes", own is not None and not own + presets, tr("Tick a preset or give a shape, for example 4096x11008.")),
+        ("batches", batches == (), tr("List at least one batch, for example 1.")),
+        ("dtypes", not choice.dtypes, tr("Tick at least one dtype.")),
+        ("methods", not choice.methods, tr("Tick at least one method.")),
+        ("sparsities", gates and sparsities == (), tr("List at least one sparsity in percent, for example 50.")),
+        ("selections", gates and not choice.selections, tr("Tick at least one selection.")),
+        ("backends", gates and not choice.backends, tr("Tick at least one backend; auto finds the fastest.")),
+        ("device", not _DEVICE.fullmatch(choice.device), no_device),
+    )
+    problems |= {field: sentence for field, wrong, sentence in checks if wrong}
+    if problems:
+        raise ChoiceError(problems)
+    gating = {"sparsities": sparsities, "selections": choice.selections, "backends": choice.backends}
+    return LatencySpec.model_validate(
+        {
+            "shapes": presets + own,
+            "batches": batches,
+            "dtypes": choice.dtypes,
+            "methods": choice.methods,
+            "device": choice.device,
+            "repetitions": choice.repetitions,
+            **(gating if gates else {}),
+        }
+    )
+
+
+def build_decoding(
+    choice: DecodeChoice, source: ModelSource | None, rotation: RotationSpec, method: MethodSpec
+) -> DecodeSpec:
+    """The sweep over a model's decoding; raises ChoiceError."""
+    problems: dict[str, str] = {}
+    sparsities = _Reader(problems)("sparsities", parse_sparsities, choice.sparsities)
+    if sparsities == ():
+        problems["sparsities"] = tr("List at least one sparsity in percent, for example 50.")
+    if source is None:
+        problems["model"] = tr("Open a model first.")
+    if problems:
+        raise ChoiceError(problems)
+    fields = {
+        "model": source,
+        "rotation": rotation,
+        "method": method,
+        "calibration": CalibrationSpec() if method.needs_calibration else None,
+        "sparsities": sparsities,
+        "prompt_tokens": choice.prompt_tokens,
+        "new_tokens": choice.new_tokens,
+        "repetitions": choice.repetitions,
+    }
+    try:
+        return DecodeSpec.model_validate(fields)
+    except ValidationError as error:
+        raise ChoiceError({"model": explain(error)}) from error
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one field after the other and collects what is wrong with them."""
+
+    problems: dict[str, str]
+
+    def __call__(self, field: str, parse: Callable[[str], _Value], text: str) -> _Value | None:
+        """The field's value; None where it cannot be read."""
+        try:
+            return parse(text)
+        except WinaError as error:
+            self.problems[field] = str(error)
+            return None
+
+
+def count_points(spec: LatencySpec | DecodeSpec, known: frozenset[str]) -> tuple[int, int]:
+    """How many points a sweep has, and how many of them have a hash that is known, whatever "auto" stands for."""
+
+    def hashes(point: LatencyPoint | DecodePoint) -> set[str]:
+        if isinstance(point, LatencyPoint) and point.backend == "auto":
+            return {with_backend(point, backend).content_hash() for backend in latency.BACKENDS}
+        return {point.content_hash()}
+
+    points = spec.points()
+    return len(points), sum(not known.isdisjoint(hashes(point)) for point in points) if known else 0

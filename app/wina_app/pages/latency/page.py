@@ -1,0 +1,228 @@
+"""The Latency page: how fast sparse products are, and how fast the gated model decodes, against dense and roofline."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPushButton,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.pages.latency.form import LatencyForm
+from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
+from wina_app.plots.export import offer_export
+from wina_app.shared.latency.chart import ORDINATES, Chart
+from wina_app.shared.latency.choices import Offer
+from wina_app.shared.latency.plots import LatencyPlots
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.base_page import EmptyState, Page
+from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.controls import explain_disabled, side_by_side, text_label
+from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.table_model import RowTable
+from wina_app.widgets.table_view import RowTableView, ask_table_file
+
+_CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
+_NO_ROOFLINE = tr(
+    "Decoding has more to read than the gated weights, so that only products are held against the roofline"
+)
+_EMPTY = {
+    "products": (
+        tr("No product timed yet"),
+        tr(
+            "Each point is one product y = W x on weights that no cache holds, taken turn by turn with PyTorch's dense "
+            "one: its speed-up against the roofline of fewer bytes, its latency with p10 to p90, and every number in a "
+            "table."
+        ),
+    ),
+    "decoding": (
+        tr("No decoding timed yet"),
+        tr(
+            "Each point is greedy decoding by the open model under one sparsity, beside the dense model: its speed-up, "
+            "its tokens per second with p10 to p90, and every number in a table."
+        ),
+    ),
+}
+
+
+class LatencyPage(Page):
+    """Emits what was chosen, ticked and asked for; `choice()` has the form's content."""
+
+    changed = Signal()
+    measure_requested = Signal()
+    kind_chosen = Signal(str)
+    ordinate_chosen = Signal(str)
+    machine_chosen = Signal(object)
+    subject_chosen = Signal(object)
+    load_chosen = Signal(object)
+    row_chosen = Signal(int)
+    export_requested = Signal(Path)
+
+    def __init__(self) -> None:
+        super().__init__("latency", tr("Latency"))
+        self.form = LatencyForm()
+        self.form.changed.connect(self.changed)
+        self.form.kind_chosen.connect(self.kind_chosen)
+        self.count = text_label("", "muted")
+        self.trouble = text_label("", "failed")
+        self.export = QPushButton(tr("Export table…"))
+        self.export.setAccessibleName(tr("Export table"))
+        self.export.clicked.connect(self._export)
+        for widget in (self.trouble, self.count, self.export):
+            self.header_actions.addWidget(widget)
+        self.plots = LatencyPlots()
+        offer_export(self, self.plots.left, tr("speed-up"), "Ctrl+P")
+        offer_export(self, self.plots.right, tr("latency"), "Ctrl+Shift+P")
+        self.table = RowTableView(tr("Timed points"))
+        self.table.addAction(tr("Export table…"), self._export)
+        self._panes = QStackedWidget()
+        self._results = self._build_results()
+        self._panes.addWidget(self._results)
+        self._nothing = {kind: EmptyState(*texts, tr("Measure the chosen points")) for kind, texts in _EMPTY.items()}
+        for state in self._nothing.values():
+            state.triggered.connect(self.primary.click)
+            self._panes.addWidget(state)
+        self._kind = "products"
+        content = QWidget()
+        row = QHBoxLayout(content)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.form)
+        row.addWidget(self._panes, 1)
+        self.set_content(content)
+        self.set_primary(tr("Measure"))
+        self.primary_triggered.connect(self.measure_requested)
+
+    def _build_results(self) -> QWidget:
+        self.ordinate = QComboBox()
+        self.ordinate.setAccessibleName(tr("Left plot"))
+        for at, (key, (text, explanation)) in enumerate(ORDINATES.items()):
+            self.ordinate.addItem(text, key)
+            self.ordinate.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
+        self.ordinate.activated.connect(lambda: self.ordinate_chosen.emit(self.ordinate.currentData()))
+        self.subject, self.load, self.machine = (
+            ChoiceBox(tr("Subject")),
+            ChoiceBox(tr("Load")),
+            ChoiceBox(tr("Machine")),
+        )
+        for box, signal in (
+            (self.subject, self.subject_chosen),
+            (self.load, self.load_chosen),
+            (self.machine, self.machine_chosen),
+        ):
+            box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
+        self._captions = [text_label("", "muted") for _ in range(4)]
+        choices = Wrapping()
+        for caption, box in zip(self._captions, (self.ordinate, self.subject, self.load, self.machine), strict=True):
+            caption.setBuddy(box)
+            choices.addWidget(side_by_side(caption, box))
+        choices.addWidget(HelpMark("Roofline"))
+        upper, lower = QWidget(), QWidget()
+        above = QVBoxLayout(upper)
+        above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        above.setSpacing(GRID)
+        above.addLayout(choices)
+        above.addWidget(self.plots, 1)
+        below = QVBoxLayout(lower)
+        below.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        below.addWidget(self.table)
+        whole = QSplitter(Qt.Orientation.Vertical)
+        plots = Scrolling(upper)
+        plots.setMinimumHeight(28 * GRID)
+        whole.addWidget(plots)
+        whole.addWidget(lower)
+        whole.setStretchFactor(0, 1)
+        whole.setStretchFactor(1, 1)
+        whole.setSizes([36 * GRID, 24 * GRID])
+        whole.setChildrenCollapsible(False)
+        return whole
+
+    # ---- what the user did ---------------------------------------------------------------------------------------
+
+    def choice(self) -> ProductChoice | DecodeChoice:
+        """What is ticked and typed."""
+        return self.form.shown.choice()
+
+    def _row_changed(self, current: QModelIndex) -> None:
+        self.row_chosen.emit(current.row())
+
+    def _export(self) -> None:
+        path = ask_table_file(self, "latency" if self._kind == "products" else "decoding")
+        if path is not None:
+            self.export_requested.emit(path)
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def show_kind(self, kind: str, table: RowTable) -> None:
+        """Switch to the form and the table of products or of decoding."""
+        self._kind = kind
+        self.form.show_kind(kind)
+        self.table.show_table(table)
+        self.table.selectionModel().currentRowChanged.connect(self._row_changed)
+        subject, load = _CAPTIONS[kind]
+        for caption, text in zip(self._captions, (tr("Show"), subject, load, tr("Machine")), strict=True):
+            caption.setText(text)
+        self.subject.setAccessibleName(subject)
+        self.load.setAccessibleName(load)
+        products = kind == "products"
+        explain_disabled(self.ordinate, enabled=products, reason=_NO_ROOFLINE)
+        if not products:
+            self.ordinate.setCurrentIndex(self.ordinate.findData("speedup"))
+
+    def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
+        """Say which model, rotation and method decode."""
+        self.set_breadcrumb(breadcrumb)
+        self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
+
+    def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
+        """Name the one primary action; the empty states' buttons stand for it."""
+        super().set_primary(text, enabled=enabled, reason=reason)
+        for state in self._nothing.values():
+            explain_disabled(state.button, enabled=enabled, reason=reason)
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Say at each field what is wrong with it, and above what concerns no single one."""
+        self.form.show_problems(problems)
+        self.trouble.setText(problems.get("points", ""))
+        if problems:
+            self.count.setText("")
+            self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
+
+    def show_counting(self) -> None:
+        """The number shown is that of an earlier choice."""
+        self.count.setText(tr("Counting…"))
+
+    def show_count(self, count: Count) -> None:
+        """Say how much would be measured."""
+        self.set_primary(
+            tr("Measure {n} points", "Measure {n} point", count.points),
+            enabled=not count.active,
+            reason=tr("This very sweep is queued or running already"),
+        )
+        known = f"{count.known:,}"
+        if count.again:
+            told = tr("{count} in the table already, measured again", count=known)
+        else:
+            told = tr("{count} in the table already, left out where nothing has changed", count=known)
+        self.count.setText(told if count.known else "")
+
+    def show_offer(self, offer: Offer) -> None:
+        """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
+        self.machine.fill(offer.machines, offer.machine)
+        self.subject.fill(offer.subjects, offer.subject)
+        self.load.fill(offer.loads, offer.load)
+        self._panes.setCurrentWidget(self._results if offer.machines else self._nothing[self._kind])
+        explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
+
+    def show_chart(self, chart: Chart, fresh: bool) -> None:
+        """Draw both plots; a fresh one shows something else than before, not more of the same."""
+        self.plots.show_chart(chart, fresh=fresh)

@@ -1,0 +1,1 @@
+"""Open a model, read its architecture and its cost."""

@@ -1,0 +1,173 @@
+"""Opens models: resolve the location, load in the engine, put the summary into the workspace."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from pydantic import ValidationError
+from PySide6.QtCore import QObject
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import name_of
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import InspectJob
+from wina_core.errors import WinaError
+from wina_core.records import CostRecord, ModelSummary
+from wina_core.sources import resolve
+from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quantization
+from wina_core.specs.plans import UniformSparsity
+
+
+class ModelView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
+
+    def show_location(self, location: str) -> None:
+        """Fill the location field."""
+
+    def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
+        """Show the progress of loading, and the title of the job that it waits for; None hides it."""
+
+    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Show what the loaded model is."""
+
+    def show_cost(self, record: CostRecord | None, problem: str) -> None:
+        """Show what a generated token of the loaded model costs, or why that cannot be said."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class ModelController(QObject):
+    """One model is loaded at a time; opening another one gives up the first."""
+
+    def __init__(self, workbench: Workbench, view: ModelView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._job_id: str | None = None
+        self._last = ""
+        """The job that loaded, or failed to, last."""
+        self._request = 0
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
+        view.show_recent(workbench.settings.recent)
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a model was to be opened, whatever became of it."""
+        return self._request > 0
+
+    def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
+        """Open a folder, a hub id, or "demo"."""
+        self._view.clear_message()
+        location = location.strip()
+        self._view.show_location(location)
+        try:
+            source = ModelSource(location=location, dtype=dtype, quantization=quantization)
+        except ValidationError:
+            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face model id."))
+            return
+        self.cancel()
+        self._job_id = None  # what becomes of it concerns nobody any more
+        self._view.show_loading(None)
+        self._workbench.workspace.set_loading(name_of(location))
+        self._request += 1
+        request = self._request
+        self._workbench.store.ask(
+            lambda _store: resolve.resolve(source),
+            lambda resolved: self._load(request, resolved),
+            lambda text: self._refuse(request, text),
+        )
+
+    def cancel(self) -> None:
+        """Give up loading."""
+        if self._job_id is not None:
+            self._workbench.cancel(self._job_id)
+
+    def price(self, method: MethodSpec, sparsity: float, context: int) -> None:
+        """Count what a generated token costs under a method at a uniform sparsity, for every rotation that is exact."""
+        source, summary = self._workbench.workspace.source, self._workbench.workspace.summary
+        if source is None or summary is None:
+            return
+        if summary.shape is None:
+            self._view.show_cost(
+                None, tr("This model was described by an earlier version; load it again to count costs.")
+            )
+            return
+        from wina_core.accounting.cost import costs  # with numpy, which the window can be painted without
+
+        try:
+            record = costs(
+                summary.shape,
+                method,
+                UniformSparsity(sparsity=sparsity),
+                context=context,
+                quantization=source.quantization,
+                rotations=[mode for mode in ROTATION_MODES if mode in summary.rotations],
+            )
+        except WinaError as error:
+            self._view.show_cost(None, str(error))
+        else:
+            self._view.show_cost(record, "")
+
+    def forget(self, location: str) -> None:
+        """Take a model out of the recent ones."""
+        self._workbench.settings.forget_recent(location)
+        self._view.show_recent(self._workbench.settings.recent)
+
+    def _load(self, request: int, source: ModelSource) -> None:
+        if request == self._request:
+            title = tr("Load {name}", name=name_of(source.location))
+            self._job_id = self._workbench.submit(InspectJob(model=source), title)
+            self._last = self._job_id
+            self._show_loading(self._job_id)
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._show_loading(job_id)
+
+    def _show_loading(self, job_id: str) -> None:
+        entry, first = self._workbench.jobs[job_id], self._workbench.jobs.active[0]
+        if isinstance(entry.job, InspectJob):
+            self._workbench.workspace.set_loading(name_of(entry.job.model.location))
+        self._view.show_loading(entry, first.title if first is not entry and entry.state == "queued" else "")
+
+    def _refuse(self, request: int, text: str) -> None:
+        if request == self._request:
+            self._workbench.workspace.set_loading("")
+            self._view.show_error(text)
+
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._job_id and self._workbench.jobs[job_id].active:
+            self._show_loading(job_id)
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id != self._job_id:
+            if self._job_id is not None:
+                self._show_loading(self._job_id)  # it may have waited for that one
+            return
+        self._job_id = None
+        self._view.show_loading(None)
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(tr("Loading was cancelled."))
+        elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
+            self._workbench.workspace.set_model(entry.job.model, entry.result)
+            self._workbench.settings.add_recent(entry.job.model.location)
+            self._view.show_recent(self._workbench.settings.recent)
+            self._view.show_summary(entry.job.model, entry.result)
+        self._workbench.workspace.set_loading("")

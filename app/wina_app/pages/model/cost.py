@@ -1,0 +1,80 @@
+"""What a generated token costs, as a table: one line per rotation, the paper's count beside the full one."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.records import CostRecord, CostRow
+from wina_core.specs import RotationMode
+
+NAMES: dict[RotationMode | Literal["dense"], str] = {
+    "dense": tr("Dense"),
+    "none": tr("No rotation"),
+    "global": tr("Global"),
+    "per_layer": tr("Per layer"),
+    "per_site": tr("Per site, as published"),
+}
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """Texts of a table; the first column names the line."""
+
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    tips: tuple[str, ...]
+    """One for each line: its terms, and the warning if there is one."""
+    warned: tuple[bool, ...]
+    """Whether a line's shortcuts cost more than its sparsity buys."""
+
+
+def cost_table(record: CostRecord) -> CostTable:
+    """Every quantity in the unit of the dense model's, with three digits, and what of the dense model's is saved."""
+    dense = record.rows[0]
+    flops, flops_unit = _scale(dense.full_flops)
+    bytes_, bytes_unit = _scale(dense.full_bytes)
+    counted, full = tr("Counted"), tr("In full")
+    quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
+    heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
+    heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
+    return CostTable(
+        (*heads, tr("Full\nsparsity")),
+        tuple(_line(row, flops, bytes_) for row in record.rows),
+        tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
+        tuple(bool(row.warning) for row in record.rows),
+    )
+
+
+def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
+    sparse = row.rotation != "dense"
+    return (
+        NAMES[row.rotation],
+        _number(row.counted_flops / flops),
+        percent(row.counted_flops_saving) if sparse else "",
+        _number(row.counted_bytes / bytes_),
+        percent(row.counted_bytes_saving) if sparse else "",
+        _number(row.full_flops / flops),
+        percent(row.full_flops_saving) if sparse else "",
+        _number(row.full_bytes / bytes_),
+        percent(row.full_bytes_saving) if sparse else "",
+        percent(row.full_sparsity) if sparse else "",
+    )
+
+
+def _tip(row: CostRow, flops: float, flops_unit: str, bytes_: float, bytes_unit: str) -> str:
+    terms = [
+        f"{term.name}: {_number(term.flops / flops)} {flops_unit}FLOPs, {_number(term.bytes / bytes_)} {bytes_unit}B"
+        for term in row.terms
+        if term.flops or term.bytes
+    ]
+    return "\n".join([*filter(None, (row.warning,)), *terms])
+
+
+def _scale(value: float) -> tuple[float, str]:
+    return next(((scale, prefix) for scale, prefix in _SCALES if value >= scale), (1.0, ""))
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

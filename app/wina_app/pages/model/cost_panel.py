@@ -1,0 +1,159 @@
+"""The Model page's cost panel: what a generated token costs at a sparsity and a context, for every rotation."""
+
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QComboBox,
+    QDoubleSpinBox,
+    QHeaderView,
+    QLabel,
+    QSpinBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.pages.model.cost import cost_table
+from wina_app.shared.method_choices import explanation
+from wina_app.style.icons import icon
+from wina_app.style.number_format import fraction
+from wina_app.style.theme import GRID, font, notifier, tokens
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import beside, captioned, pad_text, text_label
+from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.help_button import HelpMark
+from wina_core.methods import method_specs
+from wina_core.records import CostRecord
+from wina_core.specs import DENSE
+
+_CONTEXT = 2_048
+_EXPLANATION = tr(
+    "One token, batch 1. Counted, as the paper does: gated projections, low-rank parts and the head. In full: with the "
+    "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
+)
+
+
+class CostPanel(QWidget):
+    """Emits `changed(method, sparsity, context)`; shows what it is told."""
+
+    changed = Signal(object, float, int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._record: CostRecord | None = None
+        self.method = QComboBox()
+        self.method.setAccessibleName(tr("Gate rule of the cost"))
+        for spec in method_specs():
+            if spec != DENSE:
+                self.method.addItem(spec.label, spec)
+                self.method.setItemData(self.method.count() - 1, explanation(spec), Qt.ItemDataRole.ToolTipRole)
+        self.method.setCurrentIndex(self.method.findText("wina"))
+        self.sparsity = QDoubleSpinBox()
+        self.sparsity.setDecimals(1)
+        self.sparsity.setRange(0.0, 99.9)
+        self.sparsity.setValue(50.0)
+        self.sparsity.setSuffix(" %")
+        self.context = QSpinBox()
+        self.context.setRange(1, 16_777_216)
+        self.context.setValue(_CONTEXT)
+        self.context.setGroupSeparatorShown(True)
+        self.context.setSuffix(tr(" tokens"))
+        self.table = _Table()
+        self.problem = text_label("", "failed", wrap=True)
+        self.warning = text_label("", "muted", wrap=True)
+        controls = Wrapping(spacing=2 * GRID)
+        for caption, control in (
+            (tr("Method"), self.method),
+            (tr("Sparsity"), self.sparsity),
+            (tr("Context"), self.context),
+        ):
+            if not control.accessibleName():
+                control.setAccessibleName(tr("{quantity} of the cost", quantity=caption))
+            controls.addWidget(captioned(caption, control))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        heading: QLabel = text_label(tr("Cost of a generated token"), "section")
+        heading.setToolTip(_EXPLANATION)
+        column.addLayout(beside(heading, HelpMark("GFLOPs saved")))
+        column.addLayout(controls)
+        for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
+            column.addWidget(widget)
+        for box in (self.sparsity, self.context):
+            pad_text(box)
+            box.valueChanged.connect(self.ask)
+        self.method.currentIndexChanged.connect(self.ask)
+        notifier().changed.connect(self._restyle)
+
+    def reach(self, context: int) -> None:
+        """Begin within what the model can attend to, in tokens; longer contexts may still be asked for."""
+        with QSignalBlocker(self.context):
+            self.context.setValue(min(_CONTEXT, context))
+
+    def ask(self) -> None:
+        """Emit the present choice."""
+        self.changed.emit(self.method.currentData(), fraction(self.sparsity.value()), self.context.value())
+
+    def show_cost(self, record: CostRecord | None, problem: str) -> None:
+        """Show the cost, or in one sentence why there is none."""
+        self._record = record
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        self.table.setVisible(record is not None)
+        warnings = [] if record is None else [row.warning for row in record.rows if row.warning]
+        self.warning.setText(warnings[-1] if warnings else "")
+        self.warning.setVisible(bool(warnings))
+        if record is not None:
+            self.table.show_cost(record)
+
+    def _restyle(self) -> None:
+        if self._record is not None:
+            self.table.show_cost(self._record)
+
+
+class _Table(QTableWidget):
+    """As high as its lines: the page scrolls, not the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Cost of a generated token by rotation"))
+        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.verticalHeader().hide()
+        self.horizontalHeader().setHighlightSections(False)
+        self.setSizeAdjustPolicy(QAbstractScrollArea.SizeAdjustPolicy.AdjustToContents)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+
+    def show_cost(self, record: CostRecord) -> None:
+        """Fill the table."""
+        shown, t = cost_table(record), tokens()
+        self.setFont(font(tabular=True))
+        self.setRowCount(len(shown.lines))
+        self.setColumnCount(len(shown.heads))
+        for column, head in enumerate(shown.heads):
+            item = QTableWidgetItem(head)
+            item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
+            self.setHorizontalHeaderItem(column, item)
+        for row, (line, tip, warned) in enumerate(zip(shown.lines, shown.tips, shown.warned, strict=True)):
+            for column, text in enumerate(line):
+                item = QTableWidgetItem(text)
+                item.setToolTip(tip)
+                side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
+                item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
+                if warned and not column:
+                    item.setIcon(icon("failed", t.warning))
+                self.setItem(row, column, item)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(False)
+        self.resizeRowsToContents()
+        self.resizeColumnsToContents()
+        self.setFixedHeight(self.sizeHint().height())
+        self.setMaximumWidth(header.length() + GRID)
+
+    def sizeHint(self) -> QSize:
+        """All lines and the headings."""
+        rows = sum(self.rowHeight(row) for row in range(self.rowCount()))
+        return QSize(GRID * 90, self.horizontalHeader().sizeHint().height() + rows + 4)

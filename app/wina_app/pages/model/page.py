@@ -1,0 +1,337 @@
+"""The Model page: open a model, see what it is."""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.jobs.dock import progress_text
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.model.bar_list import Bar, BarList
+from wina_app.pages.model.cost_panel import CostPanel
+from wina_app.pages.model.start_view import StartView
+from wina_app.services.workspace import name_of
+from wina_app.style.number_format import count, percent, size
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page
+from wina_app.widgets.controls import Figures, SidePanel, beside, labelled, text_label
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.records import CostRecord, ModelSummary
+from wina_core.specs import DType, ModelSource
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+_QUANTIZATIONS = {
+    "none": (tr("None"), tr("The weights stay in the data type above")),
+    "int8": (tr("8 bits (torchao)"), tr("Weight-only: one scale for each output, after the rotation")),
+    "int4": (tr("4 bits (HQQ)"), tr("Weight-only: one scale and zero point for every 64 weights, after the rotation")),
+}
+_HINT = tr("A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B.")
+
+
+class _RecentList(QListWidget):
+    """Takes the room that is left; what does not fit is scrolled to."""
+
+    def sizeHint(self) -> QSize:
+        """What it has at least, so that a page that has no more room for it leaves that to it, and the texts theirs."""
+        return QSize(super().sizeHint().width(), GRID * 9)
+
+    def minimumSizeHint(self) -> QSize:
+        """The same."""
+        return QSize(super().minimumSizeHint().width(), GRID * 9)
+
+
+class ModelPage(Page):
+    """Emits `open_requested(location, dtype, quantization)`, `cancel_requested`, `forget_requested(location)` and
+    `cost_requested(method, sparsity, context)`."""
+
+    open_requested = Signal(str, str, str)
+    cancel_requested = Signal()
+    forget_requested = Signal(str)
+    cost_requested = Signal(object, float, int)
+
+    def __init__(self) -> None:
+        super().__init__("model", tr("Model"))
+        self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
+        self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
+        self.demo = QPushButton(tr("Open the demo model"))
+        self.demo.setAccessibleName(tr("Open the demo model"))
+        self.demo.clicked.connect(lambda: self._open("demo"))
+        self.folder = QPushButton(tr("Open folder…"))
+        self.folder.setAccessibleName(tr("Open folder…"))
+        self.folder.clicked.connect(self.choose_folder)
+        self.header_actions.addWidget(self.demo)
+        self.header_actions.addWidget(self.folder)
+        content = QWidget()
+        row = QHBoxLayout(content)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self._build_side())
+        row.addWidget(self._build_summary(), 1)
+        self.set_content(content)
+        self.add_command(tr("Name a folder or model id"), self._type_location, "Ctrl+Shift+M")
+        self.add_command(tr("Load the model that is named"), self._open_typed, "Ctrl+Shift+L")
+
+    def _type_location(self) -> None:
+        self.location.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.location.selectAll()
+
+    def _build_side(self) -> QWidget:
+        self.location = QLineEdit()
+        self.location.setPlaceholderText(tr("Folder or model id"))
+        self.location.returnPressed.connect(self._open_typed)
+        self.dtype = QComboBox()
+        for name in get_args(DType):
+            self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
+        self.quantization = QComboBox()
+        for key, (name, text) in _QUANTIZATIONS.items():
+            self.quantization.addItem(name, key)
+            self.quantization.setItemData(self.quantization.count() - 1, text, Qt.ItemDataRole.ToolTipRole)
+        self._not_loaded = text_label("", "muted", wrap=True)
+        self._not_loaded.hide()
+        self._shown: ModelSource | None = None
+        self._to_show: ModelSummary | None = None
+        """Of what is shown, until the next turn of the event loop shows it."""
+        for box in (self.dtype, self.quantization):
+            box.currentIndexChanged.connect(self._mark_choice)
+        self.load = QPushButton(tr("Load"))
+        self.load.setAccessibleName(tr("Load the model named above"))
+        self.load.clicked.connect(self._open_typed)
+        self.recent = _RecentList()
+        self.recent.setAccessibleName(tr("Recent models"))
+        self.recent.setSpacing(2)
+        self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
+        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete takes an entry off the list"))
+        area = SidePanel(GRID * 42)
+        column = area.column
+        column.addLayout(labelled(tr("Folder or Hugging Face model id"), self.location, hint=_HINT))
+        column.addSpacing(GRID)
+        column.addLayout(labelled(tr("Data type in memory"), self.dtype))
+        column.addLayout(labelled(tr("Quantization of the gated weights"), self.quantization, term="Gated weights"))
+        column.addWidget(self._not_loaded)
+        column.addLayout(beside(self.load))
+        column.addSpacing(GRID)
+        column.addWidget(text_label(tr("Recent models"), "section"))
+        self._no_recent = text_label(tr("Models that you open are listed here."), "muted", wrap=True)
+        column.addWidget(self._no_recent)
+        column.addWidget(self.recent, 1)
+        column.addWidget(text_label(tr("A folder can also be dropped onto the window."), "muted", wrap=True))
+        column.addStretch(0)
+        return area
+
+    def _build_summary(self) -> QWidget:
+        self._name = text_label("", "title")
+        self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._where = text_label("", "muted", wrap=True)
+        self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.figures = Figures(columns=5)
+        self.projections = BarList(tr("Weights per projection, over all layers"))
+        self.memory = BarList(tr("Memory by data type"))
+        self.cost = CostPanel()
+        self.cost.changed.connect(self.cost_requested)
+        shown = QWidget()
+        shown.setProperty("role", "surface")
+        shown.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        column = QVBoxLayout(shown)
+        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
+        column.setSpacing(GRID)
+        column.addWidget(self._name)
+        column.addWidget(self._where)
+        column.addSpacing(GRID)
+        column.addWidget(self.figures)
+        column.addSpacing(GRID * 2)
+        column.addWidget(self.cost)
+        column.addSpacing(GRID * 2)
+        column.addWidget(text_label(tr("Weights per projection, all layers"), "section"))
+        column.addWidget(self.projections)
+        column.addSpacing(GRID * 2)
+        column.addWidget(text_label(tr("Memory of the weights by data type"), "section"))
+        column.addWidget(self.memory)
+        column.addStretch(1)
+        area = QScrollArea()
+        area.setWidget(shown)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+        self._progress_title = text_label("", "title")
+        self._progress_text = text_label("", "muted")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(tr("Loading progress"))
+        self.bar.setMaximumWidth(GRID * 60)
+        self.cancel = QPushButton(tr("Cancel loading"))
+        self.cancel.setAccessibleName(tr("Cancel loading"))
+        self.cancel.clicked.connect(self.cancel_requested)
+        loading = QWidget()
+        column = QVBoxLayout(loading)
+        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
+        column.setSpacing(GRID)
+        for widget in (self._progress_title, self.bar, self._progress_text):
+            column.addWidget(widget)
+        column.addLayout(beside(self.cancel))
+        column.addStretch(1)
+
+        self.begin = StartView()
+        self.begin.demo_requested.connect(lambda: self._open("demo"))
+        self.begin.folder_requested.connect(self.choose_folder)
+        self._pane_stack = QStackedWidget()
+        self._panes = {"empty": self.begin, "loading": loading, "summary": area}
+        for pane in self._panes.values():
+            self._pane_stack.addWidget(pane)
+        return self._pane_stack
+
+    # ---- what the user did -----------------------------------------------------------------------------------------
+
+    def choose_folder(self) -> None:
+        """Ask for a folder and open it."""
+        folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
+        if folder:
+            self._open(folder)
+
+    def _open_typed(self) -> None:
+        self._open(self.location.text())
+
+    def _open(self, location: str) -> None:
+        self.open_requested.emit(location, self.dtype.currentData(), self.quantization.currentData())
+
+    def _mark_choice(self) -> None:
+        """What is shown, and what every page works on, stays the loaded model until another one is loaded."""
+        chosen = (self.dtype.currentData(), self.quantization.currentData())
+        loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
+        self._not_loaded.setText(
+            "" if loaded else tr("Not loaded yet: all pages still use the model as it was loaded.")
+        )
+        self._not_loaded.setVisible(not loaded)
+
+    def keyPressEvent(self, event) -> None:
+        """Delete takes the chosen recent model off the list."""
+        item = self.recent.currentItem()
+        if event.key() == Qt.Key.Key_Delete and self.recent.hasFocus() and item is not None:
+            self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
+        else:
+            super().keyPressEvent(event)
+
+    # ---- what is shown ---------------------------------------------------------------------------------------------
+
+    def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
+        self.recent.clear()
+        self.recent.setVisible(bool(locations))
+        self._no_recent.setVisible(not locations)
+        for location in locations:
+            item = QListWidgetItem(location)
+            item.setData(Qt.ItemDataRole.UserRole, location)
+            item.setToolTip(plain_tip(location))
+            self.recent.addItem(item)
+
+    def show_location(self, location: str) -> None:
+        """Fill the location field."""
+        self.location.setText(location)
+
+    def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
+        """Show the progress of loading, and the title of the job that it waits for; None hides it."""
+        if entry is None:
+            self._pane_stack.setCurrentWidget(self._panes["summary" if self._shown else "empty"])
+            return
+        self._progress_title.setText(entry.title)
+        waiting = tr("Waiting for: {job}", job=behind or tr("the engine")) if entry.state == "queued" else ""
+        self._progress_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
+        if entry.fraction is None or entry.fraction in (0.0, 1.0):  # reading weights is one step for the library
+            self.bar.setRange(0, 0)
+        else:
+            self.bar.setRange(0, 1000)
+            self.bar.setValue(round(1000 * entry.fraction))
+        self.cancel.setEnabled(entry.state != "cancelling")
+        self._pane_stack.setCurrentWidget(self._panes["loading"])
+
+    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Show what the loaded model is, once the window had its events: the other pages take their time for it too."""
+        self._shown, self._to_show = source, summary
+        self.set_primary(tr("Evaluate this model"))
+        self._mark_choice()
+        QTimer.singleShot(0, self._show_next)
+
+    def _show_next(self) -> None:
+        source, summary = self._shown, self._to_show
+        if source is None or summary is None:  # two came at once
+            return
+        self._to_show = None
+        self._name.setText(name_of(source.location))
+        fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
+        self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
+        self.figures.show_figures(summary_figures(summary, source.quantization))
+        self.projections.show_bars(list(projection_bars(summary)))
+        self.memory.show_bars(list(memory_bars(summary, source.quantization)))
+        self.cost.reach(summary.context)
+        QTimer.singleShot(0, self.cost.ask)
+        self._pane_stack.setCurrentWidget(self._panes["summary"])
+
+    def show_cost(self, record: CostRecord | None, problem: str) -> None:
+        """Show what a generated token costs, or why that cannot be said."""
+        self.cost.show_cost(record, problem)
+
+
+def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[tuple[str, str, str]]:
+    """(caption, number with unit, explanation) of a model."""
+    cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
+    gated = summary.gated_parameters
+    return [
+        (tr("Parameters"), count(summary.parameters),
+         tr("{number}; a tied embedding counts once", number=f"{summary.parameters:,}")),
+        (tr("Gated weights"), f"{count(gated)} ({percent(gated / summary.parameters)})",
+         tr("{number} weights in the projections that sparsity can act on", number=f"{gated:,}")),
+        (tr("Memory"), size(summary.memory_bytes),
+         tr("{number} bytes of weights as loaded", number=f"{summary.memory_bytes:,}")),
+        (tr("KV cache"), tr("{size} / 1,024 tokens", size=size(cache)),
+         tr("Keys and values of one sequence, in the weights' data type")),
+        (tr("Data type"), summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
+         tr("Of the weights in memory; a quantization concerns the gated ones")),
+        (tr("Decoder layers"), f"{summary.layout.layers}", ""),
+        (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
+        (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
+        (tr("Heads × size"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
+        (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
+        (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
+        (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),
+         tr("Longest sequence that the model was made for")),
+        (tr("Embeddings"), tr("tied") if summary.tied_embeddings else tr("untied"),
+         tr("Whether the output head shares the embedding's weights")),
+        (tr("Family"), summary.family, tr("Entry of the architecture table")),
+    ]  # fmt: skip
+
+
+def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
+    """Weights of each projection over all layers, then of everything that is not gated."""
+    layout = summary.layout
+    for column, name in enumerate(layout.projections):
+        total = sum(row[column] for row in layout.parameters)
+        yield Bar(name, total, count(total), percent(total / summary.parameters))
+    rest = summary.parameters - summary.gated_parameters
+    share = tr("{share}: embeddings, head, norms", share=percent(rest / summary.parameters))
+    yield Bar(tr("not gated"), rest, count(rest), share, False)
+
+
+def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
+    """Bytes of all weights in each data type, and of the quantized model where it is one."""
+    if quantization != "none":
+        name = f"{summary.dtype}, {quantization}"
+        yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), tr("as loaded"))
+    for dtype, width in _BYTES.items():
+        loaded = quantization == "none" and dtype == summary.dtype
+        total = summary.parameters * width
+        yield Bar(dtype, total, size(total), tr("as loaded") if loaded else "", loaded)

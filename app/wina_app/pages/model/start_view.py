@@ -1,0 +1,114 @@
+"""Where to begin: the demo, a model of one's own, or results that are stored already."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from wina_app.style.icons import icon
+from wina_app.style.theme import GRID, notifier
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import text_label
+
+
+class StartView(QScrollArea):
+    """Three starting points, each with what to expect of it."""
+
+    demo_requested = Signal()
+    folder_requested = Signal()
+    results_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.demo = StartCard(
+            "model",
+            tr("Explore the demo"),
+            tr(
+                "A small Llama, really trained and shipped with the workbench. Everything works on it without a "
+                "network, and a first result takes about a minute."
+            ),
+            tr("Open the demo model"),
+        )
+        self.folder = StartCard(
+            "folder",
+            tr("Open your own model"),
+            tr(
+                "A folder with config.json and safetensors; or type a Hugging Face id at the left. Weights are read, "
+                "nothing in the folder is ever run."
+            ),
+            tr("Choose a folder…"),
+        )
+        self.results = StartCard(
+            "results",
+            tr("Look at results"),
+            tr(
+                "Tables and plots of everything that is stored, or another results database that somebody gave you. No "
+                "model is needed."
+            ),
+            tr("Open results"),
+        )
+        self.demo.button.clicked.connect(self.demo_requested)
+        self.folder.button.clicked.connect(self.folder_requested)
+        self.results.button.clicked.connect(self.results_requested)
+        self.demo.button.setProperty("role", "primary")
+        self._cards = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._cards.setSpacing(GRID * 2)
+        self._every = (self.demo, self.folder, self.results)
+        for card in self._every:
+            self._cards.addWidget(card, 1)
+        content = QWidget()
+        content.setProperty("role", "surface")
+        content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        column = QVBoxLayout(content)
+        column.setContentsMargins(GRID * 4, GRID * 4, GRID * 4, GRID * 4)
+        column.setSpacing(GRID * 2)
+        column.addStretch(1)
+        column.addWidget(text_label(tr("Where do you want to begin?"), "title"))
+        column.addWidget(
+            text_label(
+                tr(
+                    "The workbench measures what a language model loses when it skips the weights whose inputs hardly "
+                    "matter, and how much faster it gets. F1 opens the guide, Ctrl+K finds every command."
+                ),
+                wrap=True,
+            )
+        )
+        column.addSpacing(GRID)
+        column.addLayout(self._cards)
+        column.addStretch(2)
+        self.setWidget(content)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cards lie beside each other where there is room, else below each other."""
+        room = self.width() >= sum(card.minimumSizeHint().width() + 4 * GRID for card in self._every)
+        self._cards.setDirection(QBoxLayout.Direction.LeftToRight if room else QBoxLayout.Direction.TopToBottom)
+        super().resizeEvent(event)
+
+
+class StartCard(QFrame):
+    """One of them."""
+
+    def __init__(self, drawing: str, title: str, text: str, button: str) -> None:
+        super().__init__()
+        self.setProperty("role", "card")
+        self._drawing = drawing
+        self._icon = text_label("")
+        self.button = QPushButton(button)
+        self.button.setAccessibleName(button)
+        self.button.setAccessibleDescription(text)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
+        column.setSpacing(GRID)
+        column.addWidget(self._icon)
+        column.addWidget(text_label(title, "section"))
+        words = text_label(text, wrap=True)
+        words.setMinimumWidth(GRID * 24)
+        column.addWidget(words)
+        column.addStretch(1)
+        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self._icon.setPixmap(icon(self._drawing).pixmap(GRID * 4, GRID * 4))

@@ -1,0 +1,1 @@
+"""Generate from one prompt, dense and sparse side by side."""

@@ -1,0 +1,228 @@
+"""The Playground's controls: the prompt, the sparse side, and how tokens are chosen."""
+
+from functools import partial
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QMenu,
+    QPlainTextEdit,
+    QSlider,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from wina_app.pages.playground.form_state import PROMPTS, Choice, Offer
+from wina_app.services.workspace import START_SPARSITY
+from wina_app.style.number_format import fraction
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.controls import Fold, SidePanel, explain_disabled, labelled, pad_text, text_label, wrap_words
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
+
+_WIDTH = GRID * 36
+_MOST_PERCENT = 99
+_STEP = 5
+_SHORT = 60
+"""Characters of a prompt in the menu."""
+_LIVE = tr("A change here answers the sparse side anew, at once; the dense answer stays and goes on.")
+_LATER = tr("A change here counts with the next prompt.")
+
+
+class PlaygroundForm(SidePanel):
+    """`choice()` has what the controls say."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(_WIDTH)
+        self._recent: list[str] = []
+        self._add_prompt()
+        self.column.addSpacing(GRID)
+        self._add_sparse_side()
+        self._add_sampling()
+        self.column.addStretch(1)
+
+    def _add_prompt(self) -> None:
+        self.examples = QToolButton()
+        self.examples.setText(tr("Examples and history"))
+        self.examples.setAccessibleName(tr("Examples and history of prompts"))
+        self.examples.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.examples.setMenu(QMenu(self.examples))
+        self.examples.menu().setAccessibleName(self.examples.accessibleName())
+        self.examples.menu().aboutToShow.connect(self._fill_examples)
+        self.prompt = QPlainTextEdit()
+        self.prompt.setAccessibleName(tr("Prompt"))
+        self.prompt.setPlaceholderText(tr("What is to be gone on with"))
+        wrap_words(self.prompt)
+        self.prompt.setTabChangesFocus(True)
+        self.prompt.setFixedHeight(GRID * 12)
+        self.prompt.setPlainText(next(iter(PROMPTS.values())))
+        self.prompt.textChanged.connect(self.changed)
+        self.chat = QCheckBox(tr("In the chat template"))
+        self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
+        self.chat.toggled.connect(self.changed)
+        heading = QHBoxLayout()
+        heading.addWidget(text_label(tr("Prompt"), "section"), 1)
+        heading.addWidget(self.examples)
+        self.column.addLayout(heading)
+        self.column.addWidget(self.prompt)
+        self.column.addWidget(self.chat)
+
+    def _add_sparse_side(self) -> None:
+        self.method, self.rotation = ChoiceBox(tr("Method")), ChoiceBox(tr("Rotation"))
+        for box in (self.method, self.rotation):
+            box.activated.connect(lambda _, box=box: self._chosen(box))
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(0, _MOST_PERCENT)
+        self.slider.setPageStep(_STEP)
+        self.slider.setAccessibleName(tr("Sparsity, as a slider"))
+        self.sparsity = QSpinBox()
+        pad_text(self.sparsity)
+        self.sparsity.setRange(0, _MOST_PERCENT)
+        self.sparsity.setSingleStep(_STEP)
+        self.sparsity.setSuffix(" %")
+        self.slider.valueChanged.connect(self.sparsity.setValue)
+        self.sparsity.valueChanged.connect(self.slider.setValue)
+        self.sparsity.valueChanged.connect(self.changed)
+        self.sparsity.setValue(round(100 * START_SPARSITY))
+        self.by_plan = QCheckBox()
+        self.by_plan.toggled.connect(self._on_by_plan)
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        row.addWidget(self.slider, 1)
+        row.addWidget(self.sparsity)
+        holder = QWidget()
+        holder.setLayout(row)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.column.addWidget(text_label(tr("Sparse side"), "section"))
+        self.column.addWidget(text_label(_LIVE, "muted", wrap=True))
+        self.column.addLayout(labelled(tr("Method"), self.method))
+        self.column.addLayout(labelled(tr("Sparsity of every cell"), holder))
+        self.sparsity.setAccessibleName(tr("Sparsity of every cell"))
+        self.column.addWidget(self.by_plan)
+        self.column.addLayout(labelled(tr("Rotation"), self.rotation))
+
+    def _add_sampling(self) -> None:
+        default = SamplingSpec()
+        self.new_tokens = QSpinBox()
+        self.new_tokens.setRange(1, MOST_TOKENS)
+        self.new_tokens.setGroupSeparatorShown(True)
+        self.new_tokens.setValue(64)
+        self.new_tokens.setSuffix(tr(" tokens"))
+        self.temperature = _decimal(0.0, 10.0, default.temperature)
+        self.temperature.setSpecialValueText(tr("0: the most likely token"))
+        self.top_p = _decimal(0.01, 1.0, default.top_p)
+        self.seed = QSpinBox()
+        self.seed.setRange(0, 2**31 - 1)
+        self.seed.setValue(default.seed)
+        fold = Fold(tr("Length and sampling"))
+        fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
+        for name, box, hint, term in (
+            (tr("Longest answer"), self.new_tokens, "", ""),
+            (
+                tr("Temperature"),
+                self.temperature,
+                tr("Above 0 tokens are drawn, with the same noise on both sides."),
+                "Temperature",
+            ),
+            (tr("Top p"), self.top_p, tr("Draws from the smallest set of tokens with so much mass."), "Top p"),
+            (tr("Seed"), self.seed, "", ""),
+        ):
+            pad_text(box)
+            fold.column.addLayout(labelled(name, box, hint=hint, term=term))
+            box.valueChanged.connect(self.changed)
+        self.column.addWidget(fold)
+
+    # ---- what the controls say ---------------------------------------------------------------------------------
+
+    def choice(self) -> Choice:
+        """What is typed and chosen; before a model is there, with a method and a rotation of no meaning."""
+        return Choice(
+            prompt=self.prompt.toPlainText(),
+            chat=self.chat.isEnabled() and self.chat.isChecked(),
+            new_tokens=self.new_tokens.value(),
+            sampling=SamplingSpec(
+                temperature=self.temperature.value(), top_p=self.top_p.value(), seed=self.seed.value()
+            ),
+            rotation=self.rotation.currentData(),
+            method=self.method.currentData(),
+            sparsity=fraction(self.sparsity.value()),
+            by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
+        )
+
+    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
+        """Offer what the model allows, and choose these."""
+        self.method.fill(offer.methods, method)
+        self.rotation.fill(offer.rotations, rotation)
+        explain_disabled(
+            self.chat,
+            enabled=offer.chat,
+            reason=tr("This model's tokenizer has no chat template"),
+            explanation=tr("As the user's message of a conversation"),
+        )
+        self.by_plan.setText(tr("By the plan: {plan}", plan=offer.plan) if offer.plan else tr("By the plan"))
+        self.by_plan.setAccessibleName(tr("Sparsity by the plan of the Sparsity page"))
+        explain_disabled(
+            self.by_plan,
+            enabled=bool(offer.plan),
+            reason=tr("There is no plan; open a model"),
+            explanation=tr("Each cell's own target, as edited on the Sparsity page"),
+        )
+        self._show_uniform()
+
+    def show_prompts(self, prompts: list[str]) -> None:
+        """Offer the prompts that were sent before."""
+        self._recent = prompts
+
+    def step_sparsity(self, steps: int) -> None:
+        """Raise or lower the sparsity."""
+        if self.sparsity.isEnabled():
+            self.sparsity.setValue(self.sparsity.value() + steps * _STEP)
+
+    def _chosen(self, box: ChoiceBox) -> None:
+        box.setToolTip(plain_tip(box.currentText()))
+        self.changed.emit()
+
+    def _on_by_plan(self) -> None:
+        self._show_uniform()
+        self.changed.emit()
+
+    def _show_uniform(self) -> None:
+        uniform = not (self.by_plan.isEnabled() and self.by_plan.isChecked())
+        for control in (self.slider, self.sparsity):
+            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page says how sparse"))
+
+    def _fill_examples(self) -> None:
+        menu = self.examples.menu()
+        menu.clear()
+        menu.addSection(tr("Examples"))
+        for name, prompt in PROMPTS.items():
+            menu.addAction(name).triggered.connect(partial(self._take, prompt))
+        if self._recent:
+            menu.addSection(tr("Sent before"))
+        for prompt in self._recent:
+            short = " ".join(prompt.split())
+            text = short if len(short) <= _SHORT else short[: _SHORT - 1] + "\N{HORIZONTAL ELLIPSIS}"
+            menu.addAction(text.replace("&", "&&")).triggered.connect(partial(self._take, prompt))
+
+    def _take(self, prompt: str, _checked: bool = False) -> None:
+        with QSignalBlocker(self.prompt):
+            self.prompt.setPlainText(prompt)
+        self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.changed.emit()
+
+
+def _decimal(low: float, high: float, value: float) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setRange(low, high)
+    box.setDecimals(2)
+    box.setSingleStep(0.1)
+    box.setValue(value)
+    return box

@@ -1,0 +1,176 @@
+"""What the Playground asks for, and what its read-outs say about the answers."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from wina_app.services.workspace import Workspace
+from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import Token
+from wina_core.engine.protocol.response import Answer
+from wina_core.methods import method_specs
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+Side = Literal["dense", "sparse"]
+SIDES: tuple[Side, Side] = ("dense", "sparse")
+MOST_RECENT = 20
+"""Prompts that are remembered."""
+PROMPTS: dict[str, str] = {
+    tr("A function's documentation"): 'def median(data):\n    """Return the median',
+    tr("The body of a function"): "def read_lines(path):\n    with open(path) as file:\n",
+    tr("A unit test"): "class TestDict(unittest.TestCase):\n    def test_update(self):\n",
+    tr("Documentation in prose"): "The following example shows how to open a file and read its lines::\n\n",
+    tr("A fact"): "The capital of France is",
+    tr("An explanation"): "Explain in one paragraph why large language models can leave out activations.",
+}
+"""What to begin with: the first four suit the demo model, which has read Python's library and little else."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the page's controls say."""
+
+    prompt: str
+    chat: bool
+    new_tokens: int
+    sampling: SamplingSpec
+    rotation: RotationSpec
+    method: MethodSpec
+    sparsity: float
+    by_plan: bool
+    """The Sparsity page's plan, in place of `sparsity` everywhere."""
+
+    def sparse(self, plan: SparsityPlan | None) -> AnswerSpec:
+        """The sparse side that is chosen."""
+        return AnswerSpec(
+            rotation=self.rotation,
+            method=self.method,
+            plan=plan if self.by_plan and plan is not None else UniformSparsity(sparsity=self.sparsity),
+            calibration=CalibrationSpec() if self.method.needs_calibration else None,
+        )
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What can be chosen with the current model: (text, value) of each."""
+
+    methods: tuple[tuple[str, MethodSpec], ...]
+    rotations: tuple[tuple[str, RotationSpec], ...]
+    plan: str
+    """What the Sparsity page's plan is; empty where there is none."""
+    chat: bool
+    """Whether the tokenizer has a chat template."""
+    context: int
+    """Tokens of prompt and answer together, at most."""
+
+
+def make_offer(workspace: Workspace) -> Offer:
+    """The registered methods and the named rotations, with what other pages chose where it is none of these."""
+    summary, plan = workspace.summary, workspace.plan
+    methods = {method: method.label for method in method_specs() if method.name != DENSE.name}
+    methods.setdefault(workspace.method, _as_chosen(workspace.method))
+    methods.pop(DENSE, None)
+    rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
+    rotations.setdefault(workspace.rotation, tr("As on the Rotation page: {label}", label=workspace.rotation.label))
+    return Offer(
+        methods=tuple((text, spec) for spec, text in methods.items()),
+        rotations=tuple((text, spec) for spec, text in rotations.items()),
+        plan="" if plan is None else f"{percent(plan.budget)}, {plan.origin}",
+        chat=summary is not None and summary.chat_template,
+        context=0 if summary is None else summary.context,
+    )
+
+
+def _as_chosen(method: MethodSpec) -> str:
+    selection = "" if method.selection == "topk" else f", {method.selection}"
+    return tr("As on the Sparsity page: {label}", label=f"{method.label}{selection}")
+
+
+def problem(choice: Choice, workspace: Workspace) -> str:
+    """Why nothing can be generated now; empty where it can."""
+    if workspace.source is None:
+        return tr("Open a model first")
+    if not choice.prompt.strip():
+        return tr("Write a prompt, or take one of the examples")
+    return ""
+
+
+def figures(answer: Answer | None) -> dict[str, str]:
+    """The read-outs of a side by their names; empty where there is nothing yet."""
+    if answer is None or answer.prefill is None:
+        return {}
+    read, seconds = answer.prefill
+    found = {
+        "tokens": f"{len(answer.tokens):,}",
+        "prefill": tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else "",
+    }
+    if answer.tokens_per_second is not None:
+        found["decode"] = tr("{rate} tokens/s", rate=f"{answer.tokens_per_second:,.1f}")
+    if answer.speedup is not None:
+        found["speedup"] = f"{answer.speedup:.2f} \N{MULTIPLICATION SIGN}"
+    if answer.divergence is not None:
+        found["divergence"] = tr("{value} nats", value=f"{answer.divergence:.3g}")
+    if answer.ended is not None and answer.ended.sparsity is not None:
+        found["sparsity"] = percent(answer.ended.sparsity)
+    return found
+
+
+def ending(answer: Answer) -> str:
+    """How an answer ended, in words."""
+    if answer.ended is None:
+        return tr("writing")
+    words = {
+        "end": tr("ended by itself"),
+        "length": tr("at its length"),
+        "stopped": tr("stopped"),
+    }
+    return words[answer.ended.end]
+
+
+def told(side: Side, position: int, token: Token, other: Token | None) -> str:
+    """A token's read-out. `other` is the other side's at the same position after the same prefix, where it is the same
+    token: then its probability by both models is known to either side."""
+    dense, sparse = token.dense_log_probability, token.log_probability
+    if side == "dense":
+        dense, sparse = token.log_probability, None if other is None else other.log_probability
+    divergence = token.divergence if side == "sparse" else None if other is None else other.divergence
+    parts = [
+        tr("token {position}: {shown} (id {id})", position=position + 1, shown=repr(token.text), id=token.id),
+        tr("p dense {p}", p=_probability(dense)),
+        tr("p sparse {p}", p=_probability(sparse)),
+    ]
+    if divergence is not None:
+        parts.append(tr("KL {value} nats", value=f"{divergence:.3g}"))
+    parts.append(tr("{time} ms", time=f"{1e3 * token.seconds:.3g}"))
+    return "   ".join(parts)
+
+
+def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
+    """Where the two answers part, as a sentence."""
+    if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
+        return ""
+    if at is None:
+        same = min(len(dense.tokens), len(sparse.tokens))
+        return tr("The answers agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
+    words = tuple(
+        repr(answer.tokens[at].text) if at < len(answer.tokens) else tr("the end") for answer in (dense, sparse)
+    )
+    return tr(
+        "The answers part at token {position}: {dense} against {sparse}.",
+        position=at + 1,
+        dense=words[0],
+        sparse=words[1],
+    )
+
+
+def recent(prompts: list[str], prompt: str) -> list[str]:
+    """The prompts that are remembered once this one was sent, the last one first."""
+    return [prompt, *(other for other in prompts if other != prompt)][:MOST_RECENT]
+
+
+def _probability(log: float | None) -> str:
+    return "\N{EN DASH}" if log is None else f"{math.exp(log):.3g}"

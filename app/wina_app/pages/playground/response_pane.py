@@ -1,0 +1,132 @@
+"""One side of the Playground: whose answer it is, the answer, and its read-outs."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from wina_app.pages.playground.form_state import Side, ending
+from wina_app.pages.playground.token_text import TokenText
+from wina_app.style.theme import GRID, HALF, font, notifier, scaled
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, stacked, text_label
+from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.engine.protocol import Token
+from wina_core.engine.protocol.response import Answer
+
+_SWATCH = GRID + HALF
+_LEAST = 28 * GRID
+_READOUTS: dict[str, tuple[str, str]] = {
+    "decode": (tr("Decoding"), tr("From the median time of the passes that read one token each")),
+    "prefill": (tr("Prefill"), tr("The prompt's tokens over the time of the one pass that read them")),
+    "tokens": (tr("Tokens"), tr("Of the answer so far")),
+    "speedup": (
+        tr("Speed-up"),
+        tr("Median time of the dense model's passes over the same text, taken in turn, over that of the sparse ones"),
+    ),
+    "sparsity": (
+        tr("Sparsity"),
+        tr("Fraction of the gated weights that was not read for the answer's tokens, counted from the masks"),
+    ),
+    "divergence": (tr("Mean KL"), tr("Mean over the answer's tokens of the divergence that colours them")),
+}
+_OF_SIDE: dict[Side, tuple[str, ...]] = {
+    "dense": ("decode", "prefill", "tokens"),
+    "sparse": ("decode", "speedup", "prefill", "sparsity", "divergence"),
+}
+_NOTHING = "\N{EN DASH}"
+
+
+class AnswerPane(QWidget):
+    """`pointed` carries the position of the token that the mouse or the caret is on, or None."""
+
+    pointed = Signal(object)
+
+    def __init__(self, side: Side, title: str) -> None:
+        super().__init__()
+        self._title = title
+        self._answer: Answer | None = None
+        self._swatch = QLabel()
+        self._swatch.setFixedSize(_SWATCH, _SWATCH)
+        self._heading = ElidedLabel("section")
+        self._state = text_label("", "muted")
+        self.copy = QPushButton(tr("Copy"))
+        self.copy.setAccessibleName(tr("Copy the {side} answer", side=side))
+        self.copy.clicked.connect(self.copy_answer)
+        heading = QHBoxLayout()
+        heading.setSpacing(GRID)
+        heading.addWidget(self._swatch)
+        heading.addWidget(self._heading, 1)
+        heading.addWidget(self._state)
+        heading.addWidget(self.copy)
+        self.text = TokenText(tr("{side} answer", side=title))
+        self.text.pointed.connect(self.pointed)
+        self._numbers: dict[str, QLabel] = {}
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # both as wide as each other
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(heading)
+        column.addWidget(self.text, 1)
+        self.readouts = QWidget()
+        lines = QVBoxLayout(self.readouts)
+        lines.setContentsMargins(0, 0, 0, 0)
+        lines.addLayout(self._readouts(side))
+        lines.addStretch(1)  # the other side may take more lines
+        column.addWidget(self.readouts)
+        notifier().changed.connect(self._restyle)
+        self.show_answer(None)
+
+    def _readouts(self, side: Side) -> Wrapping:
+        lines = Wrapping(spacing=2 * GRID)
+        for name in _OF_SIDE[side]:
+            caption, explanation = _READOUTS[name]
+            above, number = text_label(caption, "muted"), text_label(_NOTHING)
+            for label in (above, number):
+                label.setToolTip(plain_tip(explanation))
+            number.setFont(font("body", tabular=True))
+            lines.addWidget(stacked(above, number))
+            self._numbers[name] = number
+        return lines
+
+    def show_answer(self, answer: Answer | None) -> None:
+        """Show an answer as far as it is there; None for none."""
+        self._answer = answer
+        label = self._title if answer is None or answer.spec.is_dense else f"{self._title}: {answer.spec.label}"
+        self._heading.setText(label)
+        self.text.show_tokens(answer.tokens if answer else ())
+        self._restyle()
+        self._show_state()
+
+    def add_token(self, token: Token) -> None:
+        """Append to the answer that is shown."""
+        self.text.add(token)
+        if not self.copy.isEnabled():
+            self._show_state()
+
+    def show_figures(self, figures: dict[str, str]) -> None:
+        """Show the read-outs; those that are missing are not known yet."""
+        for name, number in self._numbers.items():
+            text = figures.get(name) or _NOTHING
+            number.setText(text)
+            number.setAccessibleName(f"{_READOUTS[name][0]}: {text}")
+        self._show_state()
+
+    def copy_answer(self) -> None:
+        """Put its text on the clipboard."""
+        if self._answer is not None:
+            QGuiApplication.clipboard().setText(self._answer.text)
+
+    def _show_state(self) -> None:
+        answer = self._answer
+        self._state.setText("" if answer is None else ending(answer))
+        explain_disabled(
+            self.copy, enabled=answer is not None and bool(answer.tokens), reason=tr("There is no answer yet")
+        )
+
+    def _restyle(self) -> None:
+        method = "dense" if self._answer is None else self._answer.spec.method.name
+        self.setMinimumWidth(scaled(_LEAST))
+        self._swatch.setPixmap(method_swatch(method).pixmap(_SWATCH, _SWATCH))
+        for number in self._numbers.values():
+            number.setFont(font("body", tabular=True))

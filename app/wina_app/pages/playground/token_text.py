@@ -1,0 +1,160 @@
+"""An answer as text whose tokens are coloured by how far the sparse model was from the dense one there."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, Signal
+from PySide6.QtGui import QColor, QMouseEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QPlainTextEdit
+
+from wina_app.plots.colour_maps import HIGHLIGHT, ColourScale
+from wina_app.style.theme import font, notifier, text_on
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import Token
+
+_LEAST, _MOST = -3.0, 1.0
+_BREAK = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n"
+
+
+def _nats(log10: float) -> str:
+    return f"{10**log10:.3g}"
+
+
+DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _LEAST, _MOST, _nats, HIGHLIGHT)
+"""Over log10 of the divergence; always the same, so that answers compare. Less than its low end has no colour."""
+
+
+def divergence_colour(divergence: float | None) -> QColor | None:
+    """The background of a token; None for the dense side's and for those that hardly diverge."""
+    if divergence is None or divergence < 10**_LEAST:
+        return None
+    return DIVERGENCE.colour(math.log10(divergence))
+
+
+class TokenText(QPlainTextEdit):
+    """Read-only. `pointed` tells which token the mouse or the caret is on, None when it is on none."""
+
+    pointed = Signal(object)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setAccessibleName(name)
+        self.setMouseTracking(True)
+        self.setTabChangesFocus(True)
+        self._tokens: list[Token] = []
+        self._starts: list[int] = []
+        self._marked: int | None = None
+        self.cursorPositionChanged.connect(self._on_caret)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    # ---- content -----------------------------------------------------------------------------------------------
+
+    def show_tokens(self, shown: Sequence[Token]) -> None:
+        """Replace all of it."""
+        self._tokens, self._starts, self._marked = [], [], None
+        self.clear()
+        for token in shown:
+            self.add(token)
+
+    def add(self, token: Token) -> None:
+        """Append a token; who looks at the end sees it."""
+        bar = self.verticalScrollBar()
+        at_end = bar.value() == bar.maximum()
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        self._tokens.append(token)
+        self._starts.append(cursor.position())
+        cursor.insertText(token.text.replace("\n", _BREAK), self._format(len(self._tokens) - 1))
+        if at_end:
+            bar.setValue(bar.maximum())
+
+    def mark(self, position: int | None) -> None:
+        """Point out where the answers part; a position that is not there yet is marked when it comes."""
+        before, self._marked = self._marked, position
+        if before != position:
+            for changed in {before, position} - {None}:
+                self._paint(changed)
+
+    def go_to_mark(self) -> None:
+        """Put the caret there, and the keyboard with it."""
+        if self._marked is not None and self._marked < len(self._starts):
+            self.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            cursor = self.textCursor()
+            cursor.setPosition(self._starts[self._marked])
+            self.setTextCursor(cursor)
+            self.ensureCursorVisible()
+
+    def colour_of(self, position: int) -> QColor | None:
+        """The background of a token; None where it has none."""
+        return divergence_colour(self._tokens[position].divergence)
+
+    def token_at(self, point: QPoint) -> int | None:
+        """The position of the token under a point of the viewport."""
+        cursor = self.cursorForPosition(point)
+        place, box = cursor.position(), self.cursorRect(cursor)
+        if not box.adjusted(-box.height(), 0, box.height(), 0).contains(point):
+            return None
+        return self._token_of(place - 1 if box.left() > point.x() and place else place)
+
+    # ---- what the user points at -------------------------------------------------------------------------------
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Tell which token is under the mouse."""
+        super().mouseMoveEvent(event)
+        self.pointed.emit(self.token_at(event.position().toPoint()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Back to the caret's token, where the keyboard is here."""
+        super().leaveEvent(event)
+        self.pointed.emit(self._token_of(self.textCursor().position()) if self.hasFocus() else None)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """The answer's own text, without the marks at its line ends."""
+        data = super().createMimeDataFromSelection()
+        data.setText(data.text().replace(_BREAK, "\n"))
+        return data
+
+    def _on_caret(self) -> None:
+        if self.hasFocus():
+            self.pointed.emit(self._token_of(self.textCursor().position()))
+
+    def _token_of(self, place: int) -> int | None:
+        found = bisect_right(self._starts, place) - 1
+        return found if found >= 0 else None
+
+    # ---- colours -----------------------------------------------------------------------------------------------
+
+    def _restyle(self) -> None:
+        self.setFont(font("body", tabular=True))
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()  # laid out once
+        for position in range(len(self._tokens)):
+            if self.colour_of(position) is not None:  # the others take the palette's
+                self._paint(position)
+        cursor.endEditBlock()
+
+    def _paint(self, position: int) -> None:
+        if position >= len(self._tokens):
+            return
+        end = self._starts[position + 1] if position + 1 < len(self._starts) else self.document().characterCount() - 1
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(self._starts[position])
+        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        cursor.setCharFormat(self._format(position))
+
+    def _format(self, position: int) -> QTextCharFormat:
+        shown = QTextCharFormat()
+        colour = self.colour_of(position)
+        if colour is not None:
+            shown.setBackground(colour)
+            shown.setForeground(text_on(colour))
+        if position == self._marked:
+            shown.setFontWeight(700)
+            shown.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
+        return shown

@@ -1,0 +1,1 @@
+"""Browse, filter, compare and export stored runs."""

@@ -1,0 +1,59 @@
+"""The results table as it is shown at a moment, to be written as a file or to the clipboard on any thread."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wina_app.pages.results.grouping import Arrangement
+from wina_app.style.translation import tr
+from wina_core.files.tables import FORMATS, write_table
+from wina_core.results.frame import Factor, Frame
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Lines of a frame. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
+
+    frame: Frame
+    arrangement: Arrangement
+    group: str
+    """Key of the column that the rows are grouped by."""
+    keys: Sequence[str]
+    """Of the columns, in their order."""
+
+    def write(self, path: Path) -> int:
+        """Write all lines, numbers as numbers; the suffix names the format. How many they are. Raises WinaError."""
+        titles, rows = self.table(range(len(self.arrangement.lines)))
+        write_table(titles, rows, path)
+        return len(rows)
+
+    def copy(self, lines: Iterable[int], suffix: str) -> str:
+        """These lines in the format of files with this suffix."""
+        return FORMATS[suffix](*self.table(lines)).decode()
+
+    def text(self, lines: Iterable[int]) -> str:
+        """These lines as they read, with tabs between."""
+        lines = list(lines)
+        rows = self._rows(lines)
+        titles, cells = self.table(lines) if not rows else ([each.column.title for each in self._factors()], [])
+        table = [titles, *([str(cell) for cell in row] for row in cells)]
+        table += [[factor.text(row) for factor in self._factors()] for row in rows]
+        return "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in table)
+
+    def table(self, lines: Iterable[int]) -> tuple[list[str], list[list[object]]]:
+        """Titles and cells of these lines."""
+        lines = list(lines)
+        rows, groups, factors = self._rows(lines), self.arrangement.groups, self._factors()
+        if rows or groups is None:
+            return [each.column.title for each in factors], [[each.value(row) for each in factors] for row in rows]
+        by = self.frame.factor(self.group).column.title
+        headings = [groups[~int(self.arrangement.lines[line])] for line in lines]
+        return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
+            [group.text, group.count, group.mean, group.low, group.high] for group in headings
+        ]
+
+    def _rows(self, lines: Iterable[int]) -> list[int]:
+        return [row for line in lines if (row := int(self.arrangement.lines[line])) >= 0]
+
+    def _factors(self) -> list[Factor]:
+        return [self.frame.factor(key) for key in self.keys]

@@ -1,0 +1,61 @@
+"""A line to filter a table by, that completes the names of columns while they are typed."""
+
+import re
+from collections.abc import Sequence
+
+from PySide6.QtCore import QStringListModel, Qt
+from PySide6.QtWidgets import QCompleter, QLineEdit
+
+from wina_app.style.theme import dress
+from wina_app.style.translation import tr
+
+_NAME = re.compile(r"(?:^|\s)-?(?P<name>[^\W\d]\w*)$")
+"""A name, or its beginning, at the end of what stands before the cursor."""
+
+
+class FilterLine(QLineEdit):
+    """Its tooltip is the language of filters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setClearButtonEnabled(True)
+        self.setPlaceholderText(tr("Filter: words, method:wina, counted>50, /regex/, -not"))
+        self.setAccessibleName(tr("Filter the table"))
+        self.setToolTip(
+            tr(
+                "Words in any column; all must be found.\n"
+                "method:wina finds in one column, method=wina the whole cell.\n"
+                "counted>50 value<=0.3 n!=100 compare.\n"
+                '"per head" finds words together, /^demo.*ppl/ or task:/ppl/ a regular expression.\n'
+                "A minus before any of them excludes what it finds."
+            )
+        )
+        self._names = QStringListModel()
+        self._completer = QCompleter(self._names, self)
+        self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self._completer.setWidget(self)
+        dress(self._completer.popup())
+        self._completer.activated[str].connect(self._complete)
+        self.textEdited.connect(self._offer)
+
+    def offer_columns(self, keys: Sequence[str]) -> None:
+        """Complete these names."""
+        self._names.setStringList(sorted(keys))
+
+    def _begun(self) -> str:
+        found = _NAME.search(self.text()[: self.cursorPosition()])
+        return found["name"] if found else ""
+
+    def _offer(self) -> None:
+        begun = self._begun()
+        self._completer.setCompletionPrefix(begun)
+        if begun and self._completer.completionCount() and self.hasFocus():
+            self._completer.complete()
+        else:
+            self._completer.popup().hide()
+
+    def _complete(self, name: str) -> None:
+        end = self.cursorPosition()
+        start = end - len(self._begun())
+        self.setText(f"{self.text()[:start]}{name}:{self.text()[end:]}")
+        self.setCursorPosition(start + len(name) + 1)

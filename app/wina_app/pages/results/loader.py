@@ -1,0 +1,166 @@
+"""Keeps the results table in step with the store, the filter and the study it is narrowed to."""
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from wina_app.pages.results.study_filter import Scope
+from wina_app.pages.results.table import Content, ResultsTable
+from wina_app.services.store_thread import StoreThread
+from wina_core.errors import WinaError
+from wina_core.results.columns import COLUMNS, ResultColumn
+from wina_core.results.filter import Terms, parse_filter, passing
+from wina_core.results.frame import Frame, Mask
+from wina_core.results.gc_control import Kept, no_garbage_collected
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import Store
+
+_PAUSE_MS = 1000
+"""Between two readings of the store while results land: each goes through every row."""
+
+
+class FilterView(Protocol):
+    """What is told of the filter and of the store."""
+
+    def show_filter_error(self, text: str) -> None:
+        """Say what is wrong with the filter; empty when nothing is."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+
+class _Answer(NamedTuple):
+    content: Content
+    mask: Mask
+    error: str
+    """Why everything passes, where the filter takes too long."""
+    everything: int
+    """Rows of all studies."""
+
+
+class ResultsReading(QObject):
+    """One reading at a time, the last one after the last change; all that goes through every row is done on the store's
+    thread."""
+
+    scope_shown = Signal(object)
+    """The table is about to show the rows of another Scope, or with None of all studies."""
+
+    def __init__(self, store: StoreThread, table: ResultsTable, view: FilterView) -> None:
+        super().__init__()
+        self.everything = 0
+        """How many rows are stored, of all studies."""
+        self._store, self._table, self._view = store, table, view
+        self._content = Content(Frame([], {}, COLUMNS))
+        self._scope: Scope | None = None
+        self._shown: Scope | None = None
+        """Of the rows in the table."""
+        self._text = ""
+        self._terms: Terms = ()
+        """The last that could be read."""
+        self._kept = Kept()
+        self._asking = self._outdated = False
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE_MS)
+        self._pause.timeout.connect(self._catch_up)
+        store.changed.connect(self._store_changed)
+
+    def refresh(self) -> None:
+        """Read the store again."""
+        if self._asking:
+            self._outdated = True
+            return
+        self._asking = True
+        scope, terms, before = self._scope, self._terms, self._content
+        columns = _columns(scope)
+
+        def question(store: "Store") -> _Answer:
+            everything, details = store.metric_rows(), store.run_details()
+            rows = [row for row in everything if row.run in scope.arms] if scope else everything
+            content = before
+            if not before.frame.is_of(rows, details, columns):
+                with no_garbage_collected():
+                    content = Content(Frame(rows, details, columns))
+                self._kept.leave_alone(len(everything))
+            try:
+                mask, error = passing(terms, content.frame), ""
+            except WinaError as refusal:
+                mask, error = np.ones(len(content.frame), np.bool_), str(refusal)
+            return _Answer(content, mask, error, len(everything))
+
+        self._store.ask(question, lambda answer: self._answered(scope, terms, answer), self._refused)
+
+    def narrow(self, scope: Scope | None) -> None:
+        """Show the runs of one study alone; None for all."""
+        self._scope = scope
+        self._terms = self._read(self._text) or ()  # terms of columns that are no more are passed over
+        self.refresh()
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows that match the line; a line that cannot be read leaves the table as it is."""
+        self._text = text
+        terms = self._read(text)
+        if terms is not None and terms != self._terms:
+            self._terms = terms
+            self._filter()
+
+    def _read(self, text: str) -> Terms | None:
+        try:
+            terms = parse_filter(text, _columns(self._scope))
+        except WinaError as error:
+            self._view.show_filter_error(str(error))
+            return None
+        self._view.show_filter_error("")
+        return terms
+
+    def _filter(self) -> None:
+        if self._asking:  # what is being read will be filtered anew
+            return
+        terms, content = self._terms, self._content
+
+        def show(mask: Mask) -> None:
+            if terms is self._terms and content is self._content:
+                self._table.set_mask(mask)
+
+        self._store.ask(lambda _store: passing(terms, content.frame), show, self._view.show_filter_error)
+
+    def _store_changed(self) -> None:
+        if self._pause.isActive():
+            self._outdated = True
+        else:
+            self._pause.start()
+            self.refresh()
+
+    def _answered(self, scope: Scope | None, terms: Terms, answer: _Answer) -> None:
+        self._asking = False
+        if scope is not self._scope:  # chosen meanwhile
+            self._outdated = False
+            self.refresh()
+            return
+        if scope is not self._shown:
+            self._shown = scope
+            self.scope_shown.emit(scope)
+        self.everything = answer.everything
+        self._content = answer.content
+        self._table.show(answer.content, answer.mask)
+        if answer.error:
+            self._view.show_filter_error(answer.error)
+        if terms is not self._terms:  # typed meanwhile
+            self._filter()
+        if not self._pause.isActive():
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._outdated and not self._asking:
+            self._outdated = False
+            self._store_changed()
+
+    def _refused(self, text: str) -> None:
+        self._asking = self._outdated = False
+        self._view.show_error(text)
+
+
+def _columns(scope: Scope | None) -> tuple[ResultColumn, ...]:
+    return scope.columns if scope else COLUMNS

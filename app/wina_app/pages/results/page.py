@@ -1,0 +1,261 @@
+"""The Results page: every stored number as a table, and the plots of what it shows and selects."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtWidgets import QPushButton, QSplitter, QWidget
+
+from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.controller import ResultsController
+from wina_app.pages.results.filter_line import FilterLine
+from wina_app.pages.results.plots.tabs import ResultsPlots
+from wina_app.pages.results.run_inspector import ResultsInspector
+from wina_app.pages.results.spec_dialog import ResultsSpec
+from wina_app.pages.results.table_panel import ResultsList
+from wina_app.services.settings import Settings
+from wina_app.services.store_thread import StoreThread
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page
+from wina_app.widgets.controls import explain_disabled, text_label
+from wina_app.widgets.table_view import ask_table_file
+from wina_core.specs import RunSpec
+
+_MOST_SELECTED = 20_000
+"""Selected rows whose runs are looked for: all rows of a large table are no choice of runs."""
+_REST_MS = 150
+"""The filter is applied once the typing hand rests this long."""
+
+
+class ResultsPage(Page):
+    """Shows what its controller read from the store, and emits the user's choices to it."""
+
+    def __init__(self, store: StoreThread, settings: Settings | None = None) -> None:
+        """Without `settings` the choice of columns is not kept."""
+        super().__init__("results", tr("Results"))
+        self._settings = settings
+        self.columns = ColumnChoice(settings.results_columns if settings else ())
+        self.filter = FilterLine()
+        self.start = self.filter  # the table would take a row as current
+        self._count = text_label("", "muted")
+        self.list = ResultsList(self.columns)
+        self.table = self.list.table
+        self.inspector = ResultsInspector()
+        self.compare = QPushButton(tr("Compare"))
+        self.compare.setAccessibleName(tr("Compare the selected runs"))
+        self.compare.clicked.connect(lambda: self.plots.show_plot("compare"))
+        self.plots = ResultsPlots()
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST_MS)
+        self.set_content(self._arrange())
+        self.controller = ResultsController(store, self, self.plots, self.columns)
+        self.controller.setParent(self)
+        if settings is not None:
+            self.controller.plots.set_count(settings.preferences.sparsity_count)
+        self.undo_stack = self.controller.marks.undo_stack
+        self.table.show_table(self.controller.table)
+        self.controller.start()
+        self._follow_selection()
+        self._connect()
+        self._add_commands()
+        self.plots.offer_on(self)
+        self._fill_menu()
+
+    def _arrange(self) -> QWidget:
+        self.filter.setMinimumWidth(50 * GRID)
+        self.header_actions.addWidget(self._count)
+        self.header_actions.addWidget(self.filter)
+        self.header_actions.addWidget(self.compare)
+        whole = QSplitter(Qt.Orientation.Vertical)
+        whole.addWidget(self.list)
+        whole.addWidget(self.plots)
+        whole.setStretchFactor(0, 1)
+        whole.setStretchFactor(1, 1)
+        whole.setSizes([30 * GRID, 30 * GRID])
+        whole.setChildrenCollapsible(False)
+        return whole
+
+    def _connect(self) -> None:
+        control = self.controller
+        self.filter.textChanged.connect(self._rest.start)
+        self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
+        self.table.selectionModel().selectionChanged.connect(self._selection_changed)
+        control.selection.changed.connect(self._follow_selection)
+        self.plots.connect_to(control.plots)
+        self.list.everything_requested.connect(lambda: control.show_study(None))
+        self.list.group_chosen.connect(control.group_by)
+        self.list.differing_toggled.connect(control.show_differing)
+        self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
+        self.table.delete_requested.connect(self._delete)
+        self.inspector.tags_written.connect(control.marks.set_tags)
+        self.inspector.note_written.connect(control.marks.set_note)
+        self.inspector.pin_toggled.connect(control.marks.toggle_pin)
+        control.table.content_changed.connect(self._inspect)
+        control.selection.changed.connect(self._inspect)
+        self.columns.changed.connect(self._keep_columns)
+        self.primary_triggered.connect(self._export)
+        self.empty_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
+
+    # ---- what the controller asks for ----------------------------------------------------------------------------
+
+    def show_count(self, shown: int, stored: int) -> None:
+        """How many rows there are; none stored is the empty state."""
+        if stored == 0 and not self.is_empty:
+            self.show_empty(
+                tr("No results yet"),
+                tr(
+                    "Every finished task lands here as a row the moment it is done: filter and sort them, plot a "
+                    "metric against sparsity, look at what each layer dropped, and export table and plots."
+                ),
+                tr("Evaluate a plan"),
+            )
+        elif stored and self.is_empty:
+            self.show_content()
+        for widget in (self.filter, self._count, self.compare):
+            widget.setVisible(stored > 0)
+        self.set_primary(tr("Export table"), enabled=shown > 0, reason=tr("There are no rows to export"))
+        if shown == stored:
+            self._count.setText(tr("{n} rows", "{n} row", shown))
+        else:
+            self._count.setText(tr("{shown} of {stored} rows", shown=f"{shown:,}", stored=f"{stored:,}"))
+
+    def show_scope(self, title: str) -> None:
+        """Say to which study the page is narrowed; empty for none."""
+        self.list.show_scope(title)
+
+    def show_columns(self, keys: Sequence[str], common: str) -> None:
+        """Show these columns in this order, and say what all rows have in common, where that is hidden."""
+        self.list.show_columns(keys, common)
+        self.filter.offer_columns([column.key for column, _ in self.columns.offered])
+
+    def show_filter_error(self, text: str) -> None:
+        """What is wrong with the filter; empty when nothing is."""
+        self.list.show_error(text)
+        self.filter.setProperty("state", "invalid" if text else "")
+        self.filter.style().polish(self.filter)
+
+    def copy_text(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        QGuiApplication.clipboard().setText(text)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came while another page was shown."""
+        super().showEvent(event)
+        self.controller.plots.set_visible(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Leave the plots alone while another page is shown."""
+        super().hideEvent(event)
+        self.controller.plots.set_visible(False)
+
+    def show_spec(self, spec: RunSpec) -> None:
+        """Show how a number was computed."""
+        ResultsSpec(spec, self).open()
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def _selected_rows(self) -> list[int]:
+        ranges = self.table.selectionModel().selection()
+        few = sum(part.height() for part in ranges) <= _MOST_SELECTED
+        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)}) if few else []
+
+    def _selection_changed(self) -> None:
+        self.controller.select_rows(self._selected_rows())
+
+    def _follow_selection(self) -> None:
+        """Select the rows of the runs that a plot selected; rows that are of just these runs stay as they are."""
+        runs = self.controller.selection.runs
+        explain_disabled(
+            self.compare,
+            enabled=len(runs) > 1,
+            reason=tr("Select rows of two or more runs, the others with Ctrl held"),
+            explanation=tr("The difference on every task that they share, with its interval and p"),
+        )
+        if set(runs) == set(self.controller.runs_of(self._selected_rows())):
+            return
+        rows, table = QItemSelection(), self.controller.table
+        for row in self.controller.rows_of(runs):
+            rows.select(table.index(row, 0), table.index(row, table.columnCount() - 1))
+        flags = QItemSelectionModel.SelectionFlag.ClearAndSelect
+        self.table.selectionModel().select(rows, flags)
+        if not rows.isEmpty():
+            self.table.scrollTo(rows.indexes()[0])
+
+    def _inspect(self) -> None:
+        runs = self.controller.selection.runs
+        self.inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
+
+    def _keep_columns(self) -> None:
+        if self._settings is not None:
+            self._settings.results_columns = self.columns.written
+
+    def _delete(self) -> None:
+        if runs := self._runs_to_change():
+            self.controller.marks.delete(runs)
+
+    def _pin(self) -> None:
+        if runs := self._runs_to_change():
+            self.controller.marks.toggle_pin(runs)
+
+    def _runs_to_change(self) -> list[str]:
+        """Those of the selected rows; where there is none, that is said."""
+        runs = self.controller.runs_of(self.table.selected_rows())
+        if not runs:
+            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+        return runs
+
+    def _edit(self, key: str) -> None:
+        """Edit a mark of the current row in place, in its column, which is shown if it was not."""
+        if self.controller.table.entry_at(self.table.currentIndex().row()) is None:
+            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+            return
+        self.columns.show(key)
+        index = self.table.currentIndex()
+        column = next(at for at, each in enumerate(self.controller.table.columns) if each.key == key)
+        self.table.edit(index.siblingAtColumn(column))
+
+    def _add_commands(self) -> None:
+        control, groups = self.controller, self.list
+        self.add_command(tr("Filter the table"), self.filter.setFocus, "Ctrl+F")
+        self.add_command(tr("Choose the columns…"), groups.choose_columns, "Ctrl+Shift+K")
+        self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+Shift+D")
+        self.add_command(tr("Group by…"), self._choose_group, "Ctrl+R")
+        self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+[")
+        self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False), "Ctrl+]")
+        self.add_command(tr("Pin or unpin the selected runs"), self._pin, "Ctrl+B")
+        self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"), "Ctrl+T")
+        self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"), "Ctrl+Shift+N")
+        self.add_command(tr("Delete the selected runs"), self._delete, "Ctrl+Del")
+        for text, suffix, keys in (
+            (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
+            (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
+        ):
+            self.add_command(text, lambda suffix=suffix: self._copy(suffix), keys)
+
+    def _copy(self, suffix: str) -> None:
+        if rows := self.table.selected_rows():
+            self.controller.copy(rows, suffix)
+        else:
+            self.show_error(tr("No row is selected; select those to copy first."))
+
+    def _choose_group(self) -> None:
+        self.list.group.setFocus()
+        self.list.group.showPopup()
+
+    def _fill_menu(self) -> None:
+        table = self.table
+        table.add_action(tr("Pin or unpin"), self._pin)
+        table.add_action(tr("Edit tags"), lambda: self._edit("tags"))
+        table.add_action(tr("Edit note"), lambda: self._edit("note"))
+        table.add_action(tr("Delete runs"), self._delete)
+        table.add_separator()
+        table.add_action(tr("Export table…"), self._export)
+        table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
+        table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
+
+    def _export(self) -> None:
+        path = ask_table_file(self, "results")
+        if path is not None:
+            self.controller.export(path)

@@ -1,0 +1,1 @@
+"""Linked plots of the selected runs."""

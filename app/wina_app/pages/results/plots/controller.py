@@ -1,0 +1,374 @@
+"""Computes the plots of the Results page from the rows that its table shows and the runs that are selected.
+
+Only the plot that is shown is computed, on the store's thread, and again when rows land or other runs are selected.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.pages.results.comparison import RunComparison, compare
+from wina_app.pages.results.plots.frontier import FrontierData, Measure, frontier, measures, models
+from wina_app.pages.results.plots.layers import RunLayers, read_layers
+from wina_app.pages.results.plots.task_bars import BarChart, bar_chart, bar_metrics, bar_sparsities, first_sparsity
+from wina_app.pages.results.run_selection import RunSelection
+from wina_app.pages.results.study_filter import Scope
+from wina_app.pages.results.table import ResultsTable
+from wina_app.services.store_thread import StoreThread
+from wina_app.shared.latency.chart import Chart, Ordinate, decode_chart, matching_key, product_chart
+from wina_app.shared.latency.choices import Offer, Picked, make_offer
+from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
+from wina_app.style.translation import tr
+from wina_app.widgets.table_model import Key
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import MetricRow, Store
+
+Plot = Literal["frontier", "tasks", "latency", "layers", "allocation", "compare"]
+PLOTS: tuple[Plot, ...] = get_args(Plot)
+T = TypeVar("T")
+_OF_ROWS: tuple[Plot, ...] = ("frontier", "tasks")
+_OF_SELECTION: tuple[Plot, ...] = ("layers", "allocation", "compare")
+_PAUSE_MS = 1000
+"""Between two readings of timed points while they land."""
+_REST_MS = 250
+"""Runs are compared once the selecting hand rests this long: of many documents it takes seconds."""
+
+
+class PlotsView(Protocol):
+    """What the controller needs of the plots."""
+
+    def show_measures(
+        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
+    ) -> None:
+        """Offer what the frontier can show, and mark what it does."""
+
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
+        """Draw the frontier; None when no row passes the filter."""
+
+    def show_bar_choices(
+        self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
+    ) -> None:
+        """Offer what the bars can show, and mark what they do."""
+
+    def show_bars(self, chart: BarChart | None) -> None:
+        """Draw the bars; None when there are no rows for any."""
+
+    def show_latency(self, kind: str, offer: Offer, chart: Chart, fresh: bool) -> None:
+        """Draw timed points; an empty offer when none are stored."""
+
+    def show_layers(self, runs: Sequence[RunLayers]) -> None:
+        """Draw maps of the selected runs; none when none is selected."""
+
+    def show_profiles(self, runs: Sequence[RunLayers]) -> None:
+        """Draw targets and measured sparsities over depth."""
+
+    def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
+        """Show runs side by side, or say why there is nothing to show."""
+
+    def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
+        """Highlight runs, and the timed points that are of their methods and sparsities."""
+
+    def show_paper(self, named: bool, shown: bool) -> None:
+        """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+
+class ResultsPlotsController(QObject):
+    """Between the table's rows, the selection, the store and the plots."""
+
+    def __init__(self, store: StoreThread, table: ResultsTable, selection: RunSelection, view: PlotsView) -> None:
+        super().__init__()
+        self._store, self._table, self._selection, self._view = store, table, selection, view
+        self._scope: Scope | None = None
+        self._paper = True
+        self._plot: Plot = "frontier"
+        self._visible = False
+        self._stale = set(PLOTS)
+        self._asked = dict.fromkeys(PLOTS, 0)
+        self._measure: Measure | None = None
+        self._model = ""
+        self._count: Count = DEFAULT_COUNT
+        self._x_axis: SparsityKind | None = None
+        """None follows the setting."""
+        self._bar_metric: str | None = None
+        self._sparsity: float | None = None
+        self._first: dict[str, Any] = {}
+        """What was shown first of a study where the user chose nothing: it stays while others arrive."""
+        self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
+        self._kind = "products"
+        self._ordinate: Ordinate = "speedup"
+        self._picked = Picked()
+        self._drawn: Any = None
+        self._selected: tuple[MetricRow, ...] = ()
+        """All rows of the selected runs."""
+        self._pause = self._timer(_PAUSE_MS, lambda: self._spoil("latency"))
+        self._rest = self._timer(_REST_MS, lambda: self._spoil("compare"))
+        table.content_changed.connect(self._on_rows)
+        selection.changed.connect(self._on_selection)
+        store.changed.connect(self._on_stored)
+
+    def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(pause)
+        timer.timeout.connect(then)
+        return timer
+
+    # ---- when something is computed ------------------------------------------------------------------------------
+
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown; nothing is computed for a hidden one."""
+        self._visible = visible
+        self._catch_up()
+
+    def show(self, plot: Plot) -> None:
+        """Show another of the plots."""
+        self._plot = plot
+        self._catch_up()
+
+    def set_scope(self, scope: Scope | None) -> None:
+        """Narrow the plots to a study, before its rows come; None for everything."""
+        self._scope = scope
+        self._first = {}
+
+    def _keep_first(self, scope: Scope | None, **shown: Any) -> None:
+        if scope is self._scope:  # else the answer is about another study
+            self._first = {name: one for name, one in shown.items() if one is not None} | self._first
+
+    def _spoil(self, *plots: Plot) -> None:
+        self._stale |= set(plots)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._visible and self._plot in self._stale:
+            self._stale.discard(self._plot)
+            getattr(self, f"_show_{self._plot}")()
+
+    def _on_rows(self) -> None:
+        self._selection.retain({entry.row.run for entry in self._table.passing} if self._selection.runs else ())
+        before, self._selected = self._selected, self._rows_of_selection()
+        self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
+
+    def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
+        """All rows of the selected runs."""
+        wanted = set(self._selection.runs)
+        return tuple(entry.row for entry in self._table.passing if entry.row.run in wanted) if wanted else ()
+
+    def _on_selection(self) -> None:
+        self._selected = self._rows_of_selection()
+        rows = self._selected_runs()
+        timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
+        self._view.show_selected(self._selection.runs, timed)
+        self._rest.start()
+        self._spoil("layers", "allocation")
+
+    def _on_stored(self) -> None:
+        if not self._pause.isActive():
+            self._pause.start()
+
+    def _ask(self, plot: Plot, question: "Callable[[Store], Any]", answer: Callable[[Any], None]) -> None:
+        """As the store's; an answer is dropped where the same was asked again meanwhile."""
+        self._asked[plot] = asked = self._asked[plot] + 1
+
+        def if_last(take: Callable[[Any], None]) -> Callable[[Any], None]:
+            return lambda value: take(value) if asked == self._asked[plot] else None
+
+        self._store.ask(question, if_last(answer), if_last(self._view.show_error))
+
+    def _selected_runs(self) -> "list[MetricRow]":
+        """One row of each selected run, in the order of the selection."""
+        found: dict[str, MetricRow] = {}
+        for row in self._selected:
+            found.setdefault(row.run, row)
+        return [found[run] for run in self._selection.runs if run in found]
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def choose_measure(self, measure: Measure) -> None:
+        """Plot another metric."""
+        self._measure = measure
+        self._spoil("frontier")
+
+    def choose_model(self, model: str) -> None:
+        """Plot another model, given by its hash."""
+        self._model = model
+        self._spoil(*_OF_ROWS)
+
+    @property
+    def count(self) -> Count:
+        """Return the measured sparsity that the plots compare by."""
+        return self._count
+
+    def set_count(self, count: Count) -> None:
+        """Compare by another measured sparsity, in all plots."""
+        if count != self._count:
+            self._count, self._x_axis = count, None
+            self._spoil(*_OF_ROWS, *_OF_SELECTION)
+
+    def choose_x_axis(self, x_axis: SparsityKind) -> None:
+        """Plot the frontier against the target or one of the measured sparsities."""
+        self._x_axis = x_axis
+        self._spoil("frontier")
+
+    def choose_bar_metric(self, metric: str) -> None:
+        """Let the bars show another metric."""
+        self._bar_metric = metric
+        self._spoil("tasks")
+
+    def choose_sparsity(self, sparsity: float) -> None:
+        """Let the bars show the runs nearest to another sparsity."""
+        self._sparsity = sparsity
+        self._spoil("tasks")
+
+    def overlay_paper(self, on: bool) -> None:
+        """Draw the paper's numbers, where it has any, or do not."""
+        self._paper = on
+        self._spoil(*_OF_ROWS)
+
+    def choose_kind(self, kind: str) -> None:
+        """Show timed products, or decoding."""
+        self._kind, self._picked = kind, Picked()
+        self._spoil("latency")
+
+    def choose_ordinate(self, ordinate: Ordinate) -> None:
+        """Plot the speed-up or the fraction of the roofline."""
+        self._ordinate = ordinate
+        self._spoil("latency")
+
+    def pick_timed(self, **chosen: Any) -> None:
+        """Plot another `machine`, `subject` or `load`."""
+        self._picked = replace(self._picked, **chosen)
+        self._spoil("latency")
+
+    def choose_runs(self, runs: Sequence[str], more: bool) -> None:
+        """Points, bars or a line were clicked: select their runs, or with `more` add them to the others."""
+        (self._selection.toggle if more else self._selection.select)(tuple(dict.fromkeys(runs)))
+
+    def choose_timed(self, keys: Sequence[str], more: bool) -> None:
+        """Timed points were clicked: select the runs of their methods and sparsities."""
+        wanted = set(keys)
+        rows = (entry.row for entry in self._table.passing)
+        self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in wanted], more)
+
+    def choose_reference(self, run: str) -> None:
+        """Compare the other runs with this one."""
+        self._selection.make_reference(run)
+
+    # ---- what is computed ----------------------------------------------------------------------------------------
+
+    def _show_frontier(self) -> None:
+        entries, scope = tuple(self._table.passing), self._scope
+        model, count, paper = self._model, self._count, self._paper
+        x_axis = self._x_axis or count
+        wanted = self._measure, self._first.get("measure")
+
+        def question(_store: "Store") -> tuple[Any, ...]:
+            offered, named = measures(entries), models(entries)
+            measure = _offered(wanted, offered) or _first_choice(offered, scope)
+            shown = model if model in named else next(iter(named), "")
+            data = frontier(entries, measure, shown, scope, paper, count) if measure else None
+            return offered, measure, named, shown, data
+
+        def answer(found: tuple[Any, ...]) -> None:
+            *choices, data = found
+            self._keep_first(scope, measure=choices[1])
+            self._view.show_paper(bool(scope and scope.published_measures), paper)
+            self._view.show_measures(*choices)
+            self._view.show_frontier(data, x_axis)
+
+        self._ask("frontier", question, answer)
+
+    def _show_tasks(self) -> None:
+        entries, scope, paper = tuple(self._table.passing), self._scope, self._paper
+        model, first, metric, sparsity = self._model, self._first, self._bar_metric, self._sparsity
+        count = self._count
+
+        def question(_store: "Store") -> tuple[Any, ...]:
+            named, metrics = models(entries), bar_metrics(entries)
+            shown = model if model in named else next(iter(named), "")
+            chosen = _offered((metric, first.get("metric")), metrics) or next(iter(metrics), None)
+            sparsities = bar_sparsities(entries, shown)
+            target = _offered((sparsity, first.get("sparsity")), sparsities)
+            target = first_sparsity(sparsities) if target is None else target
+            chart = None
+            if chosen is not None:
+                chart = bar_chart(entries, shown, chosen, target or 0.0, scope if paper else _nameless(scope), count)
+            return named, shown, metrics, chosen, sparsities, target, chart
+
+        def answer(found: tuple[Any, ...]) -> None:
+            named, shown, *choices, chart = found
+            self._keep_first(scope, metric=choices[1], sparsity=choices[3])
+            self._view.show_paper(bool(scope and scope.published_measures), paper)
+            self._view.show_measures((), None, named, shown)
+            self._view.show_bar_choices(*choices)
+            self._view.show_bars(chart)
+
+        self._ask("tasks", question, answer)
+
+    def _show_latency(self) -> None:
+        kind, known = self._kind, self._timed[self._kind]
+        entry: type[TimedEntry] = ProductEntry if kind == "products" else DecodeEntry
+
+        def question(store: "Store") -> dict[Key, TimedEntry]:
+            return make_entries(store.latency_rows() if kind == "products" else store.decode_rows(), known, entry)
+
+        def answer(entries: dict[Key, TimedEntry]) -> None:
+            self._timed[kind] = entries
+            offer = make_offer(list(entries.values()), self._picked, None)
+            shown = (offer.machine, offer.subject, offer.load)
+            rows = [one.row for one in entries.values() if (one.machine, one.subject[0], one.load[0]) == shown]
+            chart = (product_chart if kind == "products" else decode_chart)(rows, self._ordinate)
+            drawn = (kind, self._ordinate, *shown)
+            self._view.show_latency(kind, offer, chart, drawn != self._drawn)
+            self._drawn = drawn
+
+        self._ask("latency", question, answer)
+
+    def _show_layers(self) -> None:
+        rows, count = self._selected_runs(), self._count
+        self._ask("layers", lambda store: read_layers(store, rows, count), self._view.show_layers)
+
+    def _show_allocation(self) -> None:
+        rows, count = self._selected_runs(), self._count
+        self._ask("allocation", lambda store: read_layers(store, rows, count), self._view.show_profiles)
+
+    def _show_compare(self) -> None:
+        rows, count = self._selected_runs(), self._count
+        if len(rows) < 2:
+            self._asked["compare"] += 1  # an answer that is under way is about other runs
+            self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
+            return
+        self._view.show_comparison(None, tr("Comparing {count} runs…", count=len(rows)))
+        asked = self._asked["compare"] = self._asked["compare"] + 1
+
+        def show(found: RunComparison | None, text: str) -> None:
+            if asked == self._asked["compare"]:
+                self._view.show_comparison(found, text)
+
+        self._store.ask(
+            lambda store: compare(store, rows, count), lambda found: show(found, ""), lambda text: show(None, text)
+        )
+
+
+def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
+    """The first that is wanted and offered."""
+    return next((one for one in wanted if one in offered), None)
+
+
+def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
+    """What the paper published, else accuracy, else the divergence from dense, else the first."""
+    published = scope.published_measures if scope else frozenset()
+    offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
+    preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
+    return next(preferred, None)
+
+
+def _nameless(scope: Scope | None) -> Scope | None:
+    """The scope without the paper's numbers."""
+    return None if scope is None else replace(scope, paper="")

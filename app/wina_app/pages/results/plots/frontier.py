@@ -1,0 +1,160 @@
+"""What the frontier plot can show of the rows in the table, and its lines."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wina_app.pages.results.rows import Entry
+from wina_app.pages.results.study_filter import PublishedLine, Scope
+from wina_app.shared.measured_sparsity import sparsity_parts
+from wina_app.shared.method_choices import WORDS
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
+from wina_core.results.texts import count_text, error_text, number
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import FrontierLine, FrontierPoint, MetricRow
+
+SPARSITY_AXES: dict[SparsityKind, str] = {
+    "counted": tr("measured sparsity, counted"),
+    "full": tr("measured sparsity, full"),
+    "target": tr("target sparsity"),
+}
+
+
+MOST_LINES = 20
+"""That are drawn at once; more could neither be told apart nor drawn without a stall."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of one task."""
+
+    task: str
+    metric: str
+    higher_is_better: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """For the choice and the axis, for example "demo_choice: acc"."""
+        return f"{self.task}: {self.metric}"
+
+
+@dataclass(frozen=True)
+class FrontierData:
+    """Lines over sparsity, and the dense references."""
+
+    measure: Measure
+    lines: "tuple[FrontierLine, ...]"
+    dense: "tuple[FrontierLine, ...]"
+    published: tuple[PublishedLine, ...] = ()
+    """The paper's, of the same metric and model."""
+    arms: tuple[str, ...] = ()
+    """What the study calls the lines; empty where there is none, or where that does not tell them apart."""
+    left_out: int = 0
+    """Lines beyond the most that are drawn."""
+    count: Count = DEFAULT_COUNT
+    """Measured sparsity that comparisons go by."""
+
+
+def measures(entries: Iterable[Entry]) -> list[Measure]:
+    """The metrics there are, in the order of the table's rows; of one that is stored twice the first."""
+    found: dict[tuple[str, str], Measure] = {}
+    for entry in entries:
+        row = entry.row
+        if (row.task, row.metric) not in found:
+            found[row.task, row.metric] = Measure(row.task, row.metric, row.higher_is_better)
+    return sorted(found.values(), key=lambda measure: measure.title)
+
+
+def models(entries: Iterable[Entry]) -> dict[str, str]:
+    """Hash -> short name of the models there are."""
+    return {entry.row.model_hash: entry.row.model for entry in entries}
+
+
+def frontier(
+    entries: Iterable[Entry],
+    measure: Measure,
+    model: str,
+    scope: Scope | None = None,
+    paper: bool = True,
+    count: Count = DEFAULT_COUNT,
+) -> FrontierData:
+    """Return the lines of one metric of one model from exactly the given rows, with `paper` also the published ones."""
+    from wina_core.store.frontier import lines
+
+    rows: list[MetricRow] = [
+        entry.row
+        for entry in entries
+        if entry.row.metric == measure.metric and entry.row.task == measure.task and entry.row.model_hash == model
+    ]
+    found = lines([row for row in rows if row.method != "dense"])
+    dense = lines([row for row in rows if row.method == "dense"])
+    left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]
+    if scope is None:
+        return FrontierData(measure, found, dense, left_out=left_out, count=count)
+    arms = tuple(scope.arms[line.points[0].run] for line in found)
+    published = scope.published_lines(model, measure.task, measure.metric) if paper else ()
+    arms = arms if len(set(arms)) == len(arms) else ()
+    return FrontierData(measure, found, dense, published, arms, left_out, count)
+
+
+def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
+    """Return everything known of one point in one line; `count` is the measured sparsity that is told first."""
+    value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
+    parts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
+    if point.n is not None:
+        parts.append(f"n {count_text(point.n)}")
+    return "  \N{MIDDLE DOT}  ".join(parts)
+
+
+def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
+    """Return a published value in one line; the paper has nominal sparsities alone."""
+    parts = [
+        tr("{method}, paper", method=line.method),
+        f"{measure.title} {number(line.y[index])}",
+        tr("nominal sparsity {sparsity}, as printed", sparsity=percent(line.x[index])),
+    ]
+    return "  \N{MIDDLE DOT}  ".join(parts)
+
+
+def names(lines: "Sequence[FrontierLine]") -> list[str]:
+    """What sets the lines apart: method, rotation, another selection than the default, and of the rest only what is
+    not the same for all: how the sparsity was spread, and the settings."""
+    several = {key: len({getattr(line, key) for line in lines}) > 1 for key in ("plan", "settings")}
+    return [
+        ", ".join(
+            part
+            for part in (
+                line.method,
+                line.rotation if line.rotation != "none" else "",
+                WORDS.get(line.selection, line.selection),
+                *(getattr(line, key) for key, differs in several.items() if differs),
+            )
+            if part
+        )
+        for line in lines
+    ]
+
+
+def kinds(lines: "Sequence[FrontierLine]") -> list[int]:
+    """For each line a number for what its method's name and rotation do not tell: variant, masks, selection, plan.
+
+    0 is the plainest there is; lines of one number differ in their methods' names or rotations, or in settings alone.
+    """
+    found = [(line.method.partition(" ")[2], WORDS.get(line.selection, line.selection), line.plan) for line in lines]
+    order = sorted(set(found), key=lambda kind: (bool(kind[0]) + bool(kind[1]) + (kind[2] != "uniform"), kind))
+    return [order.index(kind) for kind in found]
+
+
+def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
+    """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once, and what is no
+    finite number has no place."""
+    found: dict[float, str] = {}
+    for line, name in zip(dense, names(dense), strict=True):
+        for point in line.points:
+            if math.isfinite(point.value):
+                found.setdefault(point.value, name)
+    return [(name if len(found) > 1 else "dense", value) for value, name in found.items()]

@@ -1,0 +1,142 @@
+"""A metric against sparsity: one line per arm, the dense model as a dashed reference."""
+
+import math
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+
+from wina_app.pages.results.plots.frontier import (
+    SPARSITY_AXES,
+    FrontierData,
+    distinct_references,
+    kinds,
+    names,
+    published_readout,
+    readout,
+)
+from wina_app.pages.results.study_filter import PublishedLine, is_dense
+from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.style.theme import method_colour
+from wina_app.style.translation import tr
+from wina_core.records import METRIC_UNITS
+from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import FrontierLine
+
+_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
+"""Markers by rotation; "none" always has the first."""
+_STYLES = (
+    Qt.PenStyle.SolidLine,
+    Qt.PenStyle.DashDotLine,
+    Qt.PenStyle.DotLine,
+    Qt.PenStyle.DashDotDotLine,
+)
+"""Lines by what else sets them apart; dashes are the dense reference's and the paper's."""
+
+_LEAST_SPAN = 20.0
+"""Points of sparsity that are shown to begin with; a single run is not spread over tenths of one."""
+
+_UNBOUNDED = 1e307
+"""pyqtgraph's own limit of an axis without any."""
+
+
+class FrontierPlot(DataPlot):
+    """The colour tells the method, the marker the rotation, the line's pattern variant, masks, selection and plan."""
+
+    _data: FrontierData | None = None
+    _x_axis: SparsityKind = DEFAULT_COUNT
+
+    def __init__(self) -> None:
+        super().__init__(tr("Frontier: metric against sparsity"))
+
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
+        """Draw the lines; None clears the plot."""
+        if data is not None and (data, x_axis) == (self._data, self._x_axis):
+            return
+        before = (self._data.measure if self._data else None, self._x_axis)
+        self._data, self._x_axis = data, x_axis
+        if data is None:
+            self.show_traces(())
+            return
+        self._show(data)
+        if before != (data.measure, x_axis):
+            self.reset_zoom()
+
+    def reset_zoom(self) -> None:
+        """Show everything again, and at least `_LEAST_SPAN` points of sparsity."""
+        super().reset_zoom()
+        known = [x for trace in self.traces for x in trace.x]
+        if known and max(known) - min(known) < _LEAST_SPAN:
+            middle = (max(known) + min(known)) / 2
+            self.getPlotItem().setXRange(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        if self._data is not None:
+            self._show(self._data)  # the reference's colour depends on the appearance
+
+    def _show(self, data: FrontierData) -> None:
+        measure = data.measure
+        unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
+        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
+        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", f"{measure.metric}{unit}{better}")
+        rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
+        traces = [
+            self._trace(line, name, rotations.index(line.rotation), kind)
+            for line, name, kind in zip(data.lines, data.arms or names(data.lines), _kinds(data), strict=True)
+        ]
+        if self._x_axis != "full":  # the paper counts as its methods do
+            traces += [self._published(line) for line in data.published if not is_dense(line)]
+        dense = method_colour("dense")
+        references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
+        references += [Reference(tr("dense, paper"), dense, line.y[0]) for line in data.published if is_dense(line)]
+        self._bound([*(y for trace in traces for y in trace.y), *(each.y for each in references)])
+        self.show_traces([trace for trace in traces if trace.x], references)
+
+    def _bound(self, values: list[float]) -> None:
+        """Where nothing is negative, as errors and divergences are not, the axis begins at 0, with room for markers."""
+        floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -_UNBOUNDED
+        self.getPlotItem().vb.setLimits(yMin=floor)
+
+    def _published(self, line: PublishedLine) -> Trace:
+        return Trace(
+            name=tr("{method}, paper", method=line.method),
+            colour=method_colour(_method_of(line.method)),
+            x=[100.0 * x for x in line.x],
+            y=line.y,
+            readout=lambda index, measure=self._data.measure: published_readout(measure, line, index),
+            symbol="o",
+            style=Qt.PenStyle.DashLine,
+            hollow=True,
+        )
+
+    def _trace(self, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
+        count: Count = self._data.count if self._x_axis == "target" else self._x_axis
+        placed = ((sparsity_of(point, self._x_axis), point) for point in line.points)
+        known = sorted(placed, key=lambda pair: pair[0])
+        errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
+        return Trace(
+            name=name,
+            colour=method_colour(line.method.split(" ")[0]),
+            x=[100.0 * x for x, _ in known],
+            y=[point.value for _, point in known],
+            readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1], count),
+            errors=errors if any(map(math.isfinite, errors)) else (),
+            keys=[point.run for _, point in known],
+            symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
+            style=_STYLES[kind % len(_STYLES)],
+        )
+
+
+def _kinds(data: FrontierData) -> list[int]:
+    """As `kinds`; lines that a study names apart need patterns only where they share a colour and a marker."""
+    if not data.arms:
+        return kinds(data.lines)
+    alike = [(line.method.split(" ")[0], line.rotation) for line in data.lines]
+    return [alike[:place].count(one) for place, one in enumerate(alike)]
+
+
+def _method_of(printed: str) -> str:
+    """The registry's name of a method as the paper prints it: "rsparse" of "R-Sparse", "teal" of "TEAL-transform"."""
+    return printed.lower().replace("r-sparse", "rsparse").partition("-")[0].partition("/")[0]

@@ -1,0 +1,136 @@
+"""Measured sparsity over layers and projections: of one selected run, of two beside each other, or their difference."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from wina_app.heatmap.heatmap import Heatmap
+from wina_app.pages.results.plots.layers import RunLayers, difference
+from wina_app.plots.colour_bar import ColourBar
+from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, signed_points
+from wina_app.plots.figure import Figure
+from wina_app.shared.colour_scales import scale_for
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
+from wina_app.widgets.segmented_control import Switch
+from wina_core.specs.plans import Cell
+
+_NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")
+_NOTHING_GATED = tr("Nothing was gated in this run, so there is nothing to count.")
+_ONE = tr("Select rows of two runs, the second with Ctrl held")
+
+
+class LayerMap(QWidget):
+    """A heatmap that is only looked at, under the name of what it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = ElidedLabel("section")
+        self.heatmap = Heatmap(tr("Measured sparsity of the selected run"))
+        self.heatmap.tooltip = self._cell_text
+        self._bar = ColourBar()
+        self._projections: tuple[str, ...] = ()
+        self._values = np.empty((0, 0))
+        self._scale: ColourScale | None = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.title)
+        column.addWidget(self.heatmap, 1)
+        column.addWidget(self._bar)
+
+    def show_map(self, title: str, projections: tuple[str, ...], values: np.ndarray, scale: ColourScale) -> None:
+        """Show [layers, projections] under a title."""
+        self._projections, self._values, self._scale = projections, values, scale
+        self.title.setText(title)
+        self.heatmap.setAccessibleName(f"{scale.title}: {title}")
+        self.heatmap.set_table([str(layer) for layer in range(len(values))], projections)
+        self.heatmap.set_values(values, scale)
+        self._bar.set_scale(scale)
+
+    def figure(self) -> Figure:
+        """What is shown, under its title."""
+        return tuple(replace(panel, title=self.title.whole()) for panel in self.heatmap.figure())
+
+    def _cell_text(self, cell: Cell) -> str:
+        layer, column = cell
+        value = self._values[layer, column]
+        shown = tr("no data") if np.isnan(value) else f"{self._scale.text(value)} {self._scale.unit}"
+        return tr(
+            "layer {layer} · {projection}\n{quantity}: {shown}",
+            layer=layer,
+            projection=self._projections[column],
+            quantity=self._scale.title.lower(),
+            shown=shown,
+        )
+
+
+class ResultsLayers(QWidget):
+    """One map, two beside each other, or what the second run dropped more than the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: tuple[RunLayers, ...] = ()
+        self.mode = Switch(
+            tr("Two runs"),
+            (
+                ("beside", tr("Side by side"), tr("The first two of the selected runs, each with its own map")),
+                ("difference", tr("Difference"), tr("What the second run dropped more than the first, in points")),
+            ),
+        )
+        self.mode.chosen.connect(lambda _: self._draw())
+        self.remark = text_label("", "muted", wrap=True)
+        self.maps = (LayerMap(), LayerMap())
+        row = QHBoxLayout()
+        row.setSpacing(3 * GRID)
+        for one in self.maps:
+            row.addWidget(one, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(beside(self.mode, self.remark, stretch=self.remark))
+        column.addLayout(row, 1)
+        self.show_runs(())
+
+    def show_runs(self, runs: Sequence[RunLayers]) -> None:
+        """Show the first two of the selected runs; none when none is selected."""
+        self._runs = tuple(runs)
+        explain_disabled(self.mode, enabled=len(runs) > 1, reason=_ONE)
+        self._draw()
+
+    def figure(self) -> Figure:
+        """The maps that are shown."""
+        return tuple(panel for one in self.maps if not one.isHidden() for panel in one.figure())
+
+    def _draw(self) -> None:
+        gated = [run for run in self._runs[:2] if run.measured is not None]
+        both = difference(*gated) if len(gated) == 2 and self.mode.value == "difference" else None
+        first, second = self.maps
+        first.setVisible(bool(gated))
+        second.setVisible(len(gated) == 2 and both is None)
+        self.remark.setText(self._remark(gated, both is not None))
+        if both is not None:
+            projections, values = both
+            reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
+            scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
+            title = tr("{second}  less  {first}", first=gated[0].name, second=gated[1].name)
+            first.show_map(title, projections, values, scale)
+            return
+        for shown, run in zip(self.maps, gated, strict=False):
+            shown.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
+
+    def _remark(self, gated: Sequence[RunLayers], differ: bool) -> str:
+        if not self._runs:
+            return _NONE_SELECTED
+        if not gated:
+            return _NOTHING_GATED
+        if len(self._runs) > 2:
+            return tr("The first two of {count} selected runs.", count=len(self._runs))
+        if len(self._runs) == 2 and len(gated) == 1:
+            return tr("Nothing was gated in the other run.")
+        if len(gated) == 2 and self.mode.value == "difference" and not differ:
+            return tr("The runs have no layers and projections in common, so there is no difference to show.")
+        return "" if len(gated) == 2 else tr("Select a second run with Ctrl held to see both.")

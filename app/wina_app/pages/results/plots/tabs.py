@@ -1,0 +1,279 @@
+"""The plots half of the Results page: one tab for each plot of the rows and runs that its table shows and selects."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from wina_app.pages.results.comparison import RunComparison
+from wina_app.pages.results.comparison_panel import ResultsComparison
+from wina_app.pages.results.plots.controller import PLOTS, Plot, ResultsPlotsController
+from wina_app.pages.results.plots.frontier import FrontierData, Measure
+from wina_app.pages.results.plots.layer_maps import ResultsLayers
+from wina_app.pages.results.plots.layers import RunLayers
+from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
+from wina_app.pages.results.plots.task_bars import BarChart
+from wina_app.plots.export import add_menu, ask_and_save
+from wina_app.plots.figure import Figure
+from wina_app.shared.latency.chart import Chart
+from wina_app.shared.latency.choices import Offer
+from wina_app.style.theme import GRID, HALF, notifier, scaled
+from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page, with_keys
+from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.controls import explain_disabled
+from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.table_view import ask_table_file
+from wina_core.errors import WinaError
+from wina_core.results.measured import SparsityKind
+
+_FIRST_KEY = 4
+"""Ctrl+Alt+4 shows the first of the plots, and so on."""
+_NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page")
+
+
+class ResultsPlots(QWidget):
+    """Shows what its controller computed, and emits what the user chooses and clicks."""
+
+    plot_chosen = Signal(str)
+    measure_chosen = Signal(object)
+    model_chosen = Signal(str)
+    x_axis_chosen = Signal(str)
+    bar_metric_chosen = Signal(str)
+    sparsity_chosen = Signal(float)
+    kind_chosen = Signal(str)
+    ordinate_chosen = Signal(str)
+    timed_picked = Signal(str, object)
+    """ "machine", "subject" or "load", and which."""
+    runs_chosen = Signal(object, bool)
+    timed_chosen = Signal(object, bool)
+    reference_chosen = Signal(str)
+    paper_toggled = Signal(bool)
+    error_shown = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selected: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
+        self.frontier, self.tasks, self.latency = FrontierPanel(), TasksPanel(), LatencyPanel()
+        self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
+        titles = {
+            "frontier": (tr("Frontier"), tr("A metric against sparsity"), self.frontier),
+            "tasks": (tr("Tasks"), tr("Every task's metric at one sparsity"), self.tasks),
+            "latency": (tr("Latency"), tr("Stored sweeps: speed-up with the roofline, and latency"), self.latency),
+            "layers": (tr("Layers"), tr("What the selected runs dropped in each layer"), self.layers),
+            "allocation": (tr("Allocation"), tr("Target and measured sparsity over depth"), self.allocation),
+            "compare": (tr("Compare"), tr("The selected runs side by side, with significance"), self.compare),
+        }
+        self.paper = QCheckBox(tr("Paper's numbers"))
+        self.paper.setAccessibleName(tr("Draw the paper's numbers"))
+        self.paper.toggled.connect(self.paper_toggled)
+        self.export = QPushButton(tr("Export…"))
+        self.export.setAccessibleName(tr("Export what is shown here"))
+        self.tabs = QTabBar()
+        self.tabs.setAccessibleName(tr("Plots"))
+        self.tabs.setDrawBase(False)
+        self.tabs.setUsesScrollButtons(False)
+        self._stack = QStackedWidget()
+        for plot in PLOTS:
+            title, tip, panel = titles[plot]
+            self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
+            self._stack.addWidget(Scrolling(panel))
+        self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
+        self.tabs.currentChanged.connect(self._follow_tab)
+        header = QHBoxLayout()
+        header.setContentsMargins(GRID, HALF, 2 * GRID, 0)
+        header.setSpacing(GRID)
+        header.addWidget(self.tabs)
+        header.addStretch(1)
+        header.addWidget(self.paper)
+        header.addWidget(self.export)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(header)
+        column.addWidget(self._stack, 1)
+        self._connect()
+        self.show_paper(named=False, shown=True)
+        notifier().changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self._stack.setMinimumHeight(scaled(26 * GRID))
+
+    def connect_to(self, controller: ResultsPlotsController) -> None:
+        """Let the controller hear what the user does."""
+        self.plot_chosen.connect(controller.show)
+        self.measure_chosen.connect(controller.choose_measure)
+        self.model_chosen.connect(controller.choose_model)
+        self.x_axis_chosen.connect(controller.choose_x_axis)
+        self.bar_metric_chosen.connect(controller.choose_bar_metric)
+        self.sparsity_chosen.connect(controller.choose_sparsity)
+        self.kind_chosen.connect(controller.choose_kind)
+        self.ordinate_chosen.connect(controller.choose_ordinate)
+        self.timed_picked.connect(lambda name, value: controller.pick_timed(**{name: value}))
+        self.runs_chosen.connect(controller.choose_runs)
+        self.timed_chosen.connect(controller.choose_timed)
+        self.reference_chosen.connect(controller.choose_reference)
+        self.paper_toggled.connect(controller.overlay_paper)
+
+    def _connect(self) -> None:
+        self.tabs.currentChanged.connect(lambda at: self.plot_chosen.emit(PLOTS[at]))
+        frontier, tasks, latency = self.frontier, self.tasks, self.latency
+        _emit(frontier.measure, self.measure_chosen.emit)
+        _emit(frontier.x_axis, self.x_axis_chosen.emit)
+        for box in (frontier.model, tasks.model):
+            _emit(box, self.model_chosen.emit)
+        _emit(tasks.measure, self.bar_metric_chosen.emit)
+        _emit(tasks.sparsity, self.sparsity_chosen.emit)
+        _emit(latency.ordinate, self.ordinate_chosen.emit)
+        for name in ("machine", "subject", "load"):
+            _emit(getattr(latency, name), lambda value, name=name: self.timed_picked.emit(name, value))
+        latency.kind.chosen.connect(self.kind_chosen)
+        for plot in (frontier.plot, tasks.plot, self.allocation.plot):
+            plot.keys_chosen.connect(self.runs_chosen)
+        for plot in (latency.plots.left, latency.plots.right):
+            plot.keys_chosen.connect(self.timed_chosen)
+        self.compare.reference_chosen.connect(self.reference_chosen)
+
+    def offer_on(self, page: Page) -> None:
+        """Give the page a command for each plot and what can be done with it; tell of errors there."""
+        for number, plot in enumerate(PLOTS):
+            what = self.tabs.tabText(number).lower()
+            text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
+            page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
+            self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
+        page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
+        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click, "Ctrl+Shift+P")
+        self.export.clicked.connect(lambda: self._export(page))
+        self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
+        self.compare.export_requested.connect(lambda: self._export_comparison(page))
+        self.error_shown.connect(page.show_error)
+        for plot, name in (
+            (self.frontier.plot, "frontier"),
+            (self.tasks.plot, "tasks"),
+            (self.latency.plots.left, "speed-up"),
+            (self.latency.plots.right, "latency"),
+            (self.layers, "layers"),
+            (self.allocation.plot, "allocation"),
+        ):
+            add_menu(page, plot, name)
+
+    def _export(self, page: Page) -> None:
+        if self.plot == "compare":
+            self._export_comparison(page)
+        else:
+            ask_and_save(page, self.figure, self.plot)
+
+    def _export_comparison(self, page: Page) -> None:
+        if self.compare.shown is None:
+            page.show_error(tr("There is no comparison to export yet. {remark}", remark=self.compare.remark.text()))
+            return
+        path = ask_table_file(page, "comparison")
+        if path is None:
+            return
+        try:
+            self.compare.write(path)
+        except WinaError as error:
+            page.show_error(str(error))
+        else:
+            page.show_notice(tr("Saved the comparison in {path}.", path=path))
+
+    # ---- what is shown now ---------------------------------------------------------------------------------------
+
+    @property
+    def plot(self) -> Plot:
+        """Which of the plots is shown."""
+        return PLOTS[self.tabs.currentIndex()]
+
+    def show_plot(self, plot: Plot) -> None:
+        """Show another of the plots."""
+        self.tabs.setCurrentIndex(PLOTS.index(plot))
+
+    def figure(self) -> Figure:
+        """What the plot that is shown draws; nothing for the comparison, which is a table."""
+        shown: dict[Plot, Callable[[], Figure]] = {
+            "frontier": self.frontier.plot.figure,
+            "tasks": self.tasks.plot.figure,
+            "latency": self.latency.figure,
+            "layers": self.layers.figure,
+            "allocation": self.allocation.plot.figure,
+            "compare": lambda: (),
+        }
+        return shown[self.plot]()
+
+    # ---- what the controller asks for ----------------------------------------------------------------------------
+
+    def show_measures(
+        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
+    ) -> None:
+        """Offer metrics and models, and mark those that are shown."""
+        for box in (self.frontier.model, self.tasks.model):
+            box.fill([(name, key) for key, name in models.items()], model)
+        if self.plot == "frontier":
+            self.frontier.show_measures(measures, measure)
+
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
+        """Draw the frontier; None when no row passes the filter."""
+        self.frontier.show_frontier(data, x_axis)
+
+    def show_bar_choices(
+        self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
+    ) -> None:
+        """Offer what the bars can show, and mark what they do."""
+        self.tasks.show_choices(metrics, metric, sparsities, sparsity)
+
+    def show_bars(self, chart: BarChart | None) -> None:
+        """Draw the bars; None when there are no rows for any."""
+        self.tasks.show_bars(chart)
+
+    def show_latency(self, kind: str, offer: Offer, chart: Chart, fresh: bool) -> None:
+        """Draw timed points; an empty offer when none are stored."""
+        self.latency.show_latency(kind, offer, chart, fresh)
+
+    def show_layers(self, runs: Sequence[RunLayers]) -> None:
+        """Draw maps of the selected runs; none when none is selected."""
+        self.layers.show_runs(runs)
+
+    def show_profiles(self, runs: Sequence[RunLayers]) -> None:
+        """Draw targets and measured sparsities over depth."""
+        self.allocation.show_profiles(runs)
+
+    def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
+        """Show runs side by side, or say why there is nothing to show."""
+        self.compare.show_comparison(comparison, text)
+
+    def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
+        """Highlight runs, and the timed points that are of their methods and sparsities."""
+        self._selected = (runs, timed)
+        self._highlight()
+
+    def _follow_tab(self) -> None:
+        self.paper.setVisible(self.plot in ("frontier", "tasks"))  # the others have none of the paper's numbers
+        self._highlight()
+
+    def _highlight(self) -> None:
+        """In the plot that is shown: drawing the others would take as long again."""
+        runs, timed = self._selected
+        plots = {
+            "frontier": ((self.frontier.plot, runs),),
+            "tasks": ((self.tasks.plot, runs),),
+            "latency": ((self.latency.plots.left, timed), (self.latency.plots.right, timed)),
+        }
+        for plot, keys in plots.get(self.plot, ()):
+            plot.highlight(keys)
+
+    def show_paper(self, named: bool, shown: bool) -> None:
+        """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
+        explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
+        blocked = self.paper.blockSignals(True)
+        self.paper.setChecked(named and shown)
+        self.paper.blockSignals(blocked)
+
+    def show_error(self, text: str) -> None:
+        """Hand an error to the page."""
+        self.error_shown.emit(text)
+
+
+def _emit(box: ChoiceBox, emit: Callable[[object], None]) -> None:
+    """Emit what a box shows whenever the user chooses in it."""
+    box.activated.connect(lambda: emit(box.currentData()))

@@ -1,0 +1,212 @@
+"""The bars of the Results page: every task's metric, each configuration's run nearest to one measured sparsity."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wina_app.pages.results.rows import Entry
+from wina_app.pages.results.run_names import name_runs
+from wina_app.pages.results.study_filter import Scope
+from wina_app.shared.measured_sparsity import RunSparsity, mean_sparsity, sparsity_name, sparsity_parts
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.records import METRIC_UNITS
+from wina_core.results.columns import WARNING
+from wina_core.results.measured import DEFAULT_COUNT, Count, Measured, differ, difference_text, sparsity_of
+from wina_core.results.texts import count_text, error_text, number
+from wina_core.specs import DENSE, OWN_UNITS
+from wina_core.studies.published import base_metric, preferred_metric
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import MetricRow
+
+OWN_METRIC = ""
+"""Stands for each task's own preferred metric, of the tasks in which that is a fraction."""
+MOST_ARMS = 24
+"""Bars that are drawn beside each other at most."""
+_FIRST_CHOICE = 0.5
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One run on one task."""
+
+    task: int
+    """Index of the task."""
+    metric: str
+    value: float
+    stderr: float | None
+    n: int | None
+    paper: float | None
+    """What the paper published for the same cell, in the units that are stored."""
+    sparsity: RunSparsity | None = None
+    """As measured on this task; None for the dense model."""
+
+
+@dataclass(frozen=True)
+class BarArm:
+    """One run's bars."""
+
+    run: str
+    name: str
+    label: str
+    """The name with measured and target sparsity, and a warning sign where the run is not at the chosen one."""
+    flag: str
+    """How far the measured sparsity is from the chosen one, "" within tolerance."""
+    method: str
+    """Decides the colour."""
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """All bars at one sparsity."""
+
+    metric: str
+    """What the ordinate is, with its unit."""
+    sparsity: float
+    """The chosen one, which the measured ones are nearest to."""
+    tasks: tuple[str, ...]
+    arms: tuple[BarArm, ...]
+    dense: tuple[Bar, ...]
+    """The dense model's, where it was evaluated."""
+    left_out: int = 0
+    """Arms beyond the most that are drawn."""
+    count: Count = DEFAULT_COUNT
+    """Measured sparsity that is compared with the chosen one."""
+
+    @property
+    def flagged(self) -> int:
+        """Return how many arms are not at the chosen sparsity."""
+        return sum(bool(arm.flag) for arm in self.arms)
+
+
+def bar_metrics(entries: Iterable[Entry]) -> list[str]:
+    """What can be on the ordinate: each task's own where there are tasks with fractions, and every metric."""
+    found = {(entry.row.metric, entry.row.unit in OWN_UNITS) for entry in entries}
+    own = [OWN_METRIC] if any(not ours and _is_fraction(metric) for metric, ours in found) else []
+    return own + sorted({metric for metric, _ in found})
+
+
+def bar_sparsities(entries: Iterable[Entry], model: str) -> list[float]:
+    """Return the targets of a model's runs in rising order."""
+    return sorted({_rounded(e.row) for e in entries if e.row.model_hash == model and e.row.method != DENSE.name})
+
+
+def first_sparsity(offered: Sequence[float]) -> float | None:
+    """One half where there is one, else the one nearest to it."""
+    return min(offered, key=lambda sparsity: abs(sparsity - _FIRST_CHOICE), default=None)
+
+
+def bar_chart(
+    entries: Iterable[Entry],
+    model: str,
+    metric: str,
+    sparsity: float,
+    scope: Scope | None,
+    count: Count = DEFAULT_COUNT,
+) -> BarChart:
+    """Return one model's bars from exactly the given rows: of each arm the run measured nearest to `sparsity`."""
+    rows = [entry.row for entry in entries if entry.row.model_hash == model]
+    dense = [row for row in rows if row.method == DENSE.name]
+    sparse = [row for row in rows if row.method != DENSE.name]
+    chosen = _chosen_metrics((*dense, *sparse), metric)
+    sparse, dense = ([row for row in part if chosen.get(row.task) == row.metric] for part in (sparse, dense))
+    by_run = _nearest_runs(sparse, sparsity, scope, count)
+    tasks = tuple(sorted({row.task for rows in by_run.values() for row in rows} or {row.task for row in dense}))
+    runs = list(by_run)[:MOST_ARMS]
+    names = _names([by_run[run][0] for run in runs], scope)
+    arms = [
+        _arm(name, by_run[run], sparsity, _bars(by_run[run], tasks, scope), count)
+        for run, name in zip(runs, names, strict=True)
+    ]
+    title = tr("own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
+    left_out = len(by_run) - len(runs)
+    return BarChart(title, sparsity, tasks, tuple(arms), _bars(dense, tasks, scope, once=True), left_out, count)
+
+
+def _nearest_runs(
+    rows: "Iterable[MetricRow]", sparsity: float, scope: Scope | None, count: Count
+) -> "dict[str, list[MetricRow]]":
+    """Return the rows of each arm's run nearest to a sparsity, by its hash; of equally near ones the latest."""
+    arms: dict[tuple[str, ...], dict[str, list[MetricRow]]] = {}
+    for row in rows:
+        named = scope.arms.get(row.run, "") if scope is not None else ""
+        arm = (named, row.method, row.rotation, row.selection, row.plan, row.settings)
+        arms.setdefault(arm, {}).setdefault(row.run, []).append(row)
+
+    def distance(of_run: "list[MetricRow]") -> tuple[float, float]:
+        apart = abs(sparsity_of(mean_sparsity(of_run), count) - sparsity)
+        return round(apart, 9), -max(row.finished for row in of_run)
+
+    nearest = (min(runs.values(), key=distance) for runs in arms.values())
+    return {rows[0].run: rows for rows in nearest}
+
+
+def _arm(name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[Bar, ...], count: Count) -> BarArm:
+    mean, method = mean_sparsity(rows), rows[0].method.partition(" ")[0]
+    reached = sparsity_of(mean, count)
+    sign = f" {WARNING} " if differ(reached, sparsity) else ", "
+    label = f"{name}{sign}{sparsity_name(mean, count)}"
+    return BarArm(rows[0].run, name, label, difference_text(reached, sparsity), method, bars)
+
+
+def bar_readout(name: str, chart: BarChart, bar: Bar) -> str:
+    """Return everything known of one bar in one line."""
+    value = number(bar.value) + (f" ± {error_text(bar.stderr)}" if bar.stderr is not None else "")
+    unit = METRIC_UNITS.get(base_metric(bar.metric), "")
+    parts = [name, f"{chart.tasks[bar.task]}: {bar.metric} {value}" + (f" ({unit})" if unit else "")]
+    if bar.n is not None:
+        parts.append(f"n {count_text(bar.n)}")
+    if bar.sparsity is not None:
+        parts += sparsity_parts(bar.sparsity, chart.count)
+        flag = difference_text(sparsity_of(bar.sparsity, chart.count), chart.sparsity)
+        if flag and _rounded(bar.sparsity) != chart.sparsity:  # else the miss of its target says it already
+            parts.append(
+                f"{WARNING} " + tr("{difference} than {sparsity}", difference=flag, sparsity=percent(chart.sparsity))
+            )
+    if bar.paper is not None:
+        parts.append(tr("paper {value}", value=number(bar.paper)))
+    return "  \N{MIDDLE DOT}  ".join(parts)
+
+
+def _bars(
+    rows: "Iterable[MetricRow]", tasks: Sequence[str], scope: Scope | None, *, once: bool = False
+) -> tuple[Bar, ...]:
+    found: dict[str, Bar] = {}
+    for row in rows:
+        if row.task in tasks and not (once and row.task in found):
+            paper = scope.paper_value(row) if scope is not None and scope.paper else None
+            sparsity = None if row.method == DENSE.name else mean_sparsity([row])
+            found[row.task] = Bar(tasks.index(row.task), row.metric, row.value, row.stderr, row.n, paper, sparsity)
+    return tuple(found[task] for task in tasks if task in found)
+
+
+def _chosen_metrics(rows: "Iterable[MetricRow]", metric: str) -> dict[str, str]:
+    """Task: the metric that its bars show; tasks without any are left out."""
+    if metric != OWN_METRIC:
+        return {row.task: metric for row in rows if row.metric == metric}
+    offered: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.unit not in OWN_UNITS and _is_fraction(row.metric):
+            offered.setdefault(row.task, {})[row.metric] = None
+    preferred = {task: preferred_metric(tuple(metrics)) for task, metrics in offered.items()}
+    return {task: found for task, found in preferred.items() if found is not None}
+
+
+def _names(rows: "Sequence[MetricRow]", scope: Scope | None) -> Sequence[str]:
+    arms = [scope.arms[row.run] for row in rows] if scope is not None else []
+    return arms if arms and len(set(arms)) == len(arms) else name_runs(rows, with_sparsity=False)
+
+
+def _is_fraction(metric: str) -> bool:
+    return METRIC_UNITS.get(base_metric(metric)) == "fraction"
+
+
+def _with_unit(metric: str) -> str:
+    unit = METRIC_UNITS.get(base_metric(metric))
+    return f"{metric} ({unit})" if unit else metric
+
+
+def _rounded(row: Measured) -> float:
+    return round(row.target_sparsity, 3)

@@ -1,0 +1,148 @@
+"""Every task's metric as bars: the arms of one sparsity beside each other, dense as a dashed line across each task."""
+
+import math
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+
+from wina_app.pages.results.plots.task_bars import Bar, BarArm, BarChart, bar_readout
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Trace
+from wina_app.style.theme import method_colour
+from wina_app.style.translation import tr
+
+_GROUP = 0.8
+"""The part of a task's place that its bars take at most."""
+_WIDEST = 0.2
+"""Of a bar, in tasks' places: two arms are no two walls."""
+_UNBOUNDED = 1e307
+"""pyqtgraph's own limit of an axis without any."""
+_SHADES = (100, 130, 160, 80, 190)
+"""Per cent of darkness of further arms of one method, whose hue is the method's."""
+
+
+class BarsPlot(DataPlot):
+    """The colour tells the method, its shade the arm; a hollow marker is what the paper published."""
+
+    _chart: BarChart | None = None
+
+    def __init__(self) -> None:
+        super().__init__(tr("Tasks: a metric of every task"))
+        self.list_names(True)
+        self.getPlotItem().showGrid(x=False, y=True)
+
+    def show_chart(self, chart: BarChart | None) -> None:
+        """Draw the bars; None clears the plot."""
+        before, self._chart = self._chart, chart
+        if chart is None:
+            self.set_ticks(())
+            self.show_traces(())
+            return
+        self._show(chart)
+        if before is None or (before.metric, before.tasks, before.sparsity) != (
+            chart.metric,
+            chart.tasks,
+            chart.sparsity,
+        ):
+            self.reset_zoom()
+
+    def reset_zoom(self) -> None:
+        """Show everything again: all tasks, and the bars from 0 on."""
+        super().reset_zoom()
+        if self._chart is not None and self._chart.tasks:
+            self.getPlotItem().setXRange(-0.5, len(self._chart.tasks) - 0.5, padding=0)
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        if self._chart is not None:
+            self._show(self._chart)  # the reference's colour depends on the appearance
+
+    def _show(self, chart: BarChart) -> None:
+        self.set_axes("", chart.metric)
+        self.getPlotItem().showGrid(x=False, y=True)
+        self.set_ticks(tuple(enumerate(chart.tasks)))
+        width = min(_GROUP / max(len(chart.arms), 1), _WIDEST)
+        bars = [
+            self._trace(chart, arm, colour, width, (number - (len(chart.arms) - 1) / 2) * width)
+            for number, (arm, colour) in enumerate(zip(chart.arms, _colours(chart.arms), strict=True))
+        ]
+        published = [
+            marks
+            for trace, arm in zip(bars, chart.arms, strict=True)
+            if (marks := _published(chart, arm.name, arm.bars, trace.x, trace.colour, arm.run)) is not None
+        ]
+        traces = [*bars, *_dense(chart), *published]
+        lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
+        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -_UNBOUNDED)
+        self.show_traces(traces)
+
+    def _trace(self, chart: BarChart, arm: BarArm, colour: QColor, width: float, offset: float) -> Trace:
+        errors = [math.nan if bar.stderr is None else bar.stderr for bar in arm.bars]
+        return Trace(
+            name=arm.label,
+            colour=colour,
+            x=[bar.task + offset for bar in arm.bars],
+            y=[bar.value for bar in arm.bars],
+            readout=lambda index: bar_readout(arm.name, chart, arm.bars[index]),
+            errors=errors if any(map(math.isfinite, errors)) else (),
+            keys=[arm.run] * len(arm.bars),
+            width=width,
+        )
+
+
+def _colours(arms: Sequence[BarArm]) -> list[QColor]:
+    """Of each arm: its method's hue, darker or lighter where the method has several."""
+    methods = [arm.method for arm in arms]
+    return [
+        method_colour(method).darker(_SHADES[methods[:place].count(method) % len(_SHADES)])
+        for place, method in enumerate(methods)
+    ]
+
+
+def _dense(chart: BarChart) -> list[Trace]:
+    """A dashed piece of line across each task, and the paper's dense numbers as markers."""
+    if not chart.dense:
+        return []
+    colour = method_colour("dense")
+    pieces = [(x, y) for bar in chart.dense for x, y in _piece(bar)]
+    half = _GROUP / 2 + 0.05
+    found = [
+        Trace("dense", colour, [x for x, _ in pieces], [y for _, y in pieces], None, style=Qt.PenStyle.DashLine),
+        Trace(
+            "dense",
+            colour,
+            [bar.task - half for bar in chart.dense],
+            [bar.value for bar in chart.dense],
+            lambda index: bar_readout("dense", chart, chart.dense[index]),
+            style=Qt.PenStyle.NoPen,
+            named=False,
+        ),
+    ]
+    marks = _published(chart, "dense", chart.dense, [bar.task + half for bar in chart.dense], colour, "")
+    return [*found, marks] if marks is not None else found
+
+
+def _piece(bar: Bar) -> tuple[tuple[float, float], ...]:
+    half = _GROUP / 2 + 0.05
+    return ((bar.task - half, bar.value), (bar.task + half, bar.value), (bar.task + half, math.nan))
+
+
+def _published(
+    chart: BarChart, name: str, bars: Sequence[Bar], x: Sequence[float], colour: QColor, run: str
+) -> Trace | None:
+    """Hollow markers over an arm's bars; None where the paper has none of them."""
+    known = [(at, bar) for at, bar in zip(x, bars, strict=True) if bar.paper is not None]
+    if not known:
+        return None
+    return Trace(
+        name=tr("{method}, paper", method=name),
+        colour=colour,
+        x=[at for at, _ in known],
+        y=[bar.paper for _, bar in known],
+        readout=lambda index: bar_readout(name, chart, known[index][1]),
+        symbol="o",
+        style=Qt.PenStyle.NoPen,
+        hollow=True,
+        keys=[run] * len(known) if run else (),
+    )

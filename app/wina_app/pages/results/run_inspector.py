@@ -1,0 +1,114 @@
+"""The Inspector of the Results page: the selected run, and what the user writes on it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFocusEvent
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
+
+from wina_app.pages.results.tags_controller import RunFacts
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import labelled, text_label, wrap_words
+
+
+class NoteEdit(QPlainTextEdit):
+    """A text that is finished when the keyboard leaves it."""
+
+    finished = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        wrap_words(self)
+        self.setTabChangesFocus(True)
+        self.setFixedHeight(10 * GRID)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Tell that the text is finished."""
+        super().focusOutEvent(event)
+        self.finished.emit()
+
+
+class ResultsInspector(QScrollArea):
+    """Shows one run; with several selected, what is written goes to all of them."""
+
+    tags_written = Signal(list, str)
+    note_written = Signal(list, str)
+    pin_toggled = Signal(list)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: list[str] = []
+        self.title = text_label("", "section", wrap=True)
+        self.tags = QLineEdit()
+        self.tags.setPlaceholderText(tr("best, for the report"))
+        self.tags.editingFinished.connect(self._write_tags)
+        self.note = NoteEdit()
+        self.note.setPlaceholderText(tr("What you want to remember of this run"))
+        self.note.finished.connect(self._write_note)
+        self.pinned = QCheckBox(tr("Pinned to the top"))
+        self.pinned.clicked.connect(lambda: self.pin_toggled.emit(self._runs))
+        self._cells = QGridLayout()
+        self._cells.setHorizontalSpacing(2 * GRID)
+        self._cells.setVerticalSpacing(GRID)
+        self._cells.setColumnStretch(1, 1)
+        content = QWidget()
+        content.setProperty("role", "surface")
+        content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        column = QVBoxLayout(content)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.title)
+        column.addLayout(labelled(tr("Tags, with commas between"), self.tags))
+        column.addLayout(labelled(tr("Note"), self.note))
+        column.addWidget(self.pinned)
+        column.addLayout(self._cells)
+        column.addStretch(1)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidget(content)
+        self.show_runs([], None)
+
+    def show_runs(self, runs: Sequence[str], facts: RunFacts | None) -> None:
+        """Show what is known of the first of the selected runs; None when none is selected. What is being written goes
+        to the runs that were selected when it was begun."""
+        others = list(runs) != self._runs
+        if others:
+            self._write_tags()
+            self._write_note()
+        self._runs = list(runs)
+        for control in (self.tags, self.note, self.pinned):
+            control.setEnabled(facts is not None)
+            control.setToolTip("" if facts else tr("Select a row of the table"))
+        if len(runs) > 1:
+            self.title.setText(tr("{count:,} runs", count=len(runs)))
+        else:
+            self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
+        if others or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
+            self.tags.setText(", ".join(facts.marks.tags) if facts else "")
+            self.tags.setModified(False)
+        if others or facts is None or not self.note.hasFocus():
+            self.note.setPlainText(facts.marks.note if facts else "")
+        self.pinned.setChecked(bool(facts and facts.marks.pinned))
+        self._show_cells(facts.cells if facts and len(runs) == 1 else ())
+
+    def _show_cells(self, cells: Sequence[tuple[str, str]]) -> None:
+        while (item := self._cells.takeAt(0)) is not None:
+            item.widget().hide()
+            item.widget().deleteLater()
+        for row, (title, text) in enumerate(cells):
+            shown = text_label(text, wrap=True)
+            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            shown.setAccessibleName(f"{title}: {text}")
+            self._cells.addWidget(text_label(title, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._cells.addWidget(shown, row, 1)
+
+    def _write_tags(self) -> None:
+        if self.tags.isModified():
+            self.tags.setModified(False)
+            self.tags_written.emit(self._runs, self.tags.text())
+
+    def _write_note(self) -> None:
+        if self.note.document().isModified():
+            self.note.document().setModified(False)
+            self.note_written.emit(self._runs, self.note.toPlainText())

@@ -1,0 +1,99 @@
+"""The table half of the Results page: how the rows are grouped and which columns are shown, over the table."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from wina_app.pages.results.column_chooser import ColumnChooser
+from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.table_view import ResultsTableView
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.controls import ElidedLabel, text_label
+
+
+class ResultsList(QWidget):
+    """Emits what the user chooses; columns are chosen at once."""
+
+    everything_requested = Signal()
+    group_chosen = Signal(str)
+    differing_toggled = Signal(bool)
+
+    def __init__(self, columns: ColumnChoice) -> None:
+        super().__init__()
+        self.table = ResultsTableView(tr("Stored metrics"))
+        self.table.setMinimumHeight(18 * GRID)
+        self.table.columns_moved.connect(columns.move)
+        self.error = text_label("", "failed", wrap=True)
+        self.error.hide()
+        self.group = ChoiceBox(tr("Group rows by"))
+        self.group.activated.connect(lambda: self.group_chosen.emit(self.group.currentData()))
+        self.differing = QCheckBox(tr("Only what differs"))
+        self.differing.setAccessibleName(tr("Show only the columns that differ"))
+        self.differing.setToolTip(tr("Hides the columns that read alike in all rows, and says what they read"))
+        self.differing.toggled.connect(self.differing_toggled)
+        self.columns = QPushButton(tr("Columns…"))
+        self.columns.setAccessibleName(tr("Choose the columns"))
+        self.columns.clicked.connect(self.choose_columns)
+        self.common = ElidedLabel("muted")
+        self._chooser = ColumnChooser(columns, self)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self._build_scope())
+        column.addLayout(self._build_bar())
+        column.addWidget(self.error)
+        column.addWidget(self.table, 1)
+        columns.changed.connect(lambda: self._offer_groups(columns))
+        self._offer_groups(columns)
+
+    def _build_scope(self) -> QWidget:
+        self.scope = ElidedLabel("section")
+        self.everything = QPushButton(tr("Show all results"))
+        self.everything.setAccessibleName(tr("Show all results"))
+        self.everything.clicked.connect(self.everything_requested)
+        self._scope = QWidget()
+        row = QHBoxLayout(self._scope)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.scope, 1)
+        row.addWidget(self.everything)
+        self._scope.hide()
+        return self._scope
+
+    def _build_bar(self) -> QHBoxLayout:
+        caption = text_label(tr("Group by"), "muted")
+        caption.setBuddy(self.group)
+        row = QHBoxLayout()
+        row.setSpacing(GRID)
+        row.addWidget(caption)
+        row.addWidget(self.group)
+        row.addWidget(self.columns)
+        row.addWidget(self.differing)
+        row.addWidget(self.common, 1)
+        return row
+
+    def _offer_groups(self, columns: ColumnChoice) -> None:
+        offered = [(column.title, column.key) for column, _ in columns.offered]
+        self.group.fill([(tr("nothing"), ""), *offered], self.group.currentData() or "")
+
+    def choose_columns(self) -> None:
+        """Show the columns to choose from."""
+        self._chooser.pop_up(self.columns)
+
+    def show_columns(self, keys: Sequence[str], common: str) -> None:
+        """Show these columns in this order, and say what is common to all rows."""
+        self.table.show_columns(keys)
+        self.common.setText(tr("Same in all rows: {common}", common=common) if common else "")
+
+    def show_scope(self, title: str) -> None:
+        """Say to which study the table is narrowed; empty for none."""
+        self.scope.setText(tr("Study: {title}", title=title))
+        self._scope.setVisible(bool(title))
+
+    def show_error(self, text: str) -> None:
+        """What is wrong with the filter; empty when nothing is."""
+        self.error.setText(text)
+        self.error.setVisible(bool(text))

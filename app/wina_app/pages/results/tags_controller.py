@@ -1,0 +1,179 @@
+"""What the user writes on runs, and runs that are deleted: each a step that can be undone."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QUndoCommand, QUndoStack
+
+from wina_app.pages.results.table import ResultsTable
+from wina_app.services.store_thread import StoreThread
+from wina_app.style.translation import tr
+from wina_core.results.marks import RunMarks, split_tags
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import Store
+
+_BUSY = ("queued", "running")
+
+
+class MarksView(Protocol):
+    """What is told of a change."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the Inspector shows of a run."""
+
+    run: str
+    marks: RunMarks
+    cells: tuple[tuple[str, str], ...]
+    """Title and text of the columns that tell of the run."""
+
+
+class _Step(QUndoCommand):
+    """Two writes that take each other back."""
+
+    def __init__(self, text: str, do: Callable[[], None], undo: Callable[[], None]) -> None:
+        super().__init__(text)
+        self._do, self._undo = do, undo
+
+    def redo(self) -> None:
+        self._do()
+
+    def undo(self) -> None:
+        self._undo()
+
+
+class _Deletion:
+    """Runs that are deleted, and later brought back as far as it was this that deleted them. For the store's thread."""
+
+    def __init__(self, runs: Sequence[str]) -> None:
+        self._runs = runs
+        self._when: float | None = None
+
+    def do(self, store: "Store") -> None:
+        self._when = None  # for as long as the store may refuse
+        self._when = store.delete_runs(self._runs)
+
+    def undo(self, store: "Store") -> None:
+        if self._when is not None:
+            store.restore_runs(self._runs, self._when)
+
+
+class ResultsMarksController(QObject):
+    """Between the table, the store and whoever shows marks; `refresh` reads the store again after a change."""
+
+    def __init__(self, store: StoreThread, table: ResultsTable, view: MarksView, refresh: Callable[[], None]) -> None:
+        super().__init__()
+        self.undo_stack = QUndoStack(self)
+        self._store, self._table, self._view, self._refresh = store, table, view, refresh
+        table.edited.connect(self._edit)
+        store.opened.connect(self.undo_stack.clear)  # what was done was done in another database
+
+    # ---- what is written -----------------------------------------------------------------------------------------
+
+    def marks(self, runs: Collection[str]) -> dict[str, RunMarks]:
+        """Of those of the runs that are stored."""
+        details = self._table.frame.details
+        return {
+            run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned)
+            for run in runs
+            if run in details
+        }
+
+    def facts(self, run: str) -> RunFacts | None:
+        """What is known of a run that is shown; None when it is not."""
+        frame, marks = self._table.frame, self.marks([run])
+        row = next((number for number, row in enumerate(frame.rows) if row.run == run), None)
+        if row is None or not marks:
+            return None
+        cells = ((each.column.title, each.text(row)) for each in frame.factors if each.column.key in _TOLD)
+        return RunFacts(run, marks[run], tuple((title, text) for title, text in cells if text))
+
+    def set_tags(self, runs: Sequence[str], text: str) -> None:
+        """Replace the tags of the runs by those of the line, which has commas between them."""
+        tags = split_tags(text)
+        self._mark("tags", tr("tags"), {run: each._replace(tags=tags) for run, each in self.marks(runs).items()})
+
+    def set_note(self, runs: Sequence[str], text: str) -> None:
+        """Replace the note of the runs."""
+        note = text.strip()
+        self._mark("note", tr("note"), {run: each._replace(note=note) for run, each in self.marks(runs).items()})
+
+    def toggle_pin(self, runs: Sequence[str]) -> None:
+        """Pin the runs, or unpin them where all of them are pinned."""
+        before = self.marks(runs)
+        pinned = not all(each.pinned for each in before.values())
+        what = tr("pin") if pinned else tr("unpin")
+        self._mark("pinned", what, {run: each._replace(pinned=pinned) for run, each in before.items()})
+
+    def _edit(self, run: str, key: str, text: str) -> None:
+        (self.set_tags if key == "tags" else self.set_note)([run], text)
+
+    def _mark(self, field: str, what: str, wanted: Mapping[str, RunMarks]) -> None:
+        """Only that field of the marks, and of tags only those that are added or taken away: the others may have been
+        written meanwhile, here or in another window."""
+        before = self.marks(wanted)
+        changed = {run: marks for run, marks in wanted.items() if marks != before[run]}
+        if not changed:
+            return
+        kept = {run: before[run] for run in changed}
+        text = tr("{what} of 1 run", what=what)
+        if len(changed) > 1:
+            text = tr("{what} of {count:,} runs", what=what, count=len(changed))
+        only = (field,)
+        self._push(
+            text,
+            lambda store: store.mark_runs(changed, only, seen=kept),
+            lambda store: store.mark_runs(kept, only, seen=changed),
+        )
+
+    # ---- what is deleted -----------------------------------------------------------------------------------------
+
+    def delete(self, runs: Sequence[str]) -> None:
+        """Take the runs, with all their rows, out of the table and of all that is reused, until it is undone."""
+        runs = list(dict.fromkeys(runs))
+        if not runs:
+            return
+        wanted = set(runs)
+        busy = {row.run for row in self._table.frame.rows if row.run in wanted and row.status in _BUSY}
+        if busy:
+            self._view.show_error(
+                tr(
+                    "{busy} of the {count} runs wait or are being computed; cancel their job before deleting them.",
+                    busy=len(busy),
+                    count=len(runs),
+                )
+            )
+            return
+        text = tr("delete 1 run") if len(runs) == 1 else tr("delete {count:,} runs", count=len(runs))
+        deletion = _Deletion(runs)
+        self._push(text, deletion.do, deletion.undo)
+        done = tr("1 run is deleted.") if len(runs) == 1 else tr("{count:,} runs are deleted.", count=len(runs))
+        self._view.show_notice(
+            done + " " + tr("Undo brings them back; `wina results purge` erases for good what is deleted.")
+        )
+
+    def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:
+        self.undo_stack.push(_Step(text, lambda: self._write(do), lambda: self._write(undo)))
+
+    def _write(self, change: "Callable[[Store], object]") -> None:
+        self._store.write(change, self._view.show_error)
+        self._refresh()
+
+
+_TOLD = frozenset(
+    {
+        *("model", "method", "rotation", "details", "selection", "target", "plan", "settings"),
+        *("status", "hardware", "study", "seed", "hash"),
+    }
+)
+"""Columns that tell of a run, not of one of its numbers."""

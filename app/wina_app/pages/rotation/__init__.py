@@ -1,0 +1,1 @@
+"""Choose, measure and export a rotation."""

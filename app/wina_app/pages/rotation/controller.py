@@ -1,0 +1,167 @@
+"""Chooses, measures and exports rotations of the loaded model."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+from PySide6.QtCore import QObject
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.services.workbench import Workbench
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import RotateJob
+from wina_core.errors import WinaError, explain
+from wina_core.records import ModelSummary, RotationReport
+from wina_core.sources.resolve import resolve_rotation
+from wina_core.specs import RotationSpec
+
+IDENTITY = tr("This choice leaves every weight as it is; choose a mode or the per-head rotation")
+NO_MODEL = tr("Open a model first")
+
+
+class RotationView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
+        """Show the header for the current model; None is the empty state."""
+
+    def show_choice(self, spec: RotationSpec) -> None:
+        """Fill the controls."""
+
+    def show_action(self, *, running: bool, reason: str) -> None:
+        """What the primary action is; a reason why it is impossible disables it."""
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the rotation that runs; None hides it."""
+
+    def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
+        """Show how the rotation did; None when it was not computed yet."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class RotationController(QObject):
+    """Keeps the workspace's rotation, and asks the engine for its measurement."""
+
+    def __init__(self, workbench: Workbench, view: RotationView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._workspace = workbench.workspace
+        self._job_id: str | None = None
+        self._last = ""
+        """The job that rotated, or failed to, last."""
+        self._problem = ""
+        self._workspace.model_changed.connect(self._look_up)
+        self._workspace.rotation_changed.connect(self._show)
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
+        self._show()
+
+    def choose(self, fields: Mapping[str, Any]) -> None:
+        """Take the controls' values, RotationSpec's fields; a contradiction is shown and changes nothing."""
+        try:
+            spec = resolve_rotation(RotationSpec.model_validate(dict(fields)))
+        except (ValidationError, WinaError) as error:
+            self._problem = explain(error) if isinstance(error, ValidationError) else str(error)
+            self._view.show_action(running=False, reason=self._problem)
+            self._view.show_error(self._problem)
+            return
+        if self._problem:
+            self._problem = ""
+            self._view.clear_message()
+        if spec == self._workspace.rotation:
+            self._show_action()
+            return
+        self._workspace.set_rotation(spec)
+        self._look_up()
+
+    def rotate(self, export_to: str | None = None) -> None:
+        """Compute the chosen rotation in the engine, and save the rotated model if a folder is given."""
+        source = self._workspace.source
+        if source is None or self._job_id is not None:
+            return
+        spec = self._workspace.rotation
+        self._view.clear_message()
+        title = (
+            tr("Export rotated model: {rotation}", rotation=spec.label)
+            if export_to
+            else tr("Rotate: {rotation}", rotation=spec.label)
+        )
+        self._job_id = self._workbench.submit(RotateJob(model=source, rotation=spec, export_to=export_to), title)
+        self._last = self._job_id
+        self._show_action()
+
+    def cancel(self) -> None:
+        """Give up the rotation that runs."""
+        if self._job_id is not None:
+            self._workbench.cancel(self._job_id)
+
+    # ---- following --------------------------------------------------------------------------------------------------
+
+    def _look_up(self) -> None:
+        """Show the stored measurement of this very rotation of this model, if there is one."""
+        source, spec = self._workspace.source, self._workspace.rotation
+        if source is None or spec.is_identity:
+            return
+
+        def question(store: Any) -> RotationReport | None:
+            rows = store.rotations(source)
+            return next((row.report for row in rows if row.rotation == spec), None)
+
+        def answer(report: RotationReport | None) -> None:
+            same = self._workspace.source == source and self._workspace.rotation == spec
+            if report is not None and same and self._workspace.rotation_report is None:
+                self._workspace.set_rotation(spec, report)
+
+        self._workbench.store.ask(question, answer)
+
+    def _show(self) -> None:
+        workspace = self._workspace
+        self._view.show_context(workspace.breadcrumb(), workspace.summary)
+        self._view.show_choice(workspace.rotation)
+        self._view.show_report(workspace.rotation_report, workspace.summary)
+        self._show_action()
+
+    def _show_action(self) -> None:
+        reason = self._problem
+        if self._workspace.source is None:
+            reason = NO_MODEL
+        elif self._workspace.rotation.is_identity:
+            reason = IDENTITY
+        self._view.show_action(running=self._job_id is not None, reason=reason)
+        self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
+
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._job_id:
+            self._view.show_progress(self._workbench.jobs[job_id])
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._show_action()
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id != self._job_id:
+            return
+        self._job_id = None
+        self._show_action()
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(tr("The rotation was cancelled."))
+        elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
+            if entry.result.exported_to:
+                self._view.show_notice(tr("The rotated model was saved in {folder}.", folder=entry.result.exported_to))
+            if entry.job.model == self._workspace.source and entry.job.rotation == self._workspace.rotation:
+                self._workspace.set_rotation(entry.job.rotation, entry.result)

@@ -1,0 +1,287 @@
+"""The part of the Rotation page that says which rotation: preset, mode, refinement, and what it is computed from."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QPushButton,
+    QRadioButton,
+    QSpinBox,
+    QVBoxLayout,
+)
+
+from wina_app.shared.rotation_choices import (
+    BASES,
+    CUSTOM,
+    MODES,
+    OBJECTIVES,
+    PER_HEAD,
+    ROTATION_PRESETS,
+    WEIGHTINGS,
+    cost,
+    is_exact,
+    preset_of,
+)
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import (
+    Fold,
+    SidePanel,
+    beside,
+    close_together,
+    explain_disabled,
+    labelled,
+    pad_text,
+    text_label,
+    with_term,
+)
+from wina_core.records import ModelSummary
+from wina_core.specs import USUAL_EFFORT, RotationSpec
+
+_MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per layer"), "per_site": tr("Per site")}
+_ATTENTION = ("k", "qkv", "activations")
+_MLP = ("gate", "gate_up", "activations")
+_ROOM = GRID * 3 + 3
+"""From the edge of a radio button or check box to its text."""
+_WIDTH = GRID * 46
+_NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
+_BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
+_NOTHING = tr("Nothing is rotated, or the bases are given")
+_EIGEN = tr("Eigenvectors are found in one step; choose another objective")
+_NO_TEXT = tr("Nothing chosen depends on a text")
+
+
+class RotationPanel(SidePanel):
+    """`fields()` are RotationSpec's."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(_WIDTH)
+        column = self.column
+        self.preset = QComboBox()
+        self.preset.addItems([*ROTATION_PRESETS, CUSTOM])
+        self.preset.activated.connect(self._on_preset)
+        column.addLayout(labelled(tr("Preset"), self.preset))
+        column.addSpacing(GRID)
+        self._build_modes(column)
+        self._build_refinement(column)
+        self._build_sources(column)
+        column.addStretch(1)
+
+    # ---- building ---------------------------------------------------------------------------------------------------
+
+    def _build_modes(self, column: QVBoxLayout) -> None:
+        column.addLayout(with_term(text_label(tr("Residual stream"), "section"), "Residual stream"))
+        self.refusal = text_label("", "muted", wrap=True)
+        self.refusal.hide()
+        column.addWidget(self.refusal)
+        self.modes = QButtonGroup(self)
+        self._costs = {}
+        for index, (mode, sentence) in enumerate(MODES.items()):
+            button = QRadioButton(_MODE_NAMES[mode])
+            button.setAccessibleDescription(sentence)
+            self.modes.addButton(button, index)
+            self._costs[mode] = text_label(sentence, "muted", wrap=True)
+            self._costs[mode].setContentsMargins(_ROOM, 0, 0, 0)
+            column.addLayout(close_together(button, self._costs[mode]))
+        self.modes.idClicked.connect(lambda _: self._changed())
+        column.addSpacing(GRID)
+        column.addLayout(with_term(text_label(tr("Values and output projection"), "section"), "Per-head rotation"))
+        self.per_head = QCheckBox(tr("Rotate per head"))
+        self.per_head.setAccessibleDescription(PER_HEAD)
+        self.per_head.clicked.connect(lambda _: self._changed())
+        explained = text_label(PER_HEAD, "muted", wrap=True)
+        explained.setContentsMargins(_ROOM, 0, 0, 0)
+        column.addLayout(close_together(self.per_head, explained))
+        column.addSpacing(GRID)
+
+    def _build_refinement(self, column: QVBoxLayout) -> None:
+        column.addWidget(text_label(tr("Refinement"), "section"))
+        self.weighting = _combo(WEIGHTINGS)
+        self.weighting.activated.connect(lambda _: self._changed())
+        self.objective = _combo(OBJECTIVES)
+        self.objective.activated.connect(lambda _: self._on_objective())
+        self.steps = QSpinBox()
+        self.steps.setRange(1, 100_000)
+        self.steps.setSingleStep(100)
+        self.steps.setSuffix(tr(" steps"))
+        pad_text(self.steps)
+        self.steps.editingFinished.connect(self._changed)
+        column.addLayout(labelled(tr("Weight of the sites"), self.weighting, term="Sensitivity"))
+        column.addLayout(labelled(tr("Objective of the bases"), self.objective))
+        column.addLayout(labelled(tr("Descent"), self.steps))
+
+    def _build_sources(self, column: QVBoxLayout) -> None:
+        more = Fold(tr("Bases, text and given matrices"))
+        inside = more.column
+        self.attention = self._build_bases(inside, tr("Basis of the attention inputs"), _ATTENTION)
+        self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)
+        self.text = QLineEdit()
+        self.text.editingFinished.connect(self._changed)
+        self.tokens = QSpinBox()
+        pad_text(self.tokens)
+        self.tokens.setRange(64, 16_777_216)
+        self.tokens.setSingleStep(4_096)
+        self.tokens.setGroupSeparatorShown(True)
+        self.tokens.setSuffix(tr(" tokens"))
+        self.tokens.editingFinished.connect(self._changed)
+        inside.addWidget(text_label(tr("Text for activations and refinement"), "section"))
+        inside.addLayout(labelled(tr("Source"), self.text, hint=tr("demo:calibration, demo:training, or a UTF-8 file")))
+        inside.addLayout(labelled(tr("Length"), self.tokens))
+        self.matrices = QLineEdit()
+        self.matrices.setPlaceholderText(tr("None: compute the bases"))
+        self.matrices.editingFinished.connect(self._changed)
+        browse = QPushButton(tr("Browse…"))
+        browse.setAccessibleName(tr("Browse for a file of matrices"))
+        browse.clicked.connect(self._choose_matrices)
+        inside.addSpacing(GRID)
+        inside.addLayout(labelled(tr("Given orthogonal matrices (safetensors)"), self.matrices))
+        inside.addLayout(beside(browse))
+        column.addWidget(more)
+
+    def _build_bases(self, column: QVBoxLayout, title: str, names: tuple[str, ...]) -> dict[str, QCheckBox]:
+        column.addWidget(text_label(title, "section"))
+        boxes = {}
+        for name in names:
+            box = QCheckBox(name)
+            box.setToolTip(BASES[name])
+            box.setAccessibleName(f"{title}: {name}")
+            box.setAccessibleDescription(BASES[name])
+            box.clicked.connect(lambda _: self._changed())
+            boxes[name] = box
+        column.addLayout(beside(*boxes.values()))
+        column.addSpacing(GRID)
+        return boxes
+
+    # ---- what the user did ------------------------------------------------------------------------------------------
+
+    def fields(self) -> dict[str, Any]:
+        """RotationSpec's fields as the controls have them."""
+        return {
+            "mode": list(MODES)[self.modes.checkedId()],
+            **({} if self._by_sensitivity() else self._bases()),
+            "per_head": self.per_head.isChecked(),
+            "weighting": self.weighting.currentData(),
+            "objective": self.objective.currentData(),
+            "steps": self.steps.value(),
+            "text": {"source": self.text.text().strip(), "tokens": self.tokens.value()},
+            "matrices": self.matrices.text().strip() or None,
+        }
+
+    def _bases(self) -> dict[str, Any]:
+        return {
+            "attention_basis": tuple(name for name, box in self.attention.items() if box.isChecked()),
+            "mlp_basis": tuple(name for name, box in self.mlp.items() if box.isChecked()),
+        }
+
+    def _by_sensitivity(self) -> bool:
+        return bool(self.weighting.currentData() == "sensitivity")
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the controls leave the model as it is."""
+        return self.fields()["mode"] == "none" and not self.per_head.isChecked()
+
+    def _changed(self) -> None:
+        self._enable()
+        self.changed.emit()
+
+    def _on_preset(self) -> None:
+        preset = ROTATION_PRESETS.get(self.preset.currentText())
+        if preset is not None:
+            self.show_choice(preset)
+            self.changed.emit()
+
+    def _on_objective(self) -> None:
+        """Steps and text become those that are usual with the objective, unless others were chosen."""
+        steps, text = USUAL_EFFORT[self.objective.currentData()]
+        shown = (self.text.text(), self.tokens.value())
+        with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
+            if self.steps.value() in {usual for usual, _ in USUAL_EFFORT.values()}:
+                self.steps.setValue(steps)
+            if shown in {(usual.source, usual.tokens) for _, usual in USUAL_EFFORT.values()}:
+                self.text.setText(text.source)
+                self.tokens.setValue(text.tokens)
+        self._changed()
+
+    def _choose_matrices(self) -> None:
+        file, _ = QFileDialog.getOpenFileName(
+            self, tr("Open orthogonal matrices"), filter=tr("Safetensors (*.safetensors)")
+        )
+        if file:
+            self.matrices.setText(file)
+            self._changed()
+
+    # ---- what is shown ----------------------------------------------------------------------------------------------
+
+    def show_model(self, summary: ModelSummary | None) -> None:
+        """What each mode costs on the model, and which ones are not exact for it."""
+        for index, (mode, label) in enumerate(self._costs.items()):
+            price = cost(mode, summary.layout if summary else None, summary.hidden_size if summary else 0)
+            label.setText(MODES[mode] if mode == "none" else price)
+            exact = summary is None or mode in summary.rotations
+            reason = summary.rotation_reason if summary else ""
+            explain_disabled(self.modes.button(index), enabled=exact, reason=reason, explanation=MODES[mode])
+            label.setVisible(exact)
+        for row, spec in enumerate(ROTATION_PRESETS.values()):
+            exact = is_exact(spec, summary)
+            self.preset.model().item(row).setEnabled(exact)
+            tip = None if exact or summary is None else summary.rotation_reason
+            self.preset.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
+        self.refusal.setText("" if summary is None else summary.rotation_reason)
+        self.refusal.setVisible(bool(self.refusal.text()))
+
+    def show_choice(self, spec: RotationSpec) -> None:
+        """Fill the controls."""
+        with QSignalBlocker(self.preset):
+            self.preset.setCurrentText(preset_of(spec))
+        self.modes.button(list(MODES).index(spec.mode)).setChecked(True)
+        for name, box in self.attention.items():
+            box.setChecked(name in spec.attention_basis)
+        for name, box in self.mlp.items():
+            box.setChecked(name in spec.mlp_basis)
+        self.per_head.setChecked(spec.per_head)
+        self.weighting.setCurrentIndex(self.weighting.findData(spec.weighting))
+        self.objective.setCurrentIndex(self.objective.findData(spec.objective))
+        self.text.setText(spec.text.source)
+        with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
+            self.tokens.setValue(spec.text.tokens)
+            self.steps.setValue(spec.steps)
+        self.matrices.setText(spec.matrices or "")
+        self._enable()
+
+    def _enable(self) -> None:
+        """What means nothing to the present choice is disabled, and says why."""
+        given = bool(self.matrices.text().strip())
+        rotates = not self.is_identity and not given
+        stream = self.fields()["mode"] != "none" and not given
+        for name, box in (*self.attention.items(), *self.mlp.items()):
+            reason = _BY_SENSITIVITY if stream else _NO_STREAM
+            explain_disabled(box, enabled=stream and not self._by_sensitivity(), reason=reason, explanation=BASES[name])
+        refines = self.objective.currentData() != "eigen"
+        explain_disabled(self.weighting, enabled=stream, reason=_NO_STREAM)
+        explain_disabled(self.objective, enabled=rotates, reason=_NOTHING)
+        explain_disabled(self.steps, enabled=rotates and refines, reason=_EIGEN if rotates else _NOTHING)
+        for control in (self.text, self.tokens):
+            explain_disabled(control, enabled=self._reads_text(), reason=_NO_TEXT)
+
+    def _reads_text(self) -> bool:
+        try:
+            return RotationSpec.model_validate(self.fields()).reads_text
+        except ValidationError:  # the page says what is wrong; the text may be part of mending it
+            return True
+
+
+def _combo(entries: dict[str, tuple[str, str]]) -> QComboBox:
+    box = QComboBox()
+    for row, (key, (name, text)) in enumerate(entries.items()):
+        box.addItem(name, key)
+        box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+    return box

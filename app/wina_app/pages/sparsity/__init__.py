@@ -1,0 +1,1 @@
+"""Edit a plan on the heatmap."""

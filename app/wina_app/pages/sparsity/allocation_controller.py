@@ -1,0 +1,157 @@
+"""Has a budget spread over the model's cells by the engine, and makes the result the current plan."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.sparsity.allocation_summary import effort, outcome, same_table
+from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.services.workbench import Workbench
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import AllocateJob
+from wina_core.records import AllocationRecord
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
+
+KEPT = tr("The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there.")
+_SMALL_BUDGET = 0.1
+"""What curves are measured with for their own sake: they are the same for every budget, and every method reaches it."""
+OTHER_ARM = tr(
+    "The allocation is done, but another model, rotation or method is chosen by now; choose those that it was for and "
+    "allocate again to have it at once."
+)
+
+
+class AllocationView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_allocating(self, running: bool) -> None:
+        """Offer cancelling while an allocation runs."""
+
+    def show_allocation_progress(self, entry: JobEntry | None) -> None:
+        """How far the allocator is; None when none is at work."""
+
+    def show_allocation(self, text: str, details: str) -> None:
+        """Say how the current plan was found; empty when it was not allocated here."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class AllocationController(QObject):
+    """One allocation at a time; its result is one step of undo."""
+
+    allocated = Signal(object)
+    """SparsityPlan that was found for what is chosen."""
+
+    def __init__(self, workbench: Workbench, view: AllocationView, plans: SparsityEditing) -> None:
+        super().__init__()
+        self._workbench, self._view, self._plans = workbench, view, plans
+        self._workspace = workbench.workspace
+        self._job_id: str | None = None
+        self._last = ""
+        """The job that allocated, or failed to, last."""
+        self._curves_only = False
+        self._found: list[tuple[AllocateJob, AllocationRecord]] = []
+        self._workspace.plan_changed.connect(self._show_outcome)
+        self._workspace.model_changed.connect(self._show_outcome)
+        self._workspace.rotation_changed.connect(self._show_outcome)
+        self._workspace.method_changed.connect(self._show_outcome)
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.requeued.connect(self._on_requeued)
+
+    def allocate(self, allocator: AllocatorSpec, budget: float) -> None:
+        """Spread the budget for the current model, rotation and method; uniform is done at once."""
+        if allocator.name == "uniform":
+            self._plans.set_uniform(budget)
+            return
+        self._submit(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+
+    def measure_divergences(self) -> None:
+        """Measure the curves that `curves` and `refine` stand on, for their own sake: the plan stays."""
+        if self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves")):
+            self._curves_only = True
+
+    def _submit(self, allocator: AllocatorSpec, budget: float, title: str) -> bool:
+        workspace = self._workspace
+        if workspace.source is None or self._job_id is not None:
+            return False
+        self._view.clear_message()
+        job = AllocateJob(
+            model=workspace.source,
+            rotation=workspace.rotation,
+            method=workspace.method,
+            plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
+        )
+        arm = Arm(rotation=job.rotation, method=job.method).label
+        self._curves_only = False
+        self._job_id = self._last = self._workbench.submit(job, f"{title}: {arm}")
+        self._view.show_allocating(True)
+        self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
+        return True
+
+    def cancel(self) -> None:
+        """Stop at the next batch; what was found so far is kept."""
+        if self._job_id is not None:
+            self._workbench.cancel(self._job_id)
+
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._job_id:
+            entry = self._workbench.jobs[job_id]
+            self._view.show_allocating(entry.active)
+            self._view.show_allocation_progress(entry if entry.active else None)
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id == self._last:
+            self._job_id = job_id
+            self._view.clear_message()
+            self._on_job_changed(job_id)
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id != self._job_id:
+            return
+        self._job_id = None
+        self._view.show_allocating(False)
+        self._view.show_allocation_progress(None)
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(KEPT)
+        elif not self._curves_only:  # else they are stored, where everybody reads them
+            self._take(entry)
+
+    def _take(self, entry: JobEntry) -> None:
+        job, record = entry.job, entry.result
+        if not isinstance(job, AllocateJob) or not isinstance(record, AllocationRecord):
+            return
+        if not self._is_chosen(job):
+            self._view.show_notice(OTHER_ARM)
+            return
+        self._found.append((job, record))
+        self.allocated.emit(record.plan)
+        self._plans.take_over(record.plan, tr("allocate by {allocator}", allocator=job.plan.allocator.label))
+        self._show_outcome()
+
+    def _show_outcome(self) -> None:
+        """Undo and redo bring an allocated plan back, and with it what is known of it where it was found."""
+        for job, record in reversed(self._found):
+            if self._is_chosen(job) and same_table(self._workspace.plan, record.plan):
+                self._view.show_allocation(outcome(job.plan.allocator, record), effort(record))
+                return
+        self._view.show_allocation("", "")
+
+    def _is_chosen(self, job: AllocateJob) -> bool:
+        """Whether the job was for what is chosen now; under another model, rotation or method its numbers are void."""
+        workspace = self._workspace
+        return (job.model, job.rotation, job.method) == (workspace.source, workspace.rotation, workspace.method)

@@ -1,0 +1,77 @@
+"""One line about the allocator: how far it is while it runs, what it found afterwards; hidden with nothing to say."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.style.number_format import duration
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.plain_text import plain_tip
+
+
+class AllocationStrip(QWidget):
+    """Bar, percentage, remaining time, what is being done, and Cancel."""
+
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedWidth(GRID * 20)
+        self.bar.setAccessibleName(tr("Progress of the allocator"))
+        self.amount = text_label("")
+        self.outcome = ElidedLabel("muted")
+        self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.cancel = QPushButton(tr("Cancel"))
+        self.cancel.setAccessibleName(tr("Cancel the allocator"))
+        self.cancel.setToolTip(tr("Stop at the next batch; what was found is kept"))
+        self.cancel.clicked.connect(self.cancel_requested)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(self.bar)
+        row.addWidget(self.amount)
+        row.addWidget(self.outcome, 1)
+        row.addWidget(self.cancel)
+        self._found = ("", "")
+        self.show_progress(None)
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show a job that runs, or with None what was found last."""
+        for part in (self.bar, self.amount, self.cancel):
+            part.setVisible(entry is not None)
+        if entry is None:
+            text, details = self._found
+            self.outcome.setText(text)
+            self.outcome.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
+            self.setVisible(bool(text))
+            return
+        fraction = entry.fraction
+        self.bar.setRange(0, 0 if fraction is None and entry.state != "queued" else 1000)
+        self.bar.setValue(round(1000 * (fraction or 0.0)))
+        self.amount.setText(_amount(entry))
+        self.outcome.setText("  \N{MIDDLE DOT}  ".join(filter(None, (entry.title, entry.metric))))
+        self.cancel.setEnabled(entry.state != "cancelling")
+        self.show()
+
+    def show_found(self, text: str, details: str) -> None:
+        """What to show when nothing runs; empty for nothing."""
+        self._found = text, details
+        if self.bar.isHidden():
+            self.show_progress(None)
+
+
+def _amount(entry: JobEntry) -> str:
+    match entry.state:
+        case "queued":
+            return tr("waiting for the engine")
+        case "cancelling":
+            return tr("cancelling")
+        case "paused" | "pausing":
+            return tr("paused")
+    share = tr("preparing") if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
+    left = "" if entry.eta_seconds is None else tr("{time} left", time=duration(entry.eta_seconds))
+    return "  \N{MIDDLE DOT}  ".join(filter(None, (share, left)))

@@ -1,0 +1,43 @@
+"""What a finished allocation says about itself, in words."""
+
+from wina_app.style.translation import tr
+from wina_core.records import AllocationRecord
+from wina_core.specs import AllocatorSpec
+from wina_core.specs.plans import SparsityPlan
+
+
+def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
+    """For example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
+    value = f"{record.value:.3g}"
+    if record.objective == "KL":
+        value = tr("{value} nats per token", value=value)
+    text = f"{allocator.label}: {record.objective} {value}"
+    gap = _gap(record)
+    if gap is None:
+        return text
+    if gap < 5e-5:
+        return tr("{outcome}, the optimum on the curves", outcome=text)
+    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+
+
+def effort(record: AllocationRecord) -> str:
+    """What the search took."""
+    return tr(
+        "{passes} forward passes of the model, {seconds} s",
+        passes=f"{record.evaluations:,}",
+        seconds=f"{record.seconds:.0f}",
+    )
+
+
+def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
+    """Whether two plans ask for the same, wherever they come from."""
+    return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
+
+
+def _gap(record: AllocationRecord) -> float | None:
+    """How far the objective is above its bound at most, as a fraction of the bound; None where nothing is proven."""
+    if record.bound is None:
+        return None
+    if record.bound <= 0:
+        return 0.0 if record.value <= 0 else None
+    return max(0.0, record.value / record.bound - 1)

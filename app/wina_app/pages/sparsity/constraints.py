@@ -1,0 +1,79 @@
+"""What edits of a plan must leave as it is: locked cells, and the budget where it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wina_app.pages.sparsity.budget_projection import balanced
+from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.specs.plans import Cell, SparsityPlan
+
+EXACT = 1e-9
+"""A kept budget is met this closely."""
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Whether cells are locked, and which budget is kept, if one is."""
+
+    locked: frozenset[Cell] = frozenset()
+    budget: float | None = None
+
+
+def edited(plan: SparsityPlan, values: Mapping[Cell, float], constraints: Constraints) -> SparsityPlan:
+    """The plan with new targets in the cells that are not locked; all others make up for it if the budget is kept."""
+    wanted = {cell: value for cell, value in values.items() if cell not in constraints.locked}
+    if not wanted:
+        return plan
+    return _balanced(plan.with_cells(wanted), constraints.budget, constraints.locked | wanted.keys())
+
+
+def replaced(plan: SparsityPlan, found: SparsityPlan, constraints: Constraints) -> SparsityPlan:
+    """Another plan in the place of this one: locked cells stay, and the others keep the budget if that is asked for."""
+    kept = {
+        cell: plan.sparsity[cell[0]][cell[1]]
+        for cell in constraints.locked
+        if plan.sparsity[cell[0]][cell[1]] != found.sparsity[cell[0]][cell[1]]
+    }
+    if not kept:
+        return found
+    return _balanced(found.with_cells(kept), constraints.budget, constraints.locked)
+
+
+def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints) -> str:
+    """What an edit of the `asked` cells could not do, in a sentence; empty when it could do everything."""
+    if asked and asked <= constraints.locked:
+        return tr(
+            "The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.",
+            "The cell is locked and stays as it was; L on the heatmap unlocks what is selected.",
+            len(asked),
+        )
+    if constraints.budget is not None and abs(plan.budget - constraints.budget) > EXACT:
+        return tr(
+            "The budget of {kept} cannot be kept: all cells that may change for it are at their limits. It is now "
+            "{now}; unlock cells or take the edit back.",
+            kept=percent(constraints.budget),
+            now=percent(plan.budget),
+        )
+    return ""
+
+
+def kept_remark(locked: int) -> str:
+    """For a whole plan that was taken over around locked cells."""
+    cells = tr("{n} locked cells", "{n} locked cell", locked)
+    return tr("{cells} stayed as they were; the others are as in the new plan.", cells=cells)
+
+
+def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) -> SparsityPlan:
+    if budget is None:
+        return plan
+    values = np.asarray(plan.sparsity, dtype=float)
+    free = np.ones(values.shape, dtype=bool)
+    for cell in fixed:
+        free[cell] = False
+    table = balanced(values, np.asarray(plan.layout.parameters, dtype=float), free, budget, HIGHEST)
+    rows = tuple(map(tuple, table.tolist()))
+    return SparsityPlan(layout=plan.layout, sparsity=rows, origin=plan.origin, rho=plan.rho)

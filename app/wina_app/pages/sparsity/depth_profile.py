@@ -1,0 +1,192 @@
+"""The heatmap's numbers over depth: one line per projection, which can be dragged where the numbers are targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QPixmapCache
+from PySide6.QtWidgets import QGraphicsItem
+
+from wina_app.plots.colour_maps import ColourScale, category
+from wina_app.plots.data_plot import DataPlot, Trace
+from wina_app.style.translation import tr
+from wina_core.specs.plans import Cell
+
+_MLP = ("gate", "up", "down")
+_COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "o", *_MLP))}
+"""Each projection's, whichever of the others a model has."""
+_WHOLE = Qt.KeyboardModifier.ShiftModifier
+_LEAST_SPAN = 0.2
+"""The part of the colour scale that the plot shows at least, so that equal values do not look like noise."""
+_PICTURES_KB = 128 * 1024
+"""Room for pictures of the lines and axes, which Qt forgets beyond it: one takes 2 MB on a screen of 1920 x 1080, and
+14 MB on one of twice the width and height."""
+_GRIP = 12.0
+"""Pixels within which a point can be taken hold of; further away a drag moves the plot."""
+_JITTER = 3.0
+"""Pixels that the pointer must move before it drags: a click alone changes nothing."""
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """What is being dragged, and from which position of the viewport."""
+
+    position: QPointF
+    cells: frozenset[Cell]
+    point: tuple[int, int] | None = None
+    """(trace, point) under the pointer; None for a line held by its name."""
+    moving: bool = False
+
+
+class SparsityProfile(DataPlot):
+    """Solid lines for attention, dashed ones for the MLP; layers along x. Percentages span the whole colour scale.
+
+    While `editable`, a point is dragged up and down by itself, and its whole line with Shift or by the line's name.
+    """
+
+    drag_began = Signal()
+    dragged = Signal(object, float)
+    """Frozenset of the cells, and by how many percentage points they are to move from where the drag began."""
+    drag_ended = Signal()
+
+    pictured = True
+    _scale: ColourScale | None = None
+
+    def __init__(self) -> None:
+        super().__init__(tr("Profile over depth"))
+        self.editable = False
+        self._columns: tuple[int, ...] = ()
+        self._looks: dict[str, tuple[object, ...]] = {}
+        self._drawn: dict[str, Trace] = {}
+        self._axes: tuple[str, str, float] | None = None
+        self._hold: _Hold | None = None
+        self.setToolTip(tr("Drag a point to change its target; with Shift, or by its name, the whole line"))
+        layers = _WholeNumbers(orientation="bottom")
+        layers.enableAutoSIPrefix(False)
+        self.getPlotItem().setAxisItems({"bottom": layers})
+        QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
+        for axis in (self.getPlotItem().getAxis("left"), layers):
+            # Painted from a picture of it: writing its texts again at every step of a drag takes longer than the lines.
+            axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
+
+    def show_table(self, projections: Sequence[str], values: np.ndarray, scale: ColourScale) -> None:
+        """Show [layers, projections]; a projection without any data has no line."""
+        factor = 100.0 if scale.unit in ("%", "points") else 1.0
+        title = scale.title.lower()
+        least = 0.0 if scale.unit == "%" else _LEAST_SPAN * factor * (scale.high - scale.low)
+        axes = tr("decoder layer"), f"{title} ({scale.unit})" if scale.unit else title, least
+        if axes != self._axes:  # every change of them draws them anew, which takes longer than the lines
+            self._axes = axes
+            self.set_axes(*axes)
+        traces, columns = [], []
+        for column, name in enumerate(projections):
+            known = np.flatnonzero(~np.isnan(values[:, column])).tolist()
+            if known:
+                look = (tuple(known), values[known, column].tobytes(), factor)
+                if self._looks.get(name) != look:  # otherwise the very same trace, which is not drawn anew
+                    self._looks[name] = look
+                    self._drawn[name] = self._trace(name, known, values[known, column], factor)
+                traces.append(self._drawn[name])
+                columns.append(column)
+        self._columns = tuple(columns)
+        self.show_traces(traces)
+        before, self._scale = self._scale, scale
+        if before is None or before.title != scale.title:
+            self.reset_zoom()
+
+    def reset_zoom(self) -> None:
+        """Show everything again."""
+        super().reset_zoom()
+        if self._scale is not None and self._scale.unit == "%":
+            self.getPlotItem().setYRange(100.0 * self._scale.low, 100.0 * self._scale.high, padding=0.02)
+
+    # ---- dragging ------------------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take hold of a point or of a line; elsewhere the plot itself is dragged."""
+        taken = event.button() == Qt.MouseButton.LeftButton and self.editable
+        self._hold = self._at(event.position(), bool(event.modifiers() & _WHOLE)) if taken else None
+        if self._hold is None:
+            super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Move what is held, in tenths of a point, once the pointer has clearly moved; show what could be held."""
+        hold, position = self._hold, event.position()
+        if hold is None:
+            super().mouseMoveEvent(event)
+            within = self.editable and not event.buttons() and self._at(position, whole=False) is not None
+            self.viewport().setCursor(Qt.CursorShape.SizeVerCursor if within else Qt.CursorShape.ArrowCursor)
+        elif hold.moving or abs(position.y() - hold.position.y()) >= _JITTER:
+            if not hold.moving:
+                self._hold = hold = replace(hold, moving=True)
+                self.drag_began.emit()
+            self.dragged.emit(hold.cells, round(self._height(position) - self._height(hold.position), 1))
+            self._tell(hold)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Let go."""
+        hold, self._hold = self._hold, None
+        if hold is None:
+            super().mouseReleaseEvent(event)
+        elif hold.moving:
+            self.drag_ended.emit()
+
+    def _at(self, position: QPointF, whole: bool) -> _Hold | None:
+        """What can be taken hold of here."""
+        scene = self.mapToScene(position.toPoint())
+        named = self._labels.at(scene)
+        if named is not None:
+            return _Hold(position, self._line(named))
+        caught = self.nearest(scene)
+        if caught is None:
+            return None
+        trace, point = caught
+        layer, height = self.traces[trace].x[point], self.traces[trace].y[point]
+        away = self.getPlotItem().vb.mapViewToScene(QPointF(layer, height)) - scene
+        if away.manhattanLength() > _GRIP:
+            return None
+        cells = self._line(trace) if whole else frozenset({(int(layer), self._columns[trace])})
+        return _Hold(position, cells, caught)
+
+    def _tell(self, hold: _Hold) -> None:
+        """Where the held point is now."""
+        if hold.point is not None:
+            trace, point = hold.point
+            self.mark(hold.point)
+            self.readout_changed.emit(self.traces[trace].readout(point))
+
+    def _line(self, trace: int) -> frozenset[Cell]:
+        return frozenset((int(layer), self._columns[trace]) for layer in self.traces[trace].x)
+
+    def _height(self, position: QPointF) -> float:
+        return self.getPlotItem().vb.mapSceneToView(self.mapToScene(position.toPoint())).y()
+
+    def _trace(self, name: str, layers: list[int], values: np.ndarray, factor: float) -> Trace:
+        return Trace(
+            name,
+            _COLOURS[name],
+            layers,
+            factor * values,
+            lambda index: self._readout(name, layers[index], values[index]),
+            style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
+        )
+
+    def _readout(self, name: str, layer: int, value: float) -> str:
+        """As the numbers are written now: with more digits or fewer they are drawn alike."""
+        return tr(
+            "layer {layer}, {name}: {value} {unit}",
+            layer=layer,
+            name=name,
+            value=self._scale.text(value),
+            unit=self._scale.unit,
+        ).strip()
+
+
+class _WholeNumbers(pg.AxisItem):
+    """Has ticks at whole numbers only."""
+
+    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
+        """(spacing, offset) of major and minor ticks."""
+        return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]

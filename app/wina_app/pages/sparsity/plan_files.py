@@ -1,0 +1,45 @@
+"""Sparsity plans as text: JSON files, the clipboard and studies; `wina_core.specs.plans.load_plan` reads them."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError, explain
+from wina_core.files.tables import write_atomically
+from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import LARGEST_FILE, SparsityPlan
+from wina_core.specs.studies import StudySpec
+
+
+def plan_text(plan: SparsityPlan) -> str:
+    """A plan for people and programs to read: what its file holds."""
+    return plan.model_dump_json(indent=1) + "\n"
+
+
+def write_plan(plan: SparsityPlan, path: Path) -> None:
+    """Write a plan's file. Raises WinaError."""
+    write_atomically(path, plan_text(plan).encode())
+
+
+def parse_plan(text: str) -> SparsityPlan:
+    """The plan in a text such as `plan_text` makes. Raises WinaError, saying why it is none."""
+    hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
+    if not text.strip():
+        raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
+    if len(text) > LARGEST_FILE:
+        raise WinaError(tr("The clipboard holds more than {size} MiB; {hint}.", size=LARGEST_FILE // 2**20, hint=hint))
+    try:
+        return SparsityPlan.model_validate_json(text)
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(
+            tr("The text on the clipboard is no sparsity plan ({reason}); {hint}.", reason=reason, hint=hint)
+        ) from error
+
+
+def plan_study(
+    name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
+) -> StudySpec:
+    """A study of one plan: its deviation from dense, to run anywhere that the model is."""
+    return StudySpec(name=name, models=(model,), arms=(Arm(rotation=rotation, method=method),), plans=(plan,))

@@ -1,0 +1,243 @@
+"""Plans beside the one that is edited: saved under names, shared as text, in files and as studies, and compared."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject
+
+from wina_app.pages.sparsity import plan_files, presets
+from wina_app.pages.sparsity.allocation_summary import same_table
+from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.services.store_thread import StoreThread
+from wina_app.services.workspace import Workspace
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+from wina_core.specs.plans import SparsityPlan, load_plan
+from wina_core.studies.expand import save_study_file
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import PlannedRun, PlanRow, Store
+
+
+@dataclass(frozen=True)
+class Others:
+    """The plans that can be chosen."""
+
+    saved: "Sequence[PlanRow]" = ()
+    """In the database, the last saved first."""
+    runs: "Sequence[PlannedRun]" = ()
+    """Of the present model, the latest first."""
+    before: bool = False
+    """Whether the plan before the last change is known."""
+    allocated: bool = False
+    """Whether a plan was allocated here."""
+    possible: bool = False
+    """Whether there is a plan at all."""
+    compared: str = ""
+    """What the plan is compared with, in words; empty for nothing."""
+
+
+class LibraryView(Protocol):
+    """What the controller needs of the page."""
+
+    def show_others(self, others: Others) -> None:
+        """Offer the plans."""
+
+    def show_error(self, text: str) -> None:
+        """Show an error inline."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+
+class PlanLibrary(QObject):
+    """Everything here that replaces the plan is one step of undo."""
+
+    def __init__(
+        self, workspace: Workspace, store: StoreThread, view: LibraryView, sparsity: SparsityController
+    ) -> None:
+        super().__init__()
+        self._workspace, self._store, self._view = workspace, store, view
+        self._sparsity, self._editing = sparsity, sparsity.editing
+        self._others = Others()
+        self._shown: Others | None = None
+        self._plan: SparsityPlan | None = workspace.plan
+        self._before: SparsityPlan | None = None
+        self._allocated: SparsityPlan | None = None
+        self._compared = ""
+        workspace.plan_changed.connect(self._plan_changed)
+        workspace.model_changed.connect(self._model_changed)
+        self._editing.settled.connect(self._plan_changed)
+        store.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Ask what is stored."""
+        self._show()
+        source = self._workspace.source
+        if source is not None:
+            self._store.ask(
+                lambda store: (store.list_plans(), store.planned_runs(source)), self._listed, self._view.show_error
+            )
+
+    # ---- presets -------------------------------------------------------------------------------------------------
+
+    def use_preset(self, preset: presets.Preset, budget: float) -> None:
+        """Replace the plan by a preset."""
+        plan = self._workspace.plan
+        if plan is None:
+            return
+        try:
+            found = preset.make(plan.layout, self._workspace.method, budget)
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
+        text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
+        self._editing.take_over(found, text)
+
+    # ---- saved plans ---------------------------------------------------------------------------------------------
+
+    def save(self, name: str) -> None:
+        """Keep the plan in the database under a name, in place of an earlier one of that name."""
+        plan, name = self._workspace.plan, name.strip()
+        if plan is None:
+            return
+        if not name:
+            self._view.show_error(tr("A saved plan needs a name; type one."))
+            return
+        self._store.write(lambda store: store.save_plan(name, plan), self._view.show_error)
+
+    def load(self, name: str) -> None:
+        """Replace the plan by a saved one."""
+        self._fetch(
+            lambda store: store.load_plan(name),
+            lambda plan: self._editing.take_over(plan, tr("load {name}", name=name)),
+        )
+
+    def delete(self, name: str) -> None:
+        """Forget a saved plan."""
+        self._store.write(lambda store: store.delete_plan(name), self._view.show_error)
+
+    # ---- sharing -------------------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The plan as text, to be pasted here or elsewhere; empty without a plan."""
+        return "" if self._workspace.plan is None else plan_files.plan_text(self._workspace.plan)
+
+    def paste(self, text: str) -> None:
+        """Replace the plan by one that was copied as text."""
+        try:
+            self._editing.take_over(plan_files.parse_plan(text), tr("paste a plan"))
+        except WinaError as error:
+            self._view.show_error(str(error))
+
+    def save_study(self, path: Path) -> None:
+        """Write a study of the plan under the present rotation and method."""
+        work = self._workspace
+        if work.plan is None or work.source is None:
+            return
+        study = plan_files.plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
+        self._store.ask(
+            lambda _store: save_study_file(study, path),
+            lambda _: self._view.show_notice(
+                tr("The study is in {path}; the Studies page and `wina study run` take it.", path=path)
+            ),
+            self._view.show_error,
+        )
+
+    # ---- comparing -----------------------------------------------------------------------------------------------
+
+    def compare_saved(self, name: str) -> None:
+        """Compare with a saved plan."""
+        self._fetch(lambda store: store.load_plan(name), lambda plan: self._compare(plan, name))
+
+    def compare_run(self, run: "PlannedRun") -> None:
+        """Compare with what a stored run was planned to drop."""
+        layout = None if self._workspace.plan is None else self._workspace.plan.layout
+        if layout is not None:
+            self._fetch(
+                lambda store: store.run_plan(run.run, layout), lambda plan: self._compare(plan, planned_text(run))
+            )
+
+    def compare_file(self, path: Path) -> None:
+        """Compare with the plan in a file."""
+        self._fetch(lambda _store: load_plan(path), lambda plan: self._compare(plan, path.name))
+
+    def compare_before(self) -> None:
+        """Compare with the plan before the last change."""
+        if self._before is not None:
+            self._compare(self._before, tr("the plan before"))
+
+    def compare_allocated(self) -> None:
+        """Compare with the last allocation."""
+        if self._allocated is not None:
+            self._compare(self._allocated, tr("the last allocation"))
+
+    def stop_comparing(self) -> None:
+        """Show the plan alone again."""
+        self._compared = ""
+        self._sparsity.compare(None)
+        self._show()
+
+    def keep_allocated(self, plan: SparsityPlan) -> None:
+        """An allocator found this plan."""
+        self._allocated = plan
+        self._show()
+
+    # ---- within --------------------------------------------------------------------------------------------------
+
+    def _fetch(self, question: "Callable[[Store], SparsityPlan]", answer: Callable[[SparsityPlan], None]) -> None:
+        self._store.ask(question, answer, self._view.show_error)
+
+    def _compare(self, other: SparsityPlan, name: str) -> None:
+        plan = self._workspace.plan
+        if plan is None:
+            return
+        try:
+            other.for_layout(plan.layout)
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
+        self._compared = tr("{name}, {budget}", name=name, budget=percent(other.budget))
+        self._sparsity.compare(other)
+        self._show()
+
+    def _listed(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
+        saved, runs = stored
+        self._others = Others(saved, runs)
+        self._show()
+
+    def _plan_changed(self) -> None:
+        """Of a drag, the plan before is the one before all of it."""
+        plan = self._workspace.plan
+        if self._editing.in_gesture or plan is None or same_table(self._plan, plan):
+            return
+        fits = self._plan is not None and self._plan.layout == plan.layout
+        self._before, self._plan = self._plan if fits else None, plan
+        if not fits:
+            self._compared = ""
+        self._show()
+
+    def _model_changed(self) -> None:
+        """What was found for another model fits no more; a new plan follows where the present one does not fit."""
+        self._allocated = self._before = None
+        self.refresh()
+
+    def _show(self) -> None:
+        others = replace(
+            self._others,
+            before=self._before is not None,
+            allocated=self._allocated is not None,
+            possible=self._workspace.plan is not None,
+            compared=self._compared,
+        )
+        if others != self._shown:
+            self._shown = others
+            self._view.show_others(others)
+
+
+def planned_text(run: "PlannedRun") -> str:
+    """For example "wina, global + heads: curves 50.0 %"."""
+    return f"{run.arm}: {run.plan} {percent(run.target_sparsity)}"

@@ -1,0 +1,78 @@
+"""One line in which a plan gets the name that it is saved under; shown while it is needed."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QPushButton, QWidget
+
+from wina_app.style.theme import GRID, dress
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import text_label
+
+
+class PlanNameBar(QWidget):
+    """Enter saves, Esc leaves."""
+
+    named = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: frozenset[str] = frozenset()
+        self.name = QLineEdit()
+        self.name.setAccessibleName(tr("Name to save the plan under"))
+        self.name.setPlaceholderText(tr("a name, for example attention first 50 %"))
+        self.name.setMaxLength(200)
+        self._names = QStringListModel(self)
+        completer = QCompleter(self._names, self)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self.name.setCompleter(completer)
+        dress(completer.popup())
+        self.save = QPushButton()
+        leave = QPushButton(tr("Cancel"))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        row.addWidget(text_label(tr("Save the plan as"), "muted"))
+        row.addWidget(self.name, 1)
+        row.addWidget(self.save)
+        row.addWidget(leave)
+        self.name.textChanged.connect(self._follow)
+        self.name.returnPressed.connect(self._choose)
+        self.save.clicked.connect(self._choose)
+        leave.clicked.connect(self.hide)
+        self._follow()
+        self.hide()
+
+    def ask(self) -> None:
+        """Show the line and take the keyboard."""
+        self.show()
+        self.name.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.name.selectAll()
+
+    def show_names(self, names: Sequence[str]) -> None:
+        """Which names are taken."""
+        self._known = frozenset(names)
+        self._names.setStringList(list(names))
+        self._follow()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc leaves."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+    def _follow(self) -> None:
+        name = self.name.text().strip()
+        word = tr("Replace") if name in self._known else tr("Save")
+        self.save.setText(word)
+        self.save.setAccessibleName(tr("{word} the saved plan", word=word))
+        self.save.setEnabled(bool(name))
+        self.save.setToolTip("" if name else tr("Type a name first"))
+
+    def _choose(self) -> None:
+        if name := self.name.text().strip():
+            self.hide()
+            self.named.emit(name)

@@ -1,0 +1,145 @@
+"""Plans to start from: pure functions of a model's layout, the method and a target."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from wina_app.pages.sparsity.budget_projection import balanced
+from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+
+PAPER_BUDGETS = (0.25, 0.4, 0.5, 0.65)
+"""The sparsities of the paper's tables."""
+ATTENTION = ("q", "k", "v", "o")
+_REACH = 0.15
+"""How much less than the budget the first layer of `rising` drops, and how much more the last."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named way to fill a plan."""
+
+    key: str
+    name: str
+    explanation: str
+    make: Callable[[PlanLayout, MethodSpec, float], SparsityPlan]
+    """From a layout, a method and a target to a plan; WinaError where the method cannot have it."""
+
+
+def uniform(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
+    """One target in every cell that the method gates, so that the budget is met."""
+    return _met(layout, method, budget, np.zeros(1), _everywhere(layout))
+
+
+def dense_ends(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
+    """Nothing is dropped in the first and the last layer, and the others make up for it."""
+    inner = _everywhere(layout)
+    inner[[0, -1]] = False
+    return _met(layout, method, budget, np.zeros(1), inner)
+
+
+def rising(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
+    """Targets rise evenly with depth, about 15 points below the budget to 15 above it, and meet it."""
+    slope = np.linspace(-_REACH, _REACH, layout.layers)[:, None]
+    return _met(layout, method, budget, slope, _everywhere(layout))
+
+
+def attention_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
+    """The target in q, k, v and o; the MLP stays dense, so the budget is lower."""
+    return _only(layout, method, target, attention=True)
+
+
+def mlp_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
+    """The target in gate, up and down; the attention stays dense, so the budget is lower."""
+    return _only(layout, method, target, attention=False)
+
+
+def presets() -> tuple[Preset, ...]:
+    """All of them, in the order of the menu."""
+    return (
+        Preset(
+            "uniform",
+            tr("Uniform"),
+            tr("One target in all cells that the method gates, so that the budget is met"),
+            uniform,
+        ),
+        Preset(
+            "dense_ends",
+            tr("First and last layer dense"),
+            tr("Nothing is dropped in the first and the last layer; one target elsewhere, so that the budget is met"),
+            dense_ends,
+        ),
+        Preset(
+            "rising",
+            tr("Rising with depth"),
+            tr("Targets rise evenly from the first to the last layer by 30 points, and meet the budget"),
+            rising,
+        ),
+        Preset(
+            "attention_only",
+            tr("Attention only"),
+            tr("The budget's percentage as the target of q, k, v and o; the MLP stays dense"),
+            attention_only,
+        ),
+        Preset(
+            "mlp_only",
+            tr("MLP only"),
+            tr("The budget's percentage as the target of gate, up and down; the attention stays dense"),
+            mlp_only,
+        ),
+    )
+
+
+def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndarray, cells: np.ndarray) -> SparsityPlan:
+    """Targets of `offsets` plus one common amount in the marked cells that the method gates, meeting the budget."""
+    free = cells & _gated(layout, method)
+    parameters = np.asarray(layout.parameters, dtype=float)
+    table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, HIGHEST)
+    reached = float(np.average(table, weights=parameters))
+    if not math.isclose(reached, budget, abs_tol=1e-6):
+        raise WinaError(
+            tr(
+                "This preset cannot meet a budget of {budget}: the cells that it leaves to be gated hold only "
+                "{reached} of the weights; ask for less or choose another preset.",
+                budget=percent(budget),
+                reached=percent(reached),
+            )
+        )
+    return _plan(layout, table)
+
+
+def _only(layout: PlanLayout, method: MethodSpec, target: float, attention: bool) -> SparsityPlan:
+    block = np.array([(name in ATTENTION) == attention for name in layout.projections])
+    cells = block & _gated(layout, method)
+    if not cells.any():
+        names = ", ".join(name for name, inside in zip(layout.projections, block, strict=True) if inside)
+        raise WinaError(
+            tr(
+                'The method "{method}" gates none of {names}; choose another preset or method.',
+                method=method.name,
+                names=names,
+            )
+        )
+    return _plan(layout, np.where(cells, target, 0.0))
+
+
+def _plan(layout: PlanLayout, table: np.ndarray) -> SparsityPlan:
+    rows = tuple(tuple(round(value, 6) for value in row) for row in table.tolist())
+    alike = len({value for row in rows for value in row}) == 1
+    return SparsityPlan(layout=layout, sparsity=rows, origin="uniform" if alike else "preset")
+
+
+def _everywhere(layout: PlanLayout) -> np.ndarray:
+    return np.ones((layout.layers, len(layout.projections)), dtype=bool)
+
+
+def _gated(layout: PlanLayout, method: MethodSpec) -> np.ndarray:
+    """Which cells the method gates, bool [layers, projections]."""
+    return _everywhere(layout) & np.array([get_method(method).gates(name) for name in layout.projections])

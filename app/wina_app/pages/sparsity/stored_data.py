@@ -1,0 +1,131 @@
+"""What the store knows about the plan at hand."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wina_app.pages.sparsity.allocation_summary import same_table
+from wina_app.pages.sparsity.cell_curves import CellCurves
+from wina_core.records import CUT_METRICS
+from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import CellStat, LayerMap, Store
+
+_SAME = 1e-9
+"""Two budgets closer than this may belong to the same plan."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked about."""
+
+    source: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    plan: SparsityPlan
+
+
+@dataclass(frozen=True, eq=False)
+class CellFacts:
+    """What is stored of each cell under one model, rotation and method."""
+
+    stamp: tuple[float, ...] = ()
+    """Which calibrations this is of."""
+    thresholds: CellCurves | None = None
+    """Calibrated cuts of the method's selection, over the mask's sparsity."""
+    errors: CellCurves | None = None
+    """Relative output errors, over the target."""
+    energies: CellCurves | None = None
+    """Kept energies, over the target."""
+    divergences: CellCurves | None = None
+    """Square roots of the KL divergence that each cell causes alone, between which they are nearly linear."""
+    residuals: np.ndarray | None = None
+    """Off-diagonal energy of W^T W, float64 [layers, projections]."""
+    spreads: np.ndarray | None = None
+    """Standard deviation over mean of the column norms, float64 [layers, projections]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is stored about a subject."""
+
+    measured: "LayerMap | None" = None
+    """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
+    cells: CellFacts = field(default_factory=CellFacts)
+
+
+def read_facts(store: "Store", subject: Subject, known: CellFacts) -> Facts:
+    """Ask the store; runs on its thread. `known` is what was read of the same model, rotation and method before."""
+    return Facts(_measured(store, subject), _cells(store, subject, known))
+
+
+def _cells(store: "Store", subject: Subject, known: CellFacts) -> CellFacts:
+    arm = subject.source, subject.rotation, subject.method
+    stamp = store.cells_stamp(*arm)
+    if stamp == known.stamp:
+        return known
+    stats: defaultdict[str, list[CellStat]] = defaultdict(list)
+    for row in store.cell_stats(*arm):
+        stats[row.metric].append(row)
+    layout = subject.plan.layout
+    roots = [row._replace(value=math.sqrt(max(row.value, 0.0))) for row in stats["kl"]]
+    return CellFacts(
+        stamp,
+        thresholds=CellCurves.of(layout, stats[CUT_METRICS[subject.method.selection]]),
+        errors=CellCurves.of(layout, stats["relative_error"], at_zero=0.0),
+        energies=CellCurves.of(layout, stats["kept_energy"], at_zero=1.0),
+        divergences=CellCurves.of(layout, roots, at_zero=0.0),
+        residuals=_table(layout, stats["off_diagonal_energy"]),
+        spreads=_table(layout, stats["norm_spread"]),
+    )
+
+
+def _table(layout: PlanLayout, stats: "Iterable[CellStat]") -> np.ndarray | None:
+    table = np.full((layout.layers, len(layout.projections)), math.nan)
+    for row in stats:
+        if row.layer < layout.layers and row.projection in layout.projections:
+            table[row.layer, layout.projections.index(row.projection)] = row.value
+    return None if np.isnan(table).all() else table
+
+
+def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
+    from wina_core.store import MetricFilter
+
+    wanted = MetricFilter(
+        models=(subject.source.content_hash(),),
+        rotations=(subject.rotation.label,),
+        methods=(subject.method.label,),
+        selections=(subject.method.selection,),
+    )
+    budget = subject.plan.budget
+    rows = [
+        row
+        for row in store.metric_rows(wanted)
+        # an allocator meets the budget that it was asked for only nearly
+        if not row.superseded and (abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.origin)
+    ]
+    latest_first = dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True))
+    for run in latest_first:
+        spec = store.run_spec(run)
+        if spec is not None and spec.rotation == subject.rotation and _has_plan(store, spec, subject.plan):
+            return store.layer_map(run)
+    return None
+
+
+def _has_plan(store: "Store", spec: RunSpec, plan: SparsityPlan) -> bool:
+    match spec.plan:
+        case SparsityPlan():
+            return same_table(plan, spec.plan)
+        case UniformSparsity():
+            return same_table(plan, spec.plan.for_layout(plan.layout))
+        case AllocatedSparsity():  # its table was worked out where the model was, and came back with the numbers
+            targets, rho = (store.layer_map(spec.content_hash(), metric) for metric in ("target", "rho"))
+            if targets is None or targets.projections != plan.layout.projections:
+                return False
+            return (targets.values, rho and rho.values) == (plan.sparsity, plan.rho)

@@ -1,0 +1,215 @@
+"""The strip of read-outs under the heatmap: what the plan comes to, and how that differs from another plan."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QLabel, QWidget
+
+from wina_app.pages.sparsity.plan_summary import CONTEXT, FigureKey, PlanFigures
+from wina_app.plots.colour_maps import signed_points, three_digits
+from wina_app.style.number_format import percent
+from wina_app.style.theme import GRID, HALF, font, notifier, tokens
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import side_by_side, stacked, text_label
+from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.plain_text import plain_tip
+
+_TERMS: dict[FigureKey, str] = {
+    "budget": "Budget",
+    "counted": "Counted sparsity",
+    "full": "Full sparsity",
+    "kl": "Predicted KL",
+}
+"""What the guide's glossary explains."""
+UNKNOWN = "\N{EN DASH}"
+_LOOSE = 2 * GRID
+"""Pixels that a read-out may be narrower than its room."""
+_ALIKE = str.maketrans("0123456789", "0000000000")
+"""Digits are equally wide."""
+
+
+@dataclass(frozen=True)
+class FigureTexts:
+    """A read-out's caption, how it is computed, and how it and its differences read."""
+
+    caption: str
+    explanation: str
+    text: Callable[[float], str]
+    difference: Callable[[float], str]
+
+
+def figure_texts(key: FigureKey) -> FigureTexts:
+    """In the language of the window."""
+    match key:
+        case "budget":
+            return _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights."))
+        case "counted":
+            return _share(
+                tr("Sparsity"),
+                tr(
+                    "Fraction of the gated weights that is not read, as the method counts it: masks keep whole inputs, "
+                    "and low-rank parts count as read. From the plan and the model's sizes."
+                ),
+            )
+        case "full":
+            return _share(
+                tr("Full sparsity"),
+                tr(
+                    "The sparsity with all that is read beside the weights counted as weights: the rotation's residual "
+                    "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
+                ),
+            )
+        case "counted_saving":
+            return _share(
+                tr("FLOPs saved"),
+                tr(
+                    "Saved share of the dense model's operations for one generated token, as the paper counts them: "
+                    "gated matrices, low-rank parts and LM head."
+                ),
+            )
+        case "full_saving":
+            return _share(
+                tr("of all FLOPs"),
+                tr(
+                    "Saved share of all operations for one generated token that attends to {context:,} positions: "
+                    "attention, norms, gating and residual shortcuts too.",
+                    context=CONTEXT,
+                ),
+            )
+        case "predicted":
+            return _number(
+                tr("Pred. error"),
+                tr(
+                    "Relative output error of every matrix at its target, read off the calibration's curves, as a mean "
+                    "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs; "
+                    "the curves are measured with each token's own top k, whatever the selection."
+                ),
+            )
+        case "kl":
+            return _number(
+                tr("Pred. KL (nats)"),
+                tr(
+                    "Sum over all cells of the KL divergence from dense, in nats per token, that each causes alone at "
+                    "its target, read off the stored curves: an estimate that takes the cells' errors as independent. "
+                    "The curves are measured with each token's own top k, whatever the selection."
+                ),
+            )
+        case "measured":
+            return _share(
+                tr("Measured"),
+                tr("Dropped fraction of the gated weights, counted from the masks of the latest run with this plan."),
+            )
+
+
+class SparsityFigures(QWidget):
+    """A small caption over each number; a difference to another plan stands behind it. Ctrl+C copies all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: list[tuple[FigureKey, QLabel, QLabel]] = []
+        self._figures: PlanFigures | None = None
+        self._other: PlanFigures | None = None
+        self.setAccessibleName(tr("What the plan comes to"))
+        row = Wrapping(self, spacing=2 * GRID)
+        for key, _ in PlanFigures(0.0).readouts():
+            caption = text_label(figure_texts(key).caption, "muted")
+            number = text_label(UNKNOWN)
+            number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            row.addWidget(stacked(_with_term(caption, key), number))
+            self._shown.append((key, caption, number))
+        self.copy_action = QAction(tr("Copy the read-outs"), self)
+        self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
+        self.copy_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.copy_action.triggered.connect(self.copy)
+        self.addAction(self.copy_action)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._restyle()
+        notifier().changed.connect(self._restyle)
+
+    def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
+        """Show the read-outs of a plan, and how they differ from another's."""
+        self._figures, self._other = figures, other
+        others = {} if other is None else dict(other.readouts())
+        for (key, caption, number), (_, value) in zip(self._shown, figures.readouts(), strict=True):
+            texts = figure_texts(key)
+            _say(number, _text(texts, value, others.get(key)))
+            tip = texts.explanation
+            if value is None:
+                tip += tr("\n\nUnknown: {reason}", reason=figures.reasons.get(key, ""))
+            tip = plain_tip(tip)
+            for label in (caption, number):
+                label.setToolTip(tip)
+            number.setAccessibleName(f"{texts.caption}: {number.text()}")
+
+    def copied(self) -> str:
+        """All read-outs as lines of name, value and, where two plans are compared, the other's; tabs between them."""
+        if self._figures is None:
+            return ""
+        others = {} if self._other is None else dict(self._other.readouts())
+        lines = []
+        for key, value in self._figures.readouts():
+            texts = figure_texts(key)
+            cells = [texts.caption, UNKNOWN if value is None else texts.text(value)]
+            if self._other is not None:
+                other = others[key]
+                cells.append(UNKNOWN if other is None else texts.text(other))
+            lines.append("\t".join(cells))
+        return "\n".join(lines)
+
+    def copy(self) -> None:
+        """Put all read-outs on the clipboard."""
+        QGuiApplication.clipboard().setText(self.copied())
+
+    def text(self, key: FigureKey) -> str:
+        """What one read-out shows."""
+        return next(number.text() for shown, _, number in self._shown if shown == key)
+
+    def tip(self, key: FigureKey) -> str:
+        """What the tooltip of one read-out says."""
+        return next(number.toolTip() for shown, _, number in self._shown if shown == key)
+
+    def _restyle(self) -> None:
+        for _, caption, number in self._shown:
+            caption.setMinimumHeight(tokens().small + HALF)  # that of the marks beside some of them
+            number.setFont(font("body", bold=True, tabular=True))
+            number.setFixedSize(number.sizeHint())
+
+
+def _say(number: QLabel, text: str) -> None:
+    """In the room that there is, where the text fits: read-outs stay where they are while a drag changes their digits,
+    and Qt lays the page out anew for every new text of a label whose size is not fixed."""
+    before = number.text()
+    if text == before:
+        return
+    number.setText(text)
+    if text.translate(_ALIKE) == before.translate(_ALIKE):  # to ask for a size takes longer than to paint it
+        return
+    wanted, room = number.sizeHint(), number.minimumSize()
+    if not room.width() - _LOOSE <= wanted.width() <= room.width() or wanted.height() != room.height():
+        number.setFixedSize(wanted)
+
+
+def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
+    return side_by_side(caption, HelpMark(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
+
+
+def _share(caption: str, explanation: str) -> FigureTexts:
+    return FigureTexts(caption, explanation, percent, lambda value: signed_points(value))
+
+
+def _number(caption: str, explanation: str) -> FigureTexts:
+    return FigureTexts(caption, explanation, three_digits, _signed)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _text(texts: FigureTexts, value: float | None, other: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    shown = texts.text(value)
+    return shown if other is None else f"{shown} ({texts.difference(value - other)})"

@@ -1,0 +1,209 @@
+"""The row above the heatmap: gate rule, which table is shown, presets, and how a budget is spread."""
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QWidget,
+)
+
+from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
+from wina_app.shared.colour_scales import map_texts
+from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey
+from wina_app.shared.method_choices import (
+    ALLOCATORS,
+    CORRECTION,
+    MASKS,
+    SELECTIONS,
+    Gating,
+    explanation,
+    shares_masks,
+)
+from wina_app.style.number_format import fraction, percent
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import captioned, pad_text, side_by_side
+from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.methods import method_specs
+from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
+
+_SELECTIONS = {
+    "topk": tr("Top k"),
+    "threshold": tr("Threshold"),
+    "statistical": tr("Statistical"),
+    "top_p": tr("Top p"),
+}
+_NO_MASKS = tr("The masks of this method are the same for all matrices with the same input")
+
+
+class SparsityToolbar(QWidget):
+    """Shows and emits; holds no state of its own."""
+
+    method_chosen = Signal(object)
+    """MethodSpec."""
+    map_chosen = Signal(str)
+    """MapKey."""
+    preset_chosen = Signal(object, float)
+    """Preset and the budget, a fraction."""
+    allocation_chosen = Signal(object, float)
+    """AllocatorSpec and the budget, a fraction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running = False
+        self.method = QComboBox()
+        self.method.setAccessibleName(tr("Gate rule"))
+        for spec in method_specs():
+            if spec != DENSE:
+                self.method.addItem(spec.label, spec)
+                self.method.setItemData(self.method.count() - 1, explanation(spec), Qt.ItemDataRole.ToolTipRole)
+        self.selection = QComboBox()
+        self.selection.setAccessibleName(tr("How inputs are selected"))
+        for row, (key, (_, text)) in enumerate(SELECTIONS.items()):
+            self.selection.addItem(_SELECTIONS[key], key)
+            self.selection.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        self.options = QToolButton()
+        self.options.setText(tr("Options"))
+        self.options.setAccessibleName(tr("Further options of the gate rule"))
+        self.options.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.options)
+        menu.setAccessibleName(self.options.accessibleName())
+        menu.setToolTipsVisible(True)
+        self.shared = _switch(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
+        self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
+        self.options.setMenu(menu)
+        self._build_allocation()
+        row = Wrapping(self)
+        for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
+            row.addWidget(widget)
+        row.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        row.add_stretch()
+        row.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
+        self.method.currentIndexChanged.connect(self._choose_method)
+        self.selection.currentIndexChanged.connect(self._choose_method)
+        for action in (self.shared, self.correction):
+            action.triggered.connect(self._choose_method)
+
+    def _build_allocation(self) -> None:
+        self.presets = QToolButton()
+        self.presets.setText(tr("Presets"))
+        self.presets.setAccessibleName(tr("Presets: plans to start from"))
+        self.presets.setToolTip(tr("Plans to start from, at the budget beside"))
+        self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.presets.setMenu(self._preset_menu())
+        self.allocator = QComboBox()
+        self.allocator.setAccessibleName(tr("How the budget is spread over the model"))
+        for row, (spec, text) in enumerate(ALLOCATORS):
+            self.allocator.addItem(spec.label[:1].upper() + spec.label[1:], spec)
+            self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.allocator.setMinimumContentsLength(9)
+        self.allocator.view().setMinimumWidth(GRID * 24)
+        self.budget = QDoubleSpinBox()
+        self.budget.setDecimals(1)
+        self.budget.setRange(0.0, 100 * HIGHEST)
+        self.budget.setValue(50.0)
+        self.budget.setSuffix(" %")
+        pad_text(self.budget)
+        self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
+        self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
+        self.allocate = QPushButton()
+        self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
+        self.allocate.clicked.connect(self._on_allocate)
+        self.allocator.currentIndexChanged.connect(lambda: self.show_allocating(self._running))
+        self.show_allocating(False)
+
+    def show_allocating(self, running: bool) -> None:
+        """While an allocator is at work no other can be asked for; its own line shows how far it is, and cancels it."""
+        self._running = running
+        spec: AllocatorSpec = self.allocator.currentData()
+        at_once = spec.name == "uniform"
+        text = tr("Set all") if at_once else tr("Allocate")
+        self.allocate.setText(text)
+        self.allocate.setAccessibleName(tr("{action}: {allocator} allocation", action=text, allocator=spec.label))
+        tip = (
+            tr("Give every projection of every layer this target")
+            if at_once
+            else tr("Spread the budget, in the background")
+        )
+        self.allocate.setToolTip(
+            tr("An allocator is at work; wait for it, or cancel it in its line") if running else tip
+        )
+        self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
+        for control in (self.allocator, self.budget, self.allocate):
+            control.setEnabled(not running)
+
+    def show_method(self, method: MethodSpec) -> None:
+        """Show the gate rule without emitting it."""
+        with QSignalBlocker(self.method), QSignalBlocker(self.selection):
+            plain = MethodSpec(name=method.name, variant=method.variant)
+            self.method.setCurrentIndex(self.method.findText(plain.label))
+            self.selection.setCurrentIndex(self.selection.findData(method.selection))
+        self.method.setToolTip(explanation(method))
+        self.shared.setChecked(method.masks == "shared")
+        self.correction.setChecked(method.correction == "mean")
+        by_norms = shares_masks(method)
+        self.shared.setEnabled(by_norms)
+        self.shared.setToolTip(MASKS["shared"][1] if by_norms else _NO_MASKS)
+
+    def show_map_key(self, key: MapKey) -> None:
+        """Mark which table is shown."""
+        with QSignalBlocker(self.map):
+            self.map.setCurrentIndex(self.map.findData(key))
+        self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
+
+    def _switch_of_maps(self) -> QComboBox:
+        self.map = QComboBox()
+        self.map.setAccessibleName(tr("Which numbers the map shows"))
+        for row, key in enumerate(MAP_KEYS):
+            texts = map_texts(key)
+            self.map.addItem(texts.name, key)
+            self.map.setItemData(row, plain_tip(texts.explanation), Qt.ItemDataRole.ToolTipRole)
+        self.map.activated.connect(lambda row: self.map_chosen.emit(self.map.itemData(row)))
+        self.show_map_key("target")
+        return self.map
+
+    def _preset_menu(self) -> QMenu:
+        menu = QMenu(self.presets)
+        menu.setAccessibleName(self.presets.accessibleName())
+        menu.setToolTipsVisible(True)
+        for preset in presets():
+            action = menu.addAction(preset.name)
+            action.setToolTip(plain_tip(preset.explanation))
+            action.triggered.connect(lambda _=False, preset=preset: self.choose_preset(preset))
+        menu.addSection(tr("The paper's budgets"))
+        first = presets()[0]
+        for budget in PAPER_BUDGETS:
+            action = menu.addAction(tr("{name}, {budget}", name=first.name, budget=percent(budget)))
+            action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))
+        return menu
+
+    def choose_preset(self, preset: Preset, budget: float | None = None) -> None:
+        """Ask for a preset, at the budget that stands here unless another is given."""
+        if budget is not None:
+            self.budget.setValue(100 * budget)
+        self.preset_chosen.emit(preset, fraction(self.budget.value()))
+
+    def _choose_method(self) -> None:
+        gating = Gating(
+            selection=self.selection.currentData(),
+            masks="shared" if self.shared.isChecked() else "separate",
+            correction="mean" if self.correction.isChecked() else "none",
+        )
+        self.method_chosen.emit(gating.of(self.method.currentData()))
+
+    def _on_allocate(self) -> None:
+        self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
+
+
+def _switch(menu: QMenu, text: str, tip: str) -> QAction:
+    action = menu.addAction(text)
+    action.setCheckable(True)
+    action.setToolTip(tip)
+    return action

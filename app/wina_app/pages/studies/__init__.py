@@ -1,0 +1,1 @@
+"""Gallery of studies: launch, estimate, report."""

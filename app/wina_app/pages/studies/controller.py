@@ -1,0 +1,351 @@
+"""Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from wina_app.jobs.job_list import JobEntry, run_hashes
+from wina_app.pages.studies.catalogue import StudyCatalogue
+from wina_app.pages.studies.jobs import StudyJobs
+from wina_app.pages.studies.reports import StudyReports
+from wina_app.pages.studies.study_state import (
+    StudyProgress,
+    StudyState,
+    estimate_text,
+    expansion_of,
+    launch_text,
+    progress,
+    read_state,
+)
+from wina_app.services.workbench import Workbench
+from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import EstimateJob, PendingRun
+from wina_core.errors import WinaError
+from wina_core.records import EstimateRecord
+from wina_core.specs.studies import Role
+from wina_core.studies.gallery import GalleryEntry
+
+_PAUSE_MS = 1000
+"""Between two readings of the store while results land."""
+
+
+class StudiesView(Protocol):
+    """What the controller needs of the page."""
+
+    def choice(self) -> LaunchChoice:
+        """What is ticked for the next launch."""
+
+    def withdraw_consent(self) -> None:
+        """Consent holds for one launch."""
+
+    def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
+        """List the gallery, in its order."""
+
+    def show_study(self, entry: GalleryEntry | None, *, removable: bool) -> None:
+        """Show what the selected study consists of, or why its file cannot be read."""
+
+    def show_roles(self, roles: Sequence[Role]) -> None:
+        """Show which models the selected study's roles stand for here."""
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
+
+    def show_state(self, file: Path, state: StudyState | None) -> None:
+        """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
+
+    def show_active(self, files: Collection[Path]) -> None:
+        """Mark in the list the studies that have jobs."""
+
+    def show_progress(self, progress: StudyProgress | None) -> None:
+        """Show how far the selected study's jobs are; None when there are none."""
+
+    def show_estimate(self, text: str, *, running: bool = False) -> None:
+        """Say how long the selected study should take; empty for nothing known."""
+
+    def show_report(self, page: Path | None) -> None:
+        """Offer to open the selected study's report; None where none was made."""
+
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show an error inline, with a button that does again what failed."""
+
+    def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
+
+    def clear_message(self) -> None:
+        """Take the inline message away."""
+
+
+class StudiesController(QObject):
+    """What the page counts is what `run` queues."""
+
+    results_requested = Signal(object)
+    """The selected study, its roles mapped, is to be shown on the Results page."""
+
+    def __init__(self, workbench: Workbench, view: StudiesView, reports: StudyReports | None = None) -> None:
+        """`reports` is for tests."""
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._catalogue = StudyCatalogue(workbench)
+        self._jobs = StudyJobs(workbench)
+        self._reports = reports or StudyReports(workbench)
+        self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
+        self._estimates: dict[Path, str] = {}
+        self._visible = self._launching = False
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE_MS)
+        self._pause.timeout.connect(self._read_current)
+        self._catalogue.listed.connect(self._on_listed)
+        self._catalogue.mapped.connect(self._on_mapped)
+        self._catalogue.state_changed.connect(self._on_state)
+        self._catalogue.failed.connect(view.show_error)
+        workbench.results_changed.connect(self._on_results)
+        workbench.environment_changed.connect(self._read_states)
+        self._jobs.changed.connect(self._on_job)
+        self._jobs.ended.connect(self._on_job_ended)
+        self._jobs.other_ended.connect(self._on_results)
+        self._reports.written.connect(self._on_report)
+        self._reports.failed.connect(view.show_error)
+        workbench.stopped.connect(self._pause.stop)
+
+    @property
+    def _selected(self) -> Path | None:
+        return self._catalogue.selected
+
+    @property
+    def _state(self) -> StudyState | None:
+        return self._catalogue.states.get(self._selected) if self._selected else None
+
+    # ---- what the user does --------------------------------------------------------------------------------------
+
+    def set_visible(self, visible: bool) -> None:
+        """Whether the page is shown: nothing is read for a hidden one, and all of it on showing."""
+        self._visible = visible
+        if visible:
+            self._catalogue.read()
+        else:
+            self._catalogue.stop_reading()
+
+    def select(self, file: Path) -> None:
+        """Show a study of the list."""
+        if file != self._selected and file in self._catalogue.entries:
+            self._view.clear_message()
+            before, self._catalogue.selected = self._selected, file
+            self._show_selected()
+            if self._catalogue.samples:  # which are asked of the selected study alone
+                self._catalogue.read_these([each for each in (before, file) if each])
+
+    def open_file(self, file: Path) -> None:
+        """Add a study file of the user's to the list and show it; one that is broken shows why."""
+        self._view.clear_message()
+        self._catalogue.selected = file
+        self._catalogue.add(file)
+
+    def forget(self) -> None:
+        """Take the selected file of the user's from the list; the file itself stays."""
+        file = self._selected
+        if file is not None and self._catalogue.is_own(file):
+            self._catalogue.selected = None
+            self._catalogue.remove(file)
+
+    def map_role(self, name: str, location: str) -> None:
+        """A role stands for a folder or a hub id from now on; empty for none."""
+        if location.strip() != self._catalogue.roles.get(name, ""):
+            self._view.clear_message()
+            self._catalogue.map_role(name, location.strip())
+
+    def choose_data(self, folder: str) -> None:
+        """The selected study's data are taken from a folder from now on; for an empty one as its file says."""
+        file = self._selected
+        if file is None or folder.strip() == self._catalogue.data_folder(file):
+            return
+        self._view.clear_message()
+        self._estimates.pop(file, None)
+        self._catalogue.choose_data_folder(file, folder.strip())
+        self._show_selected()
+
+    def change(self) -> None:
+        """Something was ticked on which depends what is missing."""
+        self._catalogue.samples = self._view.choice().samples
+        self._catalogue.read_these([self._selected] if self._selected else [])
+
+    def estimate(self) -> None:
+        """Time a few documents of what is missing."""
+        file, state = self._selected, self._state
+        if file is None or state is None or state.needs or state.trouble or not state.missing:
+            return
+        consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
+        environment = self._workbench.environment
+        hardware = environment.hardware if environment else ""
+
+        def answer(seconds: dict[str, float]) -> None:
+            self._jobs.estimate(file, title, EstimateJob(runs=missing, stored=seconds, run_model_code=consent))
+
+        self._view.clear_message()
+        self._workbench.store.ask(
+            lambda store: store.unit_seconds([run.spec for run in missing], hardware), answer, self._view.show_error
+        )
+
+    def run(self) -> None:
+        """Queue what is neither stored nor queued: the missing measurements of runs, and of the sweep."""
+        file, study = self._selected, self._catalogue.bound(self._selected)
+        if file is None or study is None or self._launching:
+            return
+        self._view.clear_message()
+        choice, queued, title = (
+            self._view.choice(),
+            self._workbench.jobs.queued_runs,
+            self._catalogue.entries[file].title,
+        )
+        environment = self._catalogue.environment
+
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...]]:
+            expansion, taken = expansion_of(study), run_hashes(queued)
+            state = read_state(expansion, store, environment, taken, choice.samples)
+            if state.trouble:
+                raise WinaError(state.trouble)
+            store.save_study(study, expansion.labelled)
+            return state, tuple(run for run in state.missing if run.spec.content_hash() not in taken)
+
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...]]) -> None:
+            self._launching = False
+            state, runs = found
+            self._catalogue.set_state(file, state)
+            self._jobs.launch(file, title, study, choice, state, runs)
+            self._view.withdraw_consent()
+            self._view.show_notice(launch_text(state, runs))
+            self._read_current()
+
+        def refused(text: str) -> None:
+            self._launching = False
+            self._view.show_error(text)
+
+        self._launching = True
+        self._workbench.store.ask(question, answer, refused)
+
+    def pause(self) -> None:
+        """Hold the selected study's jobs."""
+        self._jobs.pause(self._selected)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._jobs.resume(self._selected)
+
+    def cancel(self) -> None:
+        """End them; what is stored stays."""
+        self._jobs.cancel(self._selected)
+
+    def show_results(self) -> None:
+        """Go to the selected study's numbers."""
+        study = self._catalogue.bound(self._selected)
+        if study is not None:
+            self.results_requested.emit(study)
+
+    def report(self, folder: Path) -> None:
+        """Write the selected study's report into a folder."""
+        file, study = self._selected, self._catalogue.bound(self._selected)
+        if file is not None and study is not None:
+            self._view.show_notice(tr("Writing the report…"))
+            self._reports.write(file, study, folder)
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def _on_listed(self) -> None:
+        catalogue = self._catalogue
+        if self._selected not in catalogue.entries:
+            catalogue.selected = next(iter(catalogue.entries), None)
+        self._view.show_list(list(catalogue.entries.values()), self._selected)
+        self._show_active()
+        for file, state in catalogue.states.items():
+            if file in catalogue.entries:
+                self._view.show_state(file, state)
+        if self._shown != self._to_show():
+            self._show_selected()
+        self._read_states()
+
+    def _on_mapped(self) -> None:
+        self._estimates.clear()
+        self._show_selected()
+        self._read_states()
+
+    def _on_state(self, file: Path) -> None:
+        self._view.show_state(file, self._catalogue.states[file])
+        if file == self._selected:
+            self._show_progress()
+
+    def _read_states(self) -> None:
+        if self._visible:
+            self._catalogue.read_states()
+
+    def _read_current(self) -> None:
+        """What is computed now, and what is looked at."""
+        if self._visible:
+            self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
+
+    def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
+        file = self._selected
+        if file is None or file not in self._catalogue.entries:  # one that was just opened is yet to be read
+            return None, []
+        entry = replace(self._catalogue.entries[file], study=self._catalogue.study(file))
+        return entry, self._catalogue.open_roles(file)
+
+    def _show_selected(self) -> None:
+        file = self._selected
+        self._shown = entry, roles = self._to_show()
+        self._view.show_study(entry, removable=self._catalogue.is_own(file))
+        if file is None or entry is None:
+            return
+        self._view.show_roles(roles)
+        study = self._catalogue.entries[file].study
+        own = study.evaluation.data_folder if study else None
+        self._view.show_data(self._catalogue.data_folder(file), own or "")
+        self._view.show_state(file, self._state)
+        self._show_estimate(file)
+        self._view.show_report(self._reports.pages.get(file))
+        self._show_progress()
+
+    # ---- jobs and reports ----------------------------------------------------------------------------------------
+
+    def _show_active(self) -> None:
+        self._view.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})
+
+    def _show_progress(self) -> None:
+        state = self._state or StudyState()
+        self._view.show_progress(progress(state, self._jobs.measuring(self._selected)))
+
+    def _show_estimate(self, file: Path) -> None:
+        self._view.show_estimate(self._estimates.get(file, ""), running=self._jobs.is_estimating(file))
+
+    def _on_job(self, file: Path) -> None:
+        self._show_active()
+        if file == self._selected:
+            self._show_estimate(file)
+            self._show_progress()
+
+    def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
+        estimating = isinstance(entry.job, EstimateJob)
+        if entry.error:
+            self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
+        elif entry.state == "cancelled" and not estimating:
+            self._view.show_notice(tr("The study was cancelled; finished measurements are stored."))
+        if isinstance(entry.result, EstimateRecord):
+            self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
+        if not estimating:
+            self._estimates.pop(file, None)
+            self._read_states()
+        self._on_job(file)
+
+    def _on_results(self) -> None:
+        if not self._pause.isActive():
+            self._pause.start()
+
+    def _on_report(self, file: Path) -> None:
+        page = self._reports.pages[file]
+        self._view.show_notice(tr("Saved the report as {page}, and as Markdown beside it.", page=page))
+        if file == self._selected:
+            self._view.show_report(page)

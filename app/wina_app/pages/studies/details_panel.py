@@ -1,0 +1,95 @@
+"""What a study is: its title and description, what it consists of, and its runs with what is stored of them."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from wina_app.pages.studies.study_state import StudyState, facts
+from wina_app.shared.run_grid_view import RunGrid
+from wina_app.style.number_format import listed
+from wina_app.style.theme import GRID, HALF
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import ElidedLabel, beside, rule, text_label
+from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.studies.gallery import GalleryEntry
+
+_NO_RUNS = tr("This study is a sweep of products alone; its points show on the Latency page.")
+
+
+class StudyDetail(QWidget):
+    """Is only read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = text_label("", "title", wrap=True)
+        self.description = text_label("", wrap=True)
+        self.file = ElidedLabel("muted")
+        self.error = text_label("", "failed", wrap=True)
+        self._facts = QGridLayout()
+        self._facts.setHorizontalSpacing(2 * GRID)
+        self._facts.setVerticalSpacing(HALF)
+        self._facts.setColumnStretch(1, 1)
+        self._runs = text_label(tr("Runs: arms × sparsities"), "section")
+        self.trouble = text_label("", "failed", wrap=True)
+        self.remark = text_label("", "muted", wrap=True)
+        self.grid = RunGrid()
+        self.grid.setMinimumHeight(GRID * 16)
+        for label in (self.title, self.description, self.error, self.trouble, self.remark):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        for widget in (self.title, self.description, self.file, self.error):
+            column.addWidget(widget)
+        column.addLayout(self._facts)
+        column.addWidget(rule())
+        self._term = HelpMark("Arm")
+        column.addLayout(beside(self._runs, self._term))
+        column.addWidget(self.trouble)
+        column.addWidget(self.remark)
+        column.addWidget(self.grid, 1)
+        self._rest = column.count()
+        column.addStretch(0)
+
+    def show_study(self, entry: GalleryEntry | None) -> None:
+        """Show a study, or the line and the reason for which its file cannot be read."""
+        study = entry.study if entry else None
+        self.title.setText(entry.title if entry else "")
+        self.description.setText(study.description if study else "")
+        self.description.setVisible(bool(study and study.description))
+        shipped = entry is not None and entry.kind != "own"
+        self.file.setText("" if entry is None else entry.file.name if shipped else str(entry.file))
+        self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
+        self.error.setText(entry.error if entry else "")
+        self.error.setVisible(bool(entry and entry.error))
+        while (item := self._facts.takeAt(0)) is not None:
+            item.widget().deleteLater()
+        for row, (caption, text) in enumerate(facts(study) if study else ()):
+            self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._facts.addWidget(_selectable(text), row, 1)
+        self.show_state(None)
+
+    def show_state(self, state: StudyState | None) -> None:
+        """Show the runs and what of them is stored; None while it is read."""
+        grid = state.grid if state else None
+        self.grid.show_grid(grid)
+        self.grid.setVisible(grid is not None)
+        for widget in (self._runs, self._term):
+            widget.setVisible(grid is not None)
+        texts = {self.trouble: state.trouble if state else "", self.remark: _remark(state) if state else ""}
+        for label, text in texts.items():
+            label.setText(text)
+            label.setVisible(bool(text))
+        self.layout().setStretch(self._rest, 0 if grid else 1)
+
+
+def _remark(state: StudyState) -> str:
+    if state.needs and not state.trouble:
+        return tr("To run it here, say at the right which model stands for {roles}.", roles=listed(state.needs))
+    return "" if state.grid or state.trouble else _NO_RUNS
+
+
+def _selectable(text: str) -> QLabel:
+    label = text_label(text, wrap=True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -1,0 +1,114 @@
+"""The jobs that measure studies, or estimate them, each under its study's file."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.studies.study_state import StudyState
+from wina_app.services.workbench import Workbench
+from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob, PendingRun
+from wina_core.specs.studies import StudySpec
+
+
+class StudyJobs(QObject):
+    """Those that this window queued for a study; others' are told by `other_ended` alone."""
+
+    changed = Signal(object)
+    """One of the study with this file was queued or is further."""
+    ended = Signal(object, object)
+    """File and `JobEntry`."""
+    other_ended = Signal()
+    """A job of no study, which may have measured some of one's runs all the same."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._files: dict[str, Path] = {}
+        workbench.jobs.added.connect(self._on_job)
+        workbench.jobs.requeued.connect(self._on_job)
+        workbench.jobs.changed.connect(self._on_job)
+        workbench.jobs.ended.connect(self._on_ended)
+
+    def launch(
+        self,
+        file: Path,
+        title: str,
+        study: StudySpec,
+        choice: LaunchChoice,
+        state: StudyState,
+        runs: tuple[PendingRun, ...],
+    ) -> None:
+        """Queue `runs`, and of the study's sweep what is neither stored nor queued."""
+        if runs:
+            job = EvaluateJob(
+                runs=runs,
+                samples=choice.samples,
+                run_model_code=choice.run_model_code,
+                metrics=study.evaluation.metrics,
+            )
+            self._submit(file, job, title)
+        if study.latency is not None and state.points_missing and not self._times(study):
+            self._submit(
+                file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)
+            )
+
+    def estimate(self, file: Path, title: str, job: EstimateJob) -> None:
+        """Time a few documents, unless that is under way."""
+        if not self.is_estimating(file):
+            self._submit(file, job, tr("Estimate {study}", study=title))
+
+    def _submit(self, file: Path, job: Job, title: str) -> None:
+        job_id = self._workbench.submit(job, title)
+        self._files[job_id] = file
+        self.changed.emit(file)
+
+    def pause(self, file: Path | None) -> None:
+        """Hold a study's jobs."""
+        for entry in self.measuring(file):
+            if entry.state in ("queued", "running"):
+                self._workbench.pause(entry.id)
+
+    def resume(self, file: Path | None) -> None:
+        """Let them go on."""
+        for entry in self.measuring(file):
+            if entry.state == "paused":
+                self._workbench.resume(entry.id)
+
+    def cancel(self, file: Path | None) -> None:
+        """End them; what is stored stays."""
+        for entry in self.measuring(file):
+            self._workbench.cancel(entry.id)
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """Of the studies that are being measured or estimated."""
+        return frozenset(self._files[entry.id] for entry in self._workbench.jobs.active if entry.id in self._files)
+
+    def measuring(self, file: Path | None) -> list[JobEntry]:
+        """The jobs that measure a study and have not ended."""
+        return [entry for entry in self._of(file) if not isinstance(entry.job, EstimateJob)]
+
+    def is_estimating(self, file: Path) -> bool:
+        """Whether an estimate of the study is queued or running."""
+        return any(isinstance(entry.job, EstimateJob) for entry in self._of(file))
+
+    def _of(self, file: Path | None) -> list[JobEntry]:
+        return [entry for entry in self._workbench.jobs.active if self._files.get(entry.id) == file]
+
+    def _times(self, study: StudySpec) -> bool:
+        jobs = [entry.job for entry in self._workbench.jobs.active]
+        return any(isinstance(job, LatencyJob) and job.spec == study.latency for job in jobs)
+
+    def _on_job(self, job_id: str) -> None:
+        if job_id in self._files:
+            self.changed.emit(self._files[job_id])
+
+    def _on_ended(self, job_id: str) -> None:
+        file = self._files.get(job_id)
+        if file is None:
+            self.other_ended.emit()
+        else:
+            self.ended.emit(file, self._workbench.jobs[job_id])

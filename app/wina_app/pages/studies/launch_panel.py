@@ -1,0 +1,218 @@
+"""What a study needs to run here, what holds for its next launch, and how far it is."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from wina_app.pages.studies.study_state import StudyProgress, StudyState
+from wina_app.shared.data_folder_field import HUB, DataFolder
+from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.shared.launch_options import LaunchOptions
+from wina_app.style.theme import GRID, HALF, font
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
+from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.specs.studies import Role, StudySpec
+
+_WIDTH = GRID * 36
+_CHANGING = tr("Its jobs stop after their batch")
+_MEASURING = tr("The study's jobs take their data from here; wait for them, or cancel them")
+
+
+class StudyLaunch(SidePanel):
+    """Emits what was typed and pressed; `choice()` has what is ticked."""
+
+    role_mapped = Signal(str, str)
+    data_chosen = Signal(str)
+    changed = Signal()
+    estimate_requested = Signal()
+    pause_requested = Signal()
+    resume_requested = Signal()
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(_WIDTH)
+        self.column.setSpacing(GRID)
+        self._roles_title = text_label(tr("Models"), "section")
+        self._roles_hint = text_label(
+            tr("Say once which model stands for each role; it is remembered for every study."), "muted", wrap=True
+        )
+        self._roles = QVBoxLayout()
+        self._roles.setSpacing(GRID)
+        self.roles: dict[str, QLineEdit] = {}
+        self._shown_roles: tuple[Role, ...] = ()
+        self.data = DataFolder()
+        self.data.edit.editingFinished.connect(self.commit)
+        self._study: StudySpec | None = None
+        self.options = LaunchOptions()
+        self.options.changed.connect(self.changed)
+        self.estimate = QPushButton(tr("Estimate time"))
+        self.estimate.setAccessibleName(tr("Estimate time"))
+        self.estimate.clicked.connect(self.commit)
+        self.estimate.clicked.connect(self.estimate_requested)
+        self.estimated = text_label("", wrap=True)
+        self._build_progress()
+        self._roles_term = HelpMark("Role")
+        self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
+        self.column.addWidget(self._roles_hint)
+        self.column.addLayout(self._roles)
+        self.column.addSpacing(GRID)
+        self.column.addWidget(self.data)
+        self.column.addSpacing(GRID)
+        for widget in (text_label(tr("Next launch"), "section"), self.options):
+            self.column.addWidget(widget)
+        self.column.addLayout(beside(self.estimate))
+        self.column.addWidget(self.estimated)
+        self.column.addWidget(self._progress)
+        self.column.addStretch(1)
+        self.show_estimate("")
+        self.show_progress(None)
+
+    def _build_progress(self) -> None:
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setRange(0, 1000)
+        self.bar.setAccessibleName(tr("Progress of the study"))
+        self.amount = text_label("", wrap=True)
+        self.amount.setFont(font(tabular=True))
+        self.pause = QPushButton(tr("Pause"))
+        self.pause.clicked.connect(lambda: (self.resume_requested if self._paused else self.pause_requested).emit())
+        self.cancel = QPushButton(tr("Cancel"))
+        self.cancel.setAccessibleName(tr("Cancel the study"))
+        self.cancel.clicked.connect(self.cancel_requested)
+        self._paused = False
+        self._progress = QWidget()
+        column = QVBoxLayout(self._progress)
+        column.setContentsMargins(0, GRID, 0, 0)
+        column.setSpacing(HALF)
+        column.addWidget(text_label(tr("Progress"), "section"))
+        column.addWidget(self.bar)
+        column.addWidget(self.amount)
+        column.addLayout(beside(self.pause, self.cancel))
+
+    def choice(self) -> LaunchChoice:
+        """What is ticked for the next launch."""
+        return self.options.choice()
+
+    def commit(self) -> None:
+        """What is typed holds: it was left, or something is asked for meanwhile."""
+        self.data_chosen.emit(self.data.edit.text())
+
+    def withdraw_consent(self) -> None:
+        """Consent holds for one launch."""
+        self.options.withdraw_consent()
+
+    def show_study(self, study: StudySpec | None) -> None:
+        """Ask for what this study needs; consent is not carried from one study to another."""
+        self.withdraw_consent()
+        has_tasks = study is not None and bool(study.evaluation.tasks)
+        self.options.offer(has_tasks)
+        self.data.setVisible(has_tasks)
+        if study != self._study:
+            self.data.edit.setModified(False)
+        self._study = study
+        if study is None:
+            self.show_roles(())
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the data are taken from: `folder`, or where it is empty what the study's file says."""
+        self.data.edit.setPlaceholderText(tr("As the file says: {folder}", folder=own) if own else HUB)
+        if not self.data.edit.isModified():  # else it is being typed
+            self.data.edit.setText(folder)
+
+    def show_roles(self, roles: Sequence[Role]) -> None:
+        """Show a row for each role: its model's folder or hub id."""
+        for widget in (self._roles_title, self._roles_term, self._roles_hint):
+            widget.setVisible(bool(roles))
+        if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
+            self._fill_roles(roles)
+        self._shown_roles = tuple(roles)
+        for role in roles:
+            if not self.roles[role.name].hasFocus() or not self.roles[role.name].isModified():
+                self.roles[role.name].setText(role.location)
+
+    def _fill_roles(self, roles: Sequence[Role]) -> None:
+        while (item := self._roles.takeAt(0)) is not None:
+            item.widget().hide()  # until it is deleted
+            item.widget().deleteLater()
+        self.roles = {}
+        for role in roles:
+            self._roles.addWidget(self._role_row(role))
+
+    def _role_row(self, role: Role) -> QWidget:
+        edit = QLineEdit()
+        edit.setPlaceholderText(tr("Folder or hub id"))
+        edit.setAccessibleName(tr("Model for {role}", role=role.name))
+        edit.setClearButtonEnabled(True)
+        edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
+        self.roles[role.name] = edit
+        folder = QPushButton(tr("Folder…"))
+        folder.setAccessibleName(tr("Choose the folder of {role}", role=role.name))
+        folder.clicked.connect(lambda: self._choose_folder(role.name))
+        row = QWidget()
+        column = QVBoxLayout(row)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(HALF)
+        column.addLayout(labelled(role.name, edit))
+        buttons = [folder]
+        if role.hub:
+            hub = QPushButton(tr("Hub"))
+            hub.setAccessibleName(tr("Take the published weights of {role}", role=role.name))
+            hub.setToolTip(plain_tip(tr("Downloads {model} when the study is run", model=role.hub)))
+            hub.clicked.connect(lambda: self._map(role.name, role.hub))
+            buttons.append(hub)
+        column.addLayout(beside(*buttons))
+        return row
+
+    def _choose_folder(self, name: str) -> None:
+        folder = QFileDialog.getExistingDirectory(self, tr("Model folder for {role}", role=name))
+        if folder:
+            self._map(name, folder)
+
+    def _map(self, name: str, location: str) -> None:
+        self.roles[name].setText(location)
+        self.role_mapped.emit(name, location)
+
+    def show_state(self, state: StudyState | None) -> None:
+        """Offer an estimate where something can be estimated."""
+        self._trouble = state.trouble if state else ""
+        self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
+        self._enable_estimate()
+
+    def show_estimate(self, text: str, *, running: bool = False) -> None:
+        """Say how long it should take; empty for nothing known."""
+        self._estimating = running
+        self.estimate.setText(tr("Estimating…") if running else tr("Estimate time"))
+        self.estimated.setText(text)
+        self.estimated.setVisible(bool(text))
+        self._enable_estimate()
+
+    _can_estimate = _estimating = False
+    _trouble = ""
+
+    def _enable_estimate(self) -> None:
+        idle = self._trouble or tr("No run is left to compute here")
+        reason = tr("The estimate is queued or running") if self._estimating else idle
+        explain_disabled(
+            self.estimate,
+            enabled=self._can_estimate and not self._estimating,
+            reason=reason,
+            explanation=tr("Times a few documents of every kind of measurement that is missing"),
+        )
+
+    def show_progress(self, progress: StudyProgress | None) -> None:
+        """Show how far the study's jobs are; None when there are none."""
+        self._progress.setVisible(progress is not None)
+        self.data.offer(_MEASURING if progress is not None else "")
+        if progress is None:
+            return
+        self._paused = progress.paused
+        self.amount.setText(progress.text)
+        self.bar.setRange(0, 1000 if progress.fraction is not None else 0)
+        self.bar.setValue(round(1000 * (progress.fraction or 0.0)))
+        self.pause.setText(tr("Resume") if progress.paused else tr("Pause"))
+        self.pause.setAccessibleName(tr("Resume the study") if progress.paused else tr("Pause the study"))
+        for button in (self.pause, self.cancel):
+            explain_disabled(button, enabled=not progress.changing, reason=_CHANGING)

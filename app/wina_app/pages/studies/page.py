@@ -1,0 +1,219 @@
+"""The Studies page: the paper's tables and figures, the demo's and one's own studies, each to be run as a whole."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
+
+from wina_app.pages.studies.details_panel import StudyDetail
+from wina_app.pages.studies.launch_panel import StudyLaunch
+from wina_app.pages.studies.study_list import StudyList
+from wina_app.pages.studies.study_state import StudyProgress, StudyState
+from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.style.number_format import listed
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page
+from wina_app.widgets.controls import explain_disabled
+from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.scroll_page import Scrolling
+from wina_core.specs.studies import Role
+from wina_core.studies.gallery import GalleryEntry
+
+_SUFFIXES = (".toml", ".json")
+_LIST_WIDTH, _WIDEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 56, GRID * 40
+_RUNNING = tr("This study is queued or running already")
+_BROKEN = tr("The file of this study cannot be read")
+_NO_RESULTS = tr("Nothing of this study is stored yet")
+
+
+class StudiesPage(Page):
+    """Emits what was chosen, typed and asked for; `choice()` has what holds for the next launch."""
+
+    changed = Signal()
+    study_chosen = Signal(Path)
+    file_opened = Signal(Path)
+    forget_requested = Signal()
+    role_mapped = Signal(str, str)
+    data_chosen = Signal(str)
+    estimate_requested = Signal()
+    run_requested = Signal()
+    pause_requested = Signal()
+    resume_requested = Signal()
+    cancel_requested = Signal()
+    results_requested = Signal()
+    report_requested = Signal(Path)
+
+    def __init__(self) -> None:
+        super().__init__("studies", tr("Studies"))
+        self.setAcceptDrops(True)
+        self._entry: GalleryEntry | None = None
+        self._report: Path | None = None
+        self._state: StudyState | None = None
+        self._progress: StudyProgress | None = None
+        self.list = StudyList()
+        self.list.setMinimumWidth(_LIST_WIDTH)
+        self.list.setMaximumWidth(_WIDEST_LIST)
+        self.list.chosen.connect(self.study_chosen)
+        self.detail = StudyDetail()
+        self.launch = StudyLaunch()
+        self.open = self._button(tr("Open study file…"), self._choose_file)
+        self.forget = self._button(tr("Remove from list"), self.forget_requested.emit)
+        self.forget.setToolTip(tr("The file itself stays where it is"))
+        self.results = self._button(tr("Show results"), self.results_requested.emit)
+        self.report = self._button(tr("Report…"), self._choose_report)
+        self.opening = self._button(tr("Open report"), self._open_report)
+        self.show_report(None)
+        for button in (self.opening, self.report, self.results, self.forget, self.open):
+            self.header_actions.addWidget(button)
+        self.launch.role_mapped.connect(self.role_mapped)
+        self.launch.data_chosen.connect(self.data_chosen)
+        self.launch.changed.connect(self.changed)
+        self.launch.estimate_requested.connect(self.estimate_requested)
+        self.launch.pause_requested.connect(self.pause_requested)
+        self.launch.resume_requested.connect(self.resume_requested)
+        self.launch.cancel_requested.connect(self.cancel_requested)
+        content = QWidget()
+        row = QHBoxLayout(content)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.list, 1)
+        detail = Scrolling(self.detail)
+        detail.setMinimumWidth(_DETAIL_WIDTH)
+        row.addWidget(detail, 3)
+        row.addWidget(self.launch)
+        self.set_content(content)
+        self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
+        self.primary_triggered.connect(self.launch.commit)
+        self.primary_triggered.connect(self.run_requested)
+        self.show_study(None)
+
+    def _button(self, text: str, then: object) -> QPushButton:
+        button = QPushButton(text)
+        button.setAccessibleName(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
+        button.clicked.connect(lambda: then())
+        return button
+
+    # ---- what the user did ---------------------------------------------------------------------------------------
+
+    def choice(self) -> LaunchChoice:
+        """What is ticked for the next launch."""
+        return self.launch.choice()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Study files are welcome."""
+        if _dropped_file(event) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Add the file that was dropped."""
+        file = _dropped_file(event)
+        if file is not None:
+            event.acceptProposedAction()
+            self.file_opened.emit(file)
+
+    def _choose_file(self) -> None:
+        file, _ = QFileDialog.getOpenFileName(self, tr("Open study file"), "", tr("Studies (*.toml *.json)"))
+        if file:
+            self.file_opened.emit(Path(file))
+
+    def _choose_report(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, tr("Folder for the report"))
+        if folder:
+            self.report_requested.emit(Path(folder))
+
+    def _open_report(self) -> None:
+        if self._report is not None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def withdraw_consent(self) -> None:
+        """Consent holds for one launch."""
+        self.launch.withdraw_consent()
+
+    def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
+        """List the gallery, in its order."""
+        self.list.show_list(entries, selected)
+
+    def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
+        """Show what the selected study consists of, or why its file cannot be read."""
+        if entry != self._entry:
+            self._state = self._progress = None
+        self._entry = entry
+        self.detail.show_study(entry)
+        self.launch.show_study(entry.study if entry else None)
+        self.forget.setVisible(removable)
+        self._enable()
+
+    def show_roles(self, roles: Sequence[Role]) -> None:
+        """Show which models the selected study's roles stand for here."""
+        self.launch.show_roles(roles)
+
+    def show_data(self, folder: str, own: str) -> None:
+        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
+        self.launch.show_data(folder, own)
+
+    def show_state(self, file: Path, state: StudyState | None) -> None:
+        """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
+        self.list.show_state(file, state)
+        if self._entry is not None and file == self._entry.file:
+            self._state = state
+            self.detail.show_state(state)
+            self.launch.show_state(state)
+            self._enable()
+
+    def show_active(self, files: Collection[Path]) -> None:
+        """Mark in the list the studies that have jobs."""
+        self.list.show_active(files)
+
+    def show_progress(self, progress: StudyProgress | None) -> None:
+        """Show how far the selected study's jobs are; None when there are none."""
+        self._progress = progress
+        self.launch.show_progress(progress)
+        self._enable()
+
+    def show_estimate(self, text: str, *, running: bool = False) -> None:
+        """Say how long the selected study should take; empty for nothing known."""
+        self.launch.show_estimate(text, running=running)
+
+    def show_report(self, page: Path | None) -> None:
+        """Offer to open the selected study's report; None where none was made."""
+        self._report = page
+        self.opening.setVisible(page is not None)
+        self.opening.setToolTip(plain_tip(str(page or "")))
+
+    def _enable(self) -> None:
+        state, reason = self._state, self._reason()
+        text = tr("Run")
+        if state is not None and state.to_do:
+            text = tr("Run {n} measurements", "Run {n} measurement", state.to_do)
+        self.set_primary(text, enabled=not reason, reason=reason)
+        stored = state is not None and state.stored > 0
+        for button in (self.results, self.report):
+            explain_disabled(button, enabled=stored, reason=_NO_RESULTS)
+
+    def _reason(self) -> str:
+        """Why nothing can be run; empty when it can."""
+        state = self._state
+        if self._entry is None:
+            return tr("No study is selected")
+        if self._entry.study is None:
+            return _BROKEN
+        if state is None:
+            return tr("What is stored of this study is being read")
+        if state.needs:
+            return tr("Say which model stands for {roles}", roles=listed(state.needs))
+        if state.trouble:
+            return state.trouble
+        if self._progress is not None:
+            return _RUNNING
+        return "" if state.to_do else tr("Every measurement of this study is stored already")
+
+
+def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:
+    urls = event.mimeData().urls()
+    files = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
+    return files[0] if len(files) == 1 and files[0].suffix.lower() in _SUFFIXES else None

@@ -1,0 +1,72 @@
+"""Writes reports of studies, each by a process of its own: making one takes seconds, for which no reading may wait."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.pages.studies.study_state import expansion_of
+from wina_app.services.side_process import PYTHON, SideProcess
+from wina_app.services.workbench import Workbench
+from wina_core.specs.studies import StudySpec
+
+_SAYS, _END = "The report is ", "."
+"""What `wina report` says around its page's path."""
+
+
+class StudyReports(QObject):
+    """`pages` has what was written since the window was opened, by study's file."""
+
+    written = Signal(object)
+    """The report of the study with this file."""
+    failed = Signal(str)
+
+    def __init__(self, workbench: Workbench, command: Sequence[str] = (*PYTHON, "wina_core.cli")) -> None:
+        """`command` is what `wina` is run by."""
+        super().__init__()
+        self.pages: dict[Path, Path] = {}
+        self._store, self._command = workbench.store, tuple(command)
+        self._running: set[SideProcess] = set()
+        workbench.stopped.connect(self.stop)
+
+    def write(self, file: Path, study: StudySpec, folder: Path) -> None:
+        """Write the report of a study, its roles mapped, into a folder; one of the signals follows."""
+
+        def question(store: Any) -> str:
+            if store.study_spec(study.content_hash()) is None:  # its runs are those of others
+                expansion = expansion_of(study)
+                if not store.pending(expansion.runs):
+                    store.save_study(study, expansion.labelled)
+            return str(store.url.render_as_string(hide_password=False))
+
+        def answer(url: str) -> None:
+            words = ("report", study.content_hash(), "--output", str(folder.absolute()))
+            # Of a command line everyone on the machine sees a database's password, of the environment nobody else.
+            process = SideProcess((*self._command, *words), {"WINA_DATABASE": url}, self)
+            process.succeeded.connect(lambda output: self._on_written(process, file, output))
+            process.failed.connect(lambda reason: self._on_failed(process, reason))
+            self._running.add(process)
+            process.start()
+
+        self._store.ask(question, answer, self.failed.emit)
+
+    def stop(self) -> None:
+        """End what is being written; a file is replaced only when it is complete."""
+        for process in self._running:
+            process.stop()
+        self._running = set()
+
+    def _on_written(self, process: SideProcess, file: Path, output: str) -> None:
+        self._release(process)
+        said = [line for line in output.splitlines() if line.startswith(_SAYS)]
+        self.pages[file] = Path(said[-1].removeprefix(_SAYS).removesuffix(_END))
+        self.written.emit(file)
+
+    def _on_failed(self, process: SideProcess, reason: str) -> None:
+        self._release(process)
+        self.failed.emit(reason.removeprefix("wina: "))
+
+    def _release(self, process: SideProcess) -> None:
+        self._running.discard(process)
+        process.deleteLater()

@@ -1,0 +1,1 @@
+"""Plots, their export and their colour maps."""

@@ -1,0 +1,1 @@
+"""Engines, store and settings behind the pages; no widgets."""

@@ -1,0 +1,84 @@
+"""What was being worked on, kept while the window is open and taken up again at the next start."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from PySide6.QtCore import QObject, QTimer
+
+from wina_app.services.settings import Settings
+from wina_app.services.workspace import Workspace
+from wina_core.errors import WinaError
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+
+_REST_MS = 2_000
+"""A session is written once nothing has changed for this long: painting a plan changes it many times a second."""
+
+
+class _Entry(BaseModel):
+    """As it is stored; a part that makes no sense is None, and costs only itself."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: ModelSource | None = None
+    rotation: RotationSpec | None = None
+    method: MethodSpec | None = None
+    plan: SparsityPlan | None = None
+
+
+class Session(QObject):
+    """Follows the workspace."""
+
+    def __init__(self, settings: Settings, workspace: Workspace) -> None:
+        super().__init__()
+        self._settings, self._workspace = settings, workspace
+        self._waiting: _Entry | None = None
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST_MS)
+        self._rest.timeout.connect(self.save)
+        for changed in (
+            workspace.model_changed, workspace.rotation_changed, workspace.method_changed, workspace.plan_changed
+        ):  # fmt: skip
+            changed.connect(self._rest.start)
+        workspace.model_changed.connect(self._take_up)
+
+    def restore(self, open_model: Callable[[ModelSource], object]) -> None:
+        """Open the model of the last session, and choose what was chosen for it as soon as it is loaded."""
+        entry = _read(self._settings.session)
+        if entry.model is not None:
+            self._waiting = entry
+            open_model(entry.model)
+
+    def save(self) -> None:
+        """Keep what is being worked on now."""
+        self._rest.stop()
+        work = self._workspace
+        if work.source is not None:
+            entry = _Entry(model=work.source, rotation=work.rotation, method=work.method, plan=work.plan)
+            self._settings.session = entry.model_dump(mode="json")
+
+    def _take_up(self) -> None:
+        """Once only, and only for the model that it was chosen for."""
+        entry, self._waiting = self._waiting, None
+        work = self._workspace
+        if entry is None or entry.model is None or work.source is None or work.summary is None:
+            return
+        if entry.model.location != work.source.location:
+            return
+        if entry.rotation is not None and entry.rotation.mode in work.summary.rotations:
+            work.set_rotation(entry.rotation)
+        if entry.method is not None:
+            work.set_method(entry.method)
+        if entry.plan is not None:
+            with suppress(WinaError):  # the folder has another model by now
+                work.set_plan(entry.plan)
+
+
+def _read(stored: dict[str, object]) -> _Entry:
+    found = {}
+    for name in _Entry.model_fields:
+        with suppress(ValidationError):
+            found |= {name: getattr(_Entry.model_validate({name: stored.get(name)}), name)}
+    return _Entry(**found)

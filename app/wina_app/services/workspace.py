@@ -1,0 +1,120 @@
+"""What the user is working on: the model, its rotation, the method and the sparsity plan. Every page reads it."""
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.style.translation import tr
+from wina_core.records import ModelSummary, RotationReport
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+
+START_SPARSITY = 0.5
+"""Uniform target of the plan that a newly loaded model starts with."""
+START_ROTATION = RotationSpec()
+"""Free at run time and found in seconds; refining it, which is better, takes minutes that nobody asked for yet."""
+
+
+class Workspace(QObject):
+    """The evented model shared by the pages. A signal fires after its value changed; read the attributes then."""
+
+    model_changed = Signal()
+    rotation_changed = Signal()
+    method_changed = Signal()
+    plan_changed = Signal()
+    loading_changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._source: ModelSource | None = None
+        self._summary: ModelSummary | None = None
+        self._rotation = START_ROTATION
+        self._report: RotationReport | None = None
+        self._method = MethodSpec(name="wina")
+        self._plan: SparsityPlan | None = None
+        self._loading = ""
+
+    @property
+    def loading(self) -> str:
+        """Name of the model that is being opened; empty while none is."""
+        return self._loading
+
+    def set_loading(self, name: str) -> None:
+        """A model of this name is being opened; empty once it is there, or is not to come."""
+        if name != self._loading:
+            self._loading = name
+            self.loading_changed.emit()
+
+    @property
+    def source(self) -> ModelSource | None:
+        """Which model, fingerprint resolved; None before the first one is loaded."""
+        return self._source
+
+    @property
+    def summary(self) -> ModelSummary | None:
+        """What the model is; None until loaded."""
+        return self._summary
+
+    @property
+    def rotation(self) -> RotationSpec:
+        """The rotation chosen on the Rotation page."""
+        return self._rotation
+
+    @property
+    def rotation_report(self) -> RotationReport | None:
+        """How the chosen rotation did on the current model; None until measured."""
+        return self._report
+
+    @property
+    def method(self) -> MethodSpec:
+        """The gate rule chosen on the Sparsity page."""
+        return self._method
+
+    @property
+    def plan(self) -> SparsityPlan | None:
+        """The plan being edited; None until a model is loaded."""
+        return self._plan
+
+    def set_model(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Switch to a loaded model. The plan is kept if it fits the new model, else it starts uniform; a rotation that
+        is not exact for the model gives way to that of its heads alone, or to none where an export rotated it."""
+        self._source, self._summary = source, summary
+        if self._rotation.mode not in summary.rotations:
+            exported = summary.shape is not None and summary.shape.shortcuts != "none"
+            self._rotation = RotationSpec(mode="none", per_head=not exported)
+        self._report = None
+        self.model_changed.emit()
+        self.rotation_changed.emit()
+        if self._plan is None or self._plan.layout != summary.layout:
+            self.set_plan(SparsityPlan.uniform(summary.layout, START_SPARSITY))
+
+    def set_rotation(self, rotation: RotationSpec, report: RotationReport | None = None) -> None:
+        """Choose a rotation, with its measurement when there is one."""
+        if rotation == self._rotation and report is None:
+            return
+        self._rotation, self._report = rotation, report
+        self.rotation_changed.emit()
+
+    def set_method(self, method: MethodSpec) -> None:
+        """Choose the gate rule."""
+        if method != self._method:
+            self._method = method
+            self.method_changed.emit()
+
+    def set_plan(self, plan: SparsityPlan) -> None:
+        """Replace the plan; it must fit the loaded model (raises WinaError)."""
+        if self._summary is not None:
+            plan.for_layout(self._summary.layout)
+        if plan != self._plan:
+            self._plan = plan
+            self.plan_changed.emit()
+
+    def breadcrumb(self) -> list[tuple[str, str]]:
+        """(page key, text) of model, rotation and method, for the page headers."""
+        if self._source is None:
+            return [("model", tr("loading {name}…", name=self._loading) if self._loading else tr("no model"))]
+        name = name_of(self._source.location)
+        return [("model", name), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
+
+
+def name_of(location: str) -> str:
+    """The last part of a model's folder or hub id."""
+    return location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,0 +1,1 @@
+"""Choices and tables that several pages share."""

@@ -1,0 +1,173 @@
+"""How each table of the sparsity heatmap is coloured, named and explained."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from wina_app.plots.colour_maps import (
+    DIFFERENCE,
+    ColourScale,
+    percent,
+    percent_with_decimal,
+    signed_points,
+    three_digits,
+)
+from wina_app.shared.heatmap_tables import MapKey
+from wina_app.style.translation import tr
+from wina_core.specs import Selection
+
+
+@dataclass(frozen=True)
+class MapTexts:
+    """A table's name on the switch, the colour bar's title and unit, and what it is."""
+
+    name: str
+    title: str
+    unit: str
+    explanation: str
+
+
+def map_texts(key: MapKey) -> MapTexts:
+    """In the language of the window."""
+    match key:
+        case "target":
+            return MapTexts(
+                tr("Target"),
+                tr("Target sparsity"),
+                "%",
+                tr("The plan: the fraction of each matrix's inputs that is to be dropped"),
+            )
+        case "measured":
+            return MapTexts(
+                tr("Measured"),
+                tr("Measured sparsity"),
+                "%",
+                tr("Dropped fraction, counted from the masks of the latest stored run with this plan"),
+            )
+        case "difference":
+            return MapTexts(
+                tr("Measured − target"),
+                tr("Measured minus target"),
+                tr("points"),
+                tr("How far the latest stored run with this plan missed its targets, in percentage points"),
+            )
+        case "change":
+            return MapTexts(
+                tr("Difference to another plan"),
+                tr("This plan minus the other"),
+                tr("points"),
+                tr("Targets of this plan minus those of the plan that it is compared with, in percentage points"),
+            )
+        case "threshold":
+            return MapTexts(
+                tr("Threshold"),
+                tr("Threshold"),
+                "",
+                tr(
+                    "The calibrated value that a token's scores must exceed to be kept at the target; top-k selection "
+                    "needs none, and is shown that of plain thresholds"
+                ),
+            )
+        case "predicted":
+            return MapTexts(
+                tr("Predicted error"),
+                tr("Predicted relative output error"),
+                "",
+                tr(
+                    "Norm of what gating changes in each matrix's output, over the norm of that output: at its target, "
+                    "on the dense model's inputs, read off the stored calibration, which keeps each token's own top k "
+                    "whatever the selection"
+                ),
+            )
+        case "kl":
+            return MapTexts(
+                tr("Predicted KL"),
+                tr("KL from dense that each cell causes alone"),
+                tr("nats per token"),
+                tr(
+                    "KL divergence of the model's next-token distribution from the dense model's when this cell alone "
+                    "is gated at its target, read off the stored curves, which are measured with each token's own top "
+                    "k whatever the selection; cells that share a mask share it"
+                ),
+            )
+        case "kept":
+            return MapTexts(
+                tr("Kept energy"),
+                tr("Kept energy"),
+                "%",
+                tr(
+                    "Share of the sum of (|x| c)² that the kept inputs carry at the target, c being "
+                    "the norms of the matrix's columns: 1 − error² if these were "
+                    "orthogonal"
+                ),
+            )
+        case "residual":
+            return MapTexts(
+                tr("Orthogonality residual"),
+                tr("Off-diagonal share of WᵀW"),
+                "",
+                tr(
+                    "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "
+                    "where the columns are orthogonal, as the gate's bound assumes; depends on the rotation alone"
+                ),
+            )
+        case "spread":
+            return MapTexts(
+                tr("Column-norm spread"),
+                tr("Standard deviation over mean of column norms"),
+                "",
+                tr(
+                    "How unequal the norms of each matrix's columns are: 0 where all are as long, so that WINA's masks "
+                    "are TEAL's; depends on the rotation alone"
+                ),
+            )
+
+
+def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") -> ColourScale:
+    """Sparsities always span 0 to 100 %, so that colours compare between plans; the others span their data."""
+    texts = map_texts(key)
+    match key:
+        case "target" | "measured":
+            whole = np.allclose(known := 100 * values[~np.isnan(values)], np.round(known), atol=0.05)
+            return ColourScale(texts.title, "%", 0.0, 1.0, percent if whole else percent_with_decimal)
+        case "difference" | "change":
+            reach = max(0.01, _round_up(_largest(np.abs(values))))
+            return ColourScale(texts.title, texts.unit, -reach, reach, signed_points, DIFFERENCE)
+        case "kept":
+            low = 1.0 - (_round_up(_largest(1.0 - values)) or 1.0)
+            return ColourScale(texts.title, "%", max(low, 0.0), 1.0, percent_with_decimal)
+        case "threshold":
+            return ColourScale(
+                texts.title, _threshold_unit(selection), 0.0, _round_up(_largest(values)) or 1.0, threshold_text
+            )
+        case _:
+            return ColourScale(texts.title, texts.unit, 0.0, _round_up(_largest(values)) or 1.0, three_digits)
+
+
+def _threshold_unit(selection: Selection) -> str:
+    match selection:
+        case "statistical":
+            return tr("standard deviations above the token's mean")
+        case "top_p":
+            return tr("share of the token's mass that is not above it")
+        case _:
+            return tr("score, |x| c")
+
+
+def threshold_text(value: float) -> str:
+    """A cut; a negative one, as a target of 0 has, keeps everything."""
+    return tr("none") if value < 0 else three_digits(value)
+
+
+def _largest(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else 0.0
+
+
+def _round_up(value: float) -> float:
+    """The next round number, at most a third larger."""
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(power * step for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if power * step >= value * (1 - 1e-9))

@@ -1,0 +1,47 @@
+"""Where the tasks' data are taken from: the hub, or a folder of the user's."""
+
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from wina_app.style.theme import HALF
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import beside, explain_disabled, text_label
+
+HUB = tr("The hub's")
+_NAME = tr("Data of the tasks")
+_HELP = tr(
+    "A folder with a folder for each task, named as the task or its beginning, and in that a file for each split, as "
+    "validation.jsonl or test.parquet; these then stand in for the hub's data"
+)
+
+
+class DataFolder(QWidget):
+    """A path, typed into `edit` or chosen; empty for the hub's data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edit = QLineEdit()
+        self.edit.setPlaceholderText(HUB)
+        self.edit.setClearButtonEnabled(True)
+        self.edit.setAccessibleName(_NAME)
+        self.choose = QPushButton(tr("Folder…"))
+        self.choose.setAccessibleName(tr("Choose the data folder"))
+        self.choose.clicked.connect(self._choose)
+        label = text_label(_NAME)
+        label.setBuddy(self.edit)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(HALF)
+        column.addWidget(label)
+        column.addLayout(beside(self.edit, self.choose, stretch=self.edit))
+        self.offer()
+
+    def offer(self, reason: str = "") -> None:
+        """Let a folder be chosen, unless there is a reason against it."""
+        for control in (self.edit, self.choose):
+            explain_disabled(control, enabled=not reason, reason=reason, explanation=_HELP)
+
+    def _choose(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, tr("Folder with the tasks' data"))
+        if folder:
+            self.edit.setText(folder)
+            self.edit.editingFinished.emit()

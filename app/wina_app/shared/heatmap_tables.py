@@ -1,0 +1,133 @@
+"""The numbers that the sparsity heatmap can show: tables [layer, projection] in which NaN means "no data"."""
+
+import math
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from wina_app.pages.sparsity.stored_data import Facts
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+from wina_core.masks.targets import mask_plan, resolve_plan
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import LayerMap
+
+MapKey = Literal[
+    "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread"
+]
+MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
+
+
+class PlanMaps:
+    """All tables of one plan under one method, each worked out when it is first asked for.
+
+    float64 [layers, projections]. A method may not reach a plan's targets as they are: those that it does are what
+    curves are read at, cells under a shared mask at their mean.
+    """
+
+    def __init__(self, plan: SparsityPlan, method: MethodSpec, facts: Facts, other: SparsityPlan | None = None) -> None:
+        self.plan = plan
+        self._method, self._facts, self._other = method, facts, other
+        self._tables: dict[MapKey, np.ndarray] = {}
+        self.obstacle = ""
+        """Why the method cannot have this plan, as a sentence; empty where it can."""
+        try:
+            self._resolved = resolve_plan(plan, plan.layout, method)
+        except WinaError as error:
+            self._resolved, self.obstacle = plan, str(error)
+        self._targets = target_table(self._resolved)
+
+    def table(self, key: MapKey) -> np.ndarray:
+        """The numbers of one table; not to be written to."""
+        if key not in self._tables:
+            self._tables[key] = self._made(key)
+        return self._tables[key]
+
+    def _made(self, key: MapKey) -> np.ndarray:
+        layout, cells = self.plan.layout, self._facts.cells
+        match key:
+            case "target":
+                return target_table(self.plan)
+            case "measured":
+                return measured_table(layout, self._facts.measured)
+            case "difference":
+                return self.table("measured") - self.table("target")
+            case "change":
+                return _unknown(layout) if self._other is None else self.table("target") - target_table(self._other)
+            case "threshold":
+                if cells.thresholds is None:
+                    return _unknown(layout)
+                return cells.thresholds.at(target_table(mask_plan(self._resolved, self._method)))
+            case "predicted":
+                return self._lost(None if cells.errors is None else cells.errors.at(self._targets))
+            case "kl":
+                return self._lost(None if cells.divergences is None else cells.divergences.at(self._targets) ** 2)
+            case "kept":
+                if cells.energies is None:
+                    return _unknown(layout)
+                return 1.0 - self._lost(1.0 - cells.energies.at(self._targets))
+            case "residual":
+                return _unknown(layout) if cells.residuals is None else cells.residuals
+            case "spread":
+                return _unknown(layout) if cells.spreads is None else cells.spreads
+
+    def _lost(self, table: np.ndarray | None) -> np.ndarray:
+        """What gating costs: nothing where nothing is dropped. Of shares rho that differ from those that were
+        calibrated nothing is known."""
+        if table is None or self.plan.rho is not None:
+            return _unknown(self.plan.layout)
+        return np.where(self._targets == 0, 0.0, table)
+
+
+def remark(key: MapKey, maps: PlanMaps, arm: str) -> str:
+    """Why a table has no data, and how to get them; `arm` names method and rotation."""
+    if key in ("predicted", "kl", "kept") and maps.plan.rho is not None:
+        return tr(
+            "This plan has shares rho of its own, for which no curves are measured; evaluate it to know what it costs."
+        )
+    match key:
+        case "measured" | "difference":
+            return tr("No stored run of {arm} has this plan; evaluate it to measure what it drops.", arm=arm)
+        case "change":
+            return tr("No other plan is chosen; choose one under Plans, Compare with.")
+        case "kl":
+            return tr("No KL curves are stored for {arm}; press Measure KL, or allocate by curves or refine.", arm=arm)
+        case "predicted":
+            return tr("No error curves are stored for {arm}; press Calibrate to measure them.", arm=arm)
+        case "threshold":
+            return tr("No thresholds of this selection are stored for {arm}; press Calibrate to measure them.", arm=arm)
+        case "residual":
+            return tr("How orthogonal the columns are is not stored for {arm}; press Calibrate to measure it.", arm=arm)
+        case _:
+            return tr("This is not stored for {arm}; press Calibrate to measure it.", arm=arm)
+
+
+def target_table(plan: SparsityPlan) -> np.ndarray:
+    """Target sparsity of every cell, float64 [layers, projections]."""
+    return np.asarray(plan.sparsity, dtype=float)
+
+
+def measured_table(layout: PlanLayout, stored: "LayerMap | None") -> np.ndarray:
+    """A stored map in the layout's order, NaN for what it lacks; float64 [layers, projections]."""
+    table = _unknown(layout)
+    if stored is None:
+        return table
+    values = np.asarray(stored.values, dtype=float)[: layout.layers]
+    for column, projection in enumerate(layout.projections):
+        if projection in stored.projections:
+            table[: len(values), column] = values[:, stored.projections.index(projection)]
+    return table
+
+
+def weighted_mean(layout: PlanLayout, table: np.ndarray) -> float | None:
+    """Mean weighted by each matrix's number of weights, as the budget is; None when a value is missing."""
+    if np.isnan(table).any():
+        return None
+    return float(np.average(table, weights=np.asarray(layout.parameters, dtype=float)))
+
+
+def _unknown(layout: PlanLayout) -> np.ndarray:
+    return np.full((layout.layers, len(layout.projections)), math.nan)

@@ -1,0 +1,1 @@
+"""Latency charts of the Latency and Results pages."""

@@ -1,0 +1,83 @@
+"""Which machine, subject and load the Latency page can show, and which it does."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from wina_app.shared.latency.table import TimedEntry
+from wina_core.records import Environment
+
+Items = tuple[tuple[str, Any], ...]
+"""(text, value) of each."""
+
+
+@dataclass
+class Picked:
+    """What the user chose to see; None follows what is measured."""
+
+    machine: Any = None
+    subject: Any = None
+    load: Any = None
+    since: float = field(default=float("inf"))
+    """When this window last asked for a sweep, seconds since the epoch: points from then on are followed."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What there is to choose from, and what is shown of it; the values are None where there is nothing."""
+
+    machines: Items = ()
+    subjects: Items = ()
+    loads: Items = ()
+    machine: Any = None
+    subject: Any = None
+    load: Any = None
+
+
+def make_offer(entries: Collection[TimedEntry], picked: Picked, here: Environment | None) -> Offer:
+    """Of all that is stored. What was picked is shown as long as it is there.
+
+    Else the machine is that of the points that land, then this one, then the last that was measured on; the subject
+    the last one measured, and the load the least.
+    """
+    if not entries:
+        return Offer()
+    latest = sorted(entries, key=lambda entry: entry.row.recorded, reverse=True)
+    machines = {entry.machine: entry.machine[1] for entry in latest}
+    landed = latest[0].machine if latest[0].row.recorded >= picked.since else None
+    local = next((machine for machine in machines if here is not None and is_local(*machine, here)), None)
+    machine = _first(machines, picked.machine, landed, local, latest[0].machine)
+    own = [entry for entry in latest if entry.machine == machine]
+    subjects = dict(entry.subject for entry in own)
+    subject = _first(subjects, picked.subject, own[0].subject[0])
+    loads = dict(entry.load for entry in own if entry.subject[0] == subject)
+    load = _first(loads, picked.load, min(loads))
+    return Offer(
+        machines=_items(machines),
+        subjects=_items(dict(sorted(subjects.items()))),
+        loads=_items(dict(sorted(loads.items()))),
+        machine=machine,
+        subject=subject,
+        load=load,
+    )
+
+
+def is_local(device: str, hardware: str, here: Environment) -> bool:
+    """Whether timings on this hardware come from the machine that the engine runs on, whatever threads it used."""
+    if device != here.device:
+        return False
+    return _without_threads(hardware) == _without_threads(here.hardware)
+
+
+def _without_threads(hardware: str) -> str:
+    """ "AMD EPYC, 4 of 8 threads" -> "AMD EPYC"."""
+    return re.sub(r", [0-9][0-9 of]* threads$", "", hardware)
+
+
+def _first(offered: Collection[Any], *wanted: Any) -> Any:
+    return next(value for value in wanted if value in offered)
+
+
+def _items(named: dict[Any, str]) -> Items:
+    return tuple((text, value) for value, text in named.items())

@@ -1,0 +1,184 @@
+"""The tables of timed products and of timed decoding, and what of their rows the plots can be asked to show."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wina_app.style.translation import tr
+from wina_app.widgets.table_model import Column, Key, TableEntry, Value
+from wina_core.results.texts import moment
+from wina_core.specs import DENSE
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import DecodeRow, LatencyRow
+
+
+def _plain(key: str, title: str, width: int, explanation: str = "") -> Column:
+    def value(row: Any) -> str:
+        return str(getattr(row, key))
+
+    return Column(key, title, value, value, width=width, explanation=explanation)
+
+
+def _figure(
+    key: str, title: str, width: int, explanation: str = "", *, scale: float = 1.0, form: str = ".4g"
+) -> Column:
+    """A number, `scale` times what is stored."""
+
+    def value(row: Any) -> Value:
+        number = getattr(row, key)
+        return number if scale == 1.0 else round(scale * number, 10)
+
+    return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
+
+
+def _selection(row: Any) -> str:
+    return "" if row.method == DENSE.name else str(row.selection)
+
+
+_TARGET = _figure("sparsity", "target %", 8, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
+_TURNS = _figure("repetitions", "turns", 6, tr("Measurements behind the median"), form=",d")
+_WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
+_SPEEDUP = tr("How many times as fast as the dense product, the median over the turns")
+
+PRODUCT_COLUMNS: tuple[Column, ...] = (
+    Column(
+        "shape",
+        "shape",
+        lambda row: shape_text(row.outputs, row.inputs),
+        lambda row: shape_text(row.outputs, row.inputs),
+        width=11,
+        explanation=tr("Outputs times inputs of the weight"),
+    ),
+    _figure("batch", "batch", 6, tr("Rows of x"), form=",d"),
+    _plain("dtype", "dtype", 8),
+    _plain("method", "method", 7),
+    _figure("measured_sparsity", "measured %", 10, tr("Counted from the masks"), scale=100.0, form=".1f"),
+    _TARGET,
+    _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
+    _figure("median_ms", "median ms", 9),
+    _figure("gigabytes_per_second", "GB/s", 6, tr("Bytes that must be read, in the median time")),
+    _figure(
+        "roofline",
+        "of roofline %",
+        12,
+        tr("The same against the bandwidth that the memory reached when the sweep began"),
+        scale=100.0,
+        form=".1f",
+    ),
+    _plain("backend", "backend", 8, tr("Who computes; torch is PyTorch's dense product")),
+    _plain("op", "op", 14, tr("What reads a matrix of this shape")),
+    Column(
+        "selection",
+        "selection",
+        _selection,
+        _selection,
+        width=9,
+        explanation=tr("threshold: a given value; topk: exactly k inputs of each row; none where the product is dense"),
+    ),
+    _figure("p10_ms", "p10 ms", 8, tr("A tenth of the turns was faster")),
+    _figure("p90_ms", "p90 ms", 8, tr("A tenth of the turns was slower")),
+    _TURNS,
+    _WHEN,
+)
+DECODE_COLUMNS: tuple[Column, ...] = (
+    _plain("model", "model", 14),
+    _plain("rotation", "rotation", 16),
+    _plain("method", "method", 8),
+    _plain("selection", "selection", 9),
+    _figure(
+        "measured_sparsity",
+        "measured %",
+        11,
+        tr("Dropped fraction of the gated weights, as the method counts it"),
+        scale=100.0,
+        form=".1f",
+    ),
+    _TARGET,
+    _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
+    _figure("new_tokens", "new", 6, tr("Tokens that are timed"), form=",d"),
+    _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),
+    _figure("p10", "p10 tokens/s", 12, tr("A tenth of the turns was slower")),
+    _figure("p90", "p90 tokens/s", 12, tr("A tenth of the turns was faster")),
+    _figure("dense_tokens_per_second", "dense tokens/s", 14, tr("Of the model without a rotation and without gates")),
+    _figure("speedup", "speed-up", 8, tr("How many times as fast as the dense model"), form=".3g"),
+    _TURNS,
+    _WHEN,
+)
+
+
+def shape_text(outputs: int, inputs: int) -> str:
+    """As the command line writes and reads it."""
+    return f"{outputs}x{inputs}"
+
+
+class TimedEntry(TableEntry, ABC):
+    """A timed row. What is compared in one plot has the same `subject` and the same `load`."""
+
+    @property
+    def machine(self) -> tuple[str, str]:
+        """(device, hardware) on which it was timed."""
+        return self.row.device, self.row.hardware
+
+    @property
+    @abstractmethod
+    def subject(self) -> tuple[Any, str]:
+        """What was timed, and how the page calls it."""
+
+    @property
+    @abstractmethod
+    def load(self) -> tuple[Any, str]:
+        """How much of it at once, and how the page calls that."""
+
+
+class ProductEntry(TimedEntry):
+    """A timed product."""
+
+    columns = PRODUCT_COLUMNS
+    row: "LatencyRow"
+
+    @property
+    def subject(self) -> tuple[Any, str]:
+        """The shape."""
+        return (self.row.outputs, self.row.inputs), f"{shape_text(self.row.outputs, self.row.inputs)} ({self.row.op})"
+
+    @property
+    def load(self) -> tuple[Any, str]:
+        """The batch."""
+        return self.row.batch, f"{self.row.batch:,}"
+
+
+class DecodeEntry(TimedEntry):
+    """A timed model."""
+
+    columns = DECODE_COLUMNS
+    row: "DecodeRow"
+
+    @property
+    def subject(self) -> tuple[Any, str]:
+        """The model."""
+        return self.row.model, self.row.model
+
+    @property
+    def load(self) -> tuple[Any, str]:
+        """The tokens before, and those timed."""
+        tokens = self.row.prompt_tokens, self.row.new_tokens
+        return tokens, tr("{new} after {prompt}", new=f"{self.row.new_tokens:,}", prompt=f"{self.row.prompt_tokens:,}")
+
+
+_Entry = TypeVar("_Entry", bound=TimedEntry)
+
+
+def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_Entry]) -> dict[Key, _Entry]:
+    """An entry for each point of each machine: the latest, where it was timed with several versions of what computes.
+
+    Entries that are known and unchanged are used again. Done on the store's thread.
+    """
+    latest: dict[Key, Any] = {}
+    for row in rows:
+        key = (row.device, row.hardware, row.point)
+        if key not in latest or latest[key].recorded <= row.recorded:
+            latest[key] = row
+    return {
+        key: known[key] if key in known and known[key].row == row else kind(key, row) for key, row in latest.items()
+    }

@@ -1,0 +1,57 @@
+"""What holds for one launch: whether documents' answers are kept, and the consent to run what the model writes."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
+
+from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import explain_disabled, text_label
+from wina_core.tasks.code_risk import RISK
+
+_SAMPLES = tr(
+    "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
+    "without them is measured again"
+)
+_CONSENT = tr(
+    "Needed by tasks that score a model by running what it writes; holds for the next launch alone. {risk}", risk=RISK
+)
+_NO_TASKS = tr("This study has no tasks with documents")
+
+
+class LaunchOptions(QWidget):
+    """Two check boxes; the risk is told below the second one while it is ticked."""
+
+    changed = Signal()
+    """What is missing depends on what was ticked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = QCheckBox(tr("Keep every document's answers"))
+        self.consent = QCheckBox(tr("Run programs that the model writes"))
+        self.consent.setAccessibleDescription(_CONSENT)
+        self.risk = text_label(RISK, "failed", wrap=True)
+        self.risk.hide()
+        self.samples.toggled.connect(self.changed)
+        self.consent.toggled.connect(self.risk.setVisible)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        for box in (self.samples, self.consent):
+            box.setAccessibleName(box.text())
+            column.addWidget(box)
+        column.addWidget(self.risk)
+        self.offer(True)
+
+    def choice(self) -> LaunchChoice:
+        """What is ticked."""
+        return LaunchChoice(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
+
+    def withdraw_consent(self) -> None:
+        """It holds for one launch."""
+        self.consent.setChecked(False)
+
+    def offer(self, has_tasks: bool) -> None:
+        """Both are about tasks."""
+        for box, explanation in ((self.samples, _SAMPLES), (self.consent, _CONSENT)):
+            explain_disabled(box, enabled=has_tasks, reason=_NO_TASKS, explanation=explanation)

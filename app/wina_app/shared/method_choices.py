@@ -1,0 +1,108 @@
+"""How methods can be run: selections, masks, correction and allocators, and what of it applies to which method."""
+
+import inspect
+from dataclasses import dataclass
+
+from wina_app.style.translation import tr
+from wina_core.methods import get_method
+from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
+
+SELECTIONS: dict[Selection, tuple[str, str]] = {
+    "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
+    "threshold": (
+        tr("Threshold"),
+        tr("What scores above a calibrated value; a token may keep more or fewer than others"),
+    ),
+    "statistical": (
+        tr("Statistical top k"),
+        tr("What lies a calibrated number of deviations above its token's mean; no sort"),
+    ),
+    "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
+}
+"""(name, explanation)."""
+WORDS: dict[Selection, str] = {"topk": "", "threshold": "threshold", "statistical": "statistical", "top_p": "top p"}
+"""What a run's label says about its selection; the default goes without saying."""
+MASKS: dict[Masks, tuple[str, str]] = {
+    "separate": (tr("One mask per matrix"), tr("Every matrix scores its inputs with its own column norms")),
+    "shared": (
+        tr("Shared by q, k, v and gate, up"),
+        tr("Norms summed over the matrices: one mask, as a fused kernel needs it"),
+    ),
+}
+THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
+    "gated": (
+        tr("Corrected, gated model"),
+        tr(
+            "Moved until every matrix of the gated model drops its target on the calibration text, for fair comparisons"
+        ),
+    ),
+    "dense": (
+        tr("As released, dense model"),
+        tr("Each drops its target of the dense model's inputs; in the gated model each method misses it differently"),
+    ),
+}
+CORRECTION = tr("A dropped input counts as its calibrated mean instead of 0, at the cost of one bias per matrix")
+
+ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
+    (AllocatorSpec(), tr("The same target in every layer and projection")),
+    (
+        AllocatorSpec(name="greedy"),
+        tr("TEAL's: in each layer, raise the projection that costs the layer's output least; all layers alike"),
+    ),
+    (
+        AllocatorSpec(name="greedy", variant="wina_released"),
+        tr(
+            "Greedy as the WINA authors released it: by true sizes, fused matrices as one, searched by dense thresholds"
+        ),
+    ),
+    (
+        AllocatorSpec(name="greedy", variant="teal_released", step=0.05),
+        tr("Greedy as the TEAL authors released it: by its table of sizes, the first half of each sequence dense"),
+    ),
+    (
+        AllocatorSpec(name="curves"),
+        tr("The optimum over all layers at once of the KL that each cell costs alone, measured as curves"),
+    ),
+    (AllocatorSpec(name="refine"), tr("From curves on, moves budget between cells while the measured KL falls; slow")),
+    (AllocatorSpec(name="evolution"), tr("Evolutionary search over the targets and, for R-Sparse, rho; slowest")),
+)
+
+
+@dataclass(frozen=True)
+class Gating:
+    """How every ticked method is run, as far as it applies to it."""
+
+    selection: Selection = "topk"
+    masks: Masks = "separate"
+    correction: Correction = "none"
+    rho: float | None = None
+
+    def of(self, method: MethodSpec) -> MethodSpec:
+        """The method run this way; what means nothing to it stays at its default, so that equal runs stay equal.
+
+        A named arm whose masks are shared by definition keeps them so.
+        """
+        if method.name == DENSE.name:
+            return method
+        rho = self.rho if has_low_rank(method) else None
+        run = method.model_copy(update={"selection": self.selection, "correction": self.correction, "rho": rho})
+        return run.model_copy(update={"masks": self.masks}) if shares_masks(run) and self.masks == "shared" else run
+
+
+def shares_masks(method: MethodSpec) -> bool:
+    """Whether its masks differ between matrices with the same input, so that sharing one means something.
+
+    As released they are what they are: no released code shares them.
+    """
+    return method.variant != "as_released" and get_method(method).scores_by_norms
+
+
+def has_low_rank(method: MethodSpec) -> bool:
+    """Whether it splits its budget between a mask and a low-rank part."""
+    return get_method(method).default_rho is not None
+
+
+def explanation(method: MethodSpec) -> str:
+    """One line on what the method does: the first of its module's documentation."""
+    text = inspect.getdoc(inspect.getmodule(get_method(method))) or ""
+    return text.partition("\n")[0]

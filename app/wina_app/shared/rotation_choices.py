@@ -1,0 +1,87 @@
+"""What the Rotation page offers: presets, and a sentence and a cost for every mode and basis."""
+
+from wina_app.style.translation import tr
+from wina_core.accounting.terms import shortcut_count
+from wina_core.records import ModelSummary
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    FREE_KL_ROTATION,
+    FREE_ROTATION,
+    NO_ROTATION,
+    AttentionBasis,
+    MlpBasis,
+    Objective,
+    RotationMode,
+    RotationSpec,
+    Weighting,
+)
+from wina_core.specs.plans import PlanLayout
+
+ROTATION_PRESETS: dict[str, RotationSpec] = {
+    tr("Free, refined (recommended)"): FREE_ROTATION,
+    tr("Free, refined on the KL: better, slow"): FREE_KL_ROTATION,
+    tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
+    tr("None: the dense basis"): NO_ROTATION,
+    tr("Free, eigenvectors alone"): RotationSpec(),
+    tr("Heads only"): RotationSpec(mode="none", per_head=True),
+    tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
+    tr("Per layer + heads"): RotationSpec(mode="per_layer"),
+    tr("Per site + heads"): RotationSpec(mode="per_site"),
+}
+CUSTOM = tr("Custom")
+
+MODES: dict[RotationMode, str] = {
+    "none": tr("The residual stream stays in the model's own basis."),
+    "global": tr("One basis for the whole residual stream, folded into the weights."),
+    "per_layer": tr("One basis for each decoder layer; a d × d shortcut carries the residual into the next."),
+    "per_site": tr("One basis for each attention and each MLP input, as published; a shortcut between any two."),
+}
+BASES: dict[AttentionBasis | MlpBasis, str] = {
+    "k": tr("Gram matrix of k_proj, as published for the attention inputs"),
+    "qkv": tr("Sum of the Gram matrices of q, k and v"),
+    "gate": tr("Gram matrix of gate_proj, as published for the MLP inputs"),
+    "gate_up": tr("Sum of the Gram matrices of gate and up"),
+    "activations": tr("Second moments of the inputs on the calibration text: concentrates them on few directions"),
+}
+WEIGHTINGS: dict[Weighting, tuple[str, str]] = {
+    "trace": (tr("All sites alike"), tr("The Gram matrices named below, each counting the same, whatever its scale")),
+    "sensitivity": (
+        tr("By sensitivity"),
+        tr("Fisher information and activations: a site counts as much as errors there matter"),
+    ),
+}
+OBJECTIVES: dict[Objective, tuple[str, str]] = {
+    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition, seconds")),
+    "error": (
+        tr("Calibrated error of gating"),
+        tr("From the eigenvectors on, by Cayley steps on the error that gates make"),
+    ),
+    "kl": (tr("KL divergence"), tr("Further, by steps on the divergence of the gated model itself; slow")),
+}
+PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
+
+
+def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
+    """What a mode costs for every token at run time."""
+    if mode not in ("per_layer", "per_site"):
+        return tr("Free at run time.")
+    if layout is None:
+        return tr("Costs a d × d product for every shortcut and token.")
+    count = shortcut_count(mode, layout.layers)
+    share = count * hidden_size**2 / sum(map(sum, layout.parameters))
+    return tr(
+        "Costs {count} products with {size} × {size}: +{share} % of the gated weights.",
+        count=count,
+        size=f"{hidden_size:,}",
+        share=f"{100 * share:.1f}",
+    )
+
+
+def is_exact(spec: RotationSpec, summary: ModelSummary | None) -> bool:
+    """Whether a rotation leaves what the model computes as it is; without a model every one counts as such."""
+    return summary is None or spec.mode in summary.rotations
+
+
+def preset_of(spec: RotationSpec) -> str:
+    """Name of the preset that a spec is, or CUSTOM."""
+    return next((name for name, preset in ROTATION_PRESETS.items() if preset == spec), CUSTOM)

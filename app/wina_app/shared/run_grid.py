@@ -1,0 +1,238 @@
+"""From what is ticked on the Evaluate page to a study, and from the study's runs to a table of what is stored."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ValidationError
+
+from wina_app.shared.method_choices import WORDS
+from wina_app.style.number_format import fraction
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError, explain
+from wina_core.specs import (
+    DENSE,
+    NO_ROTATION,
+    AllocatorSpec,
+    Arm,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+    Thresholds,
+)
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+
+DEMO_TASKS = ("demo_choice", "demo_ppl")
+FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 100, 4096, "50, 65"
+"""What the demo begins with: a first comparison that is there in about a minute, as the study demo-quick is."""
+DENSE_COLUMN = "dense"
+PLAN_COLUMN = tr("plan")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is ticked and typed."""
+
+    name: str
+    tasks: tuple[str, ...]
+    task_folders: tuple[str, ...]
+    data_folder: str
+    """Local data in place of the hub's; empty for none."""
+    limit: int | None
+    num_fewshot: int | None
+    batch_size: int | Literal["auto"]
+    dense_prefix: float
+    deviation: str | None
+    """Source of the text on which runs are compared with dense; None for no comparison."""
+    deviation_tokens: int
+    calibration: str
+    thresholds: Thresholds
+    methods: tuple[MethodSpec, ...]
+    rotations: tuple[RotationSpec, ...]
+    arms: tuple[Arm, ...]
+    """Methods on the rotation that is part of their definition, beside every method on every rotation."""
+    sparsities: str
+    """Percentages as typed."""
+    allocators: tuple[AllocatorSpec, ...]
+    with_plan: bool
+    samples: bool = False
+    """Whether every document's answers are kept; no number depends on it, and neither on the next."""
+    run_model_code: bool = False
+    """Consent to run what the model writes, for this launch alone."""
+
+
+def parse_sparsities(text: str) -> tuple[float, ...]:
+    """ "25, 40 65" -> (0.25, 0.4, 0.65), sorted, each once. Raises WinaError that says which entry is wrong."""
+    values = set()
+    for word in filter(None, re.split(r"[\s,;]+", text)):
+        try:
+            value = fraction(float(word.removesuffix("%")))
+        except ValueError:
+            raise WinaError(
+                tr('"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.', word=word)
+            ) from None
+        if not 0 <= value < 1:
+            raise WinaError(
+                tr("A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.", word=word)
+            )
+        values.add(value)
+    return tuple(sorted(values))
+
+
+def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
+    """The study that a choice stands for. Raises WinaError with one sentence on what is missing or contradictory."""
+    sparse = [method for method in choice.methods if method.name != DENSE.name]
+    dense = [Arm()] if len(sparse) < len(choice.methods) else []
+    arms = [
+        *(Arm(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
+        *choice.arms,
+    ]
+    sparsities = parse_sparsities(choice.sparsities)
+    plans = (plan,) if choice.with_plan and plan is not None else ()
+    if not choice.methods and not choice.arms:
+        raise WinaError(tr("No method is chosen; tick at least one."))
+    if sparse and not choice.rotations:
+        raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
+    if arms and not sparsities and not plans:
+        raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
+    if arms and sparsities and not choice.allocators:
+        raise WinaError(
+            tr("Nothing says how the sparsity is spread; tick at least one allocator, for example uniform.")
+        )
+    if not choice.tasks and choice.deviation is None:
+        raise WinaError(tr("Nothing would be measured; tick a task or the deviation from dense."))
+    try:
+        return StudySpec(
+            name=choice.name.strip() or "Evaluation",
+            models=(source,),
+            arms=(*dense, *dict.fromkeys(arms)),
+            sparsities=sparsities if arms else (),
+            allocators=choice.allocators if arms and sparsities else (AllocatorSpec(),),
+            plans=plans if arms else (),
+            calibration=CalibrationSpec(
+                text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),
+                thresholds=choice.thresholds,
+            ),
+            evaluation=EvaluationSpec(
+                tasks=choice.tasks,
+                task_folders=choice.task_folders,
+                data_folder=choice.data_folder.strip() or None,
+                limit=choice.limit,
+                num_fewshot=choice.num_fewshot,
+                batch_size=choice.batch_size,
+                dense_prefix=choice.dense_prefix,
+                deviation=None
+                if choice.deviation is None
+                else TextSpec(source=choice.deviation, tokens=choice.deviation_tokens),
+            ),
+        )
+    except ValidationError as error:
+        raise WinaError(explain(error)) from error
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How much of one run is stored."""
+
+    run: str
+    units: int
+    missing: int
+    queued: bool = False
+
+    @property
+    def state(self) -> str:
+        """One of the states that have an icon, done or queued; empty for any other."""
+        return "done" if self.missing == 0 else "queued" if self.queued else ""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.missing == 0:
+            return tr("stored")
+        if self.queued:
+            return tr("queued")
+        if self.missing == self.units:
+            return tr("to do")
+        return tr("{stored} of {units} stored", stored=self.units - self.missing, units=self.units)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Arms x ways to spread a sparsity, each as (allocator and) percentage."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+
+    @property
+    def to_do(self) -> int:
+        """Runs that would be computed."""
+        return sum(cell.missing > 0 and not cell.queued for cell in self.cells.values())
+
+    @property
+    def stored(self) -> int:
+        """Runs that are complete already."""
+        return sum(cell.missing == 0 for cell in self.cells.values())
+
+    @property
+    def queued(self) -> int:
+        """Runs that a job of this window will compute."""
+        return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
+
+
+def make_grid(
+    runs: Sequence[RunSpec],
+    missing: Mapping[str, int],
+    queued: frozenset[str] = frozenset(),
+    rows: Mapping[str, str] | None = None,
+) -> Grid:
+    """Lay the runs out in their order; `missing` has how many units each lacks, by the run's hash, absent for none, and
+    `rows` what each run's row is called, where it is not by method and rotation."""
+    several = len({_spread(run) for run in runs if _gated(run)} - {""}) > 1
+    cells = {}
+    for run in runs:
+        hash_ = run.content_hash()
+        key = (rows[hash_] if rows else _row(run), _column(run, several))
+        cells[key] = Cell(hash_, len(run.evaluation.units), missing.get(hash_, 0), hash_ in queued)
+    names, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
+    return Grid(names, columns, cells)
+
+
+def _row(run: RunSpec) -> str:
+    selection = "" if run.method.name == DENSE.name else WORDS[run.method.selection]
+    return ", ".join(filter(None, (Arm(rotation=run.rotation, method=run.method).label, selection)))
+
+
+def _gated(run: RunSpec) -> bool:
+    return run.method.name != DENSE.name
+
+
+def _column(run: RunSpec, several_allocators: bool) -> str:
+    if not _gated(run):
+        return DENSE_COLUMN
+    if isinstance(run.plan, SparsityPlan):
+        return f"{PLAN_COLUMN}\n{100 * run.plan.budget:.1f} %"
+    target, spread = f"{100 * run.plan.sparsity:.4g} %", _spread(run)
+    return f"{spread}\n{target}" if several_allocators and spread != "uniform" else target
+
+
+def _spread(run: RunSpec) -> str:
+    """The allocator's label; empty for a table."""
+    return "" if isinstance(run.plan, SparsityPlan) else run.plan.origin
+
+
+def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
+    """(label, rotation) that arms can have: none, the current one, then the presets, each once."""
+    found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
+    if not current.is_identity:
+        found[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
+    for preset in presets:
+        if not preset.is_identity:
+            found.setdefault(preset.content_hash(), (preset.label, preset))
+    return list(found.values())

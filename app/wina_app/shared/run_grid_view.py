@@ -1,0 +1,81 @@
+"""The runs of a study as a table: arms by sparsities, and in every cell what is stored of it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QIcon
+from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
+
+from wina_app.shared.run_grid import Cell, Grid
+from wina_app.style.icons import icon
+from wina_app.style.theme import GRID, notifier, state_colour
+from wina_app.style.translation import tr
+from wina_app.widgets.plain_text import plain_tip
+
+_ARM_WIDTH = GRID * 32
+"""At most, so that the runs beside the arms' names stay in sight."""
+_STATES = ("done", "queued")
+"""Those with an icon; partly stored runs and those to do have words alone."""
+
+
+class RunGrid(QTableWidget):
+    """Is only looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid: Grid | None = None
+        """What is shown."""
+        self.setAccessibleName(tr("Runs: arms by sparsities, and what is stored of them"))
+        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setMinimumSectionSize(GRID * 8)
+        self.horizontalHeader().setDefaultAlignment(left)
+        self.verticalHeader().setDefaultAlignment(left)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.verticalHeader().setMaximumWidth(_ARM_WIDTH)
+        notifier().changed.connect(self._restyle)
+
+    def show_grid(self, grid: Grid | None) -> None:
+        """Show which runs there are and what of them is stored; None clears the table."""
+        if grid != self.grid:
+            self.grid = grid
+            self._fill(grid)
+
+    def _fill(self, grid: Grid | None) -> None:
+        self.setRowCount(len(grid.rows) if grid else 0)
+        self.setColumnCount(len(grid.columns) if grid else 0)
+        if grid is None:
+            return
+        for i, row in enumerate(grid.rows):
+            arm = QTableWidgetItem(row)
+            arm.setToolTip(plain_tip(row))
+            self.setVerticalHeaderItem(i, arm)
+        self.setHorizontalHeaderLabels(list(grid.columns))
+        icons = {state: icon(state, state_colour(state).name()) for state in _STATES}
+        for i, row in enumerate(grid.rows):
+            for j, name in enumerate(grid.columns):
+                self.setItem(i, j, _item(grid.cells.get((row, name)), icons))
+
+    def _restyle(self) -> None:
+        self._fill(self.grid)
+
+
+def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
+    """A cell in words, with the icon and colour of its state."""
+    item = QTableWidgetItem("" if cell is None else cell.text)
+    item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
+    if cell is not None:
+        if cell.state:
+            item.setIcon(icons[cell.state])
+            item.setForeground(QColor(state_colour(cell.state)))
+        item.setToolTip(
+            tr(
+                "Run {run}: {stored} of {units} measurements stored",
+                run=cell.run,
+                stored=cell.units - cell.missing,
+                units=cell.units,
+            )
+        )
+    return item

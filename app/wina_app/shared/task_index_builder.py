@@ -1,0 +1,78 @@
+"""The names of lm-eval's tasks for the window: read from the kept index, or built first by a process of its own."""
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.services.side_process import PYTHON, SideProcess
+from wina_app.services.store_thread import StoreThread
+from wina_app.style.translation import tr
+from wina_core.tasks.index import TaskIndex, load_index
+
+BUILDING = tr(
+    "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
+)
+_MODULE = "wina_core.compute.evaluation.index"
+
+
+class TaskIndexing(QObject):
+    """`index` is None until `changed`; `remark` says why."""
+
+    changed = Signal()
+
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = (*PYTHON, _MODULE)) -> None:
+        """`store` is the thread on which the file is read, `command` what builds it."""
+        super().__init__()
+        self.index: TaskIndex | None = None
+        self.remark = ""
+        self._store, self._command = store, command
+        self._process: SideProcess | None = None
+        self._asked = False
+
+    def ask(self) -> None:
+        """The names are wanted; asking again changes nothing."""
+        if not self._asked:
+            self._asked = True
+            self._store.ask(lambda _store: load_index(), self._on_loaded)
+
+    def stop(self) -> None:
+        """End the process, if it runs."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def _on_loaded(self, index: TaskIndex | None) -> None:
+        if index is None:
+            self._build()
+        else:
+            self.index = index
+            self._say("")
+
+    def _build(self) -> None:
+        self._process = SideProcess(self._command, parent=self)
+        self._process.succeeded.connect(self._on_built)
+        self._process.failed.connect(self._fail)
+        self._say(BUILDING)
+        self._process.start()
+
+    def _on_built(self) -> None:
+        self._process = None
+
+        def loaded(index: TaskIndex | None) -> None:
+            if index is None:
+                self._fail(tr("the index could not be kept; the log has the reason"))
+            else:
+                self._on_loaded(index)
+
+        self._store.ask(lambda _store: load_index(), loaded)
+
+    def _fail(self, cause: str) -> None:
+        self._process, self._asked = None, False
+        self._say(
+            tr(
+                "The names of the tasks could not be read ({cause}); any name can be typed all the same.",
+                cause=cause.rstrip("."),
+            )
+        )
+
+    def _say(self, text: str) -> None:
+        self.remark = text
+        self.changed.emit()

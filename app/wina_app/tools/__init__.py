@@ -1,0 +1,1 @@
+"""Command-line tools that draw figures and screenshots."""

@@ -1,0 +1,220 @@
+"""Pictures of the window, made by the program itself: `python -m wina_app.tools.screenshots FOLDER`.
+
+Opens the window without a screen on the demo model, computes on it what the pages are to show, and saves a PNG of each
+scene: the start page, every page, gate inspector, command palette, settings and guide. Without `--database` a small
+grid is evaluated and a small sweep timed into a database that lasts as long as the run.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+    from PySide6.QtWidgets import QWidget
+
+    from wina_app.application import Application
+    from wina_app.tools.screenshot_scenes import Wait
+
+_PATIENCE_SECONDS = 1200
+_POLL_MS = 50
+_COLOURS = 256
+"""Of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each pixel the
+files are a third as large."""
+_UNSEEN = 5
+"""Of 255: a difference in red, green or blue that nobody sees."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, take the pictures, return the exit code."""
+    options = parser().parse_args(arguments)
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ["QT_SCALE_FACTOR"] = str(options.scale)
+    from PySide6.QtWidgets import QApplication
+
+    from wina_app.application import Application
+    from wina_app.services.settings import Settings
+
+    app = QApplication(sys.argv[:1])
+    app.setQuitOnLastWindowClosed(False)
+    own = options.database is None
+    options.folder = options.folder.resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if own else "."):
+        settings = Settings(Path(folder) / "window.json")  # the user's own stay as they are
+        settings.prefer(notify=False, reopen=False)
+        application = Application(app, "results.sqlite" if own else options.database, settings)
+        application.start(page="model")
+        tour = Tour(application, pictures(application, options), application.window.close)
+        tour.start()
+        application.window.confirm_quit = lambda: True
+        app.exec()
+    print("\n".join(tour.troubles), file=sys.stderr, end="\n" if tour.troubles else "")
+    return 1 if tour.troubles else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's options."""
+    options = argparse.ArgumentParser(
+        prog="python -m wina_app.tools.screenshots", description="Save pictures of the window"
+    )
+    options.add_argument("folder", type=Path, help="where the PNG files go")
+    options.add_argument("--database", metavar="URL", help="show what this results database has; nothing is evaluated")
+    options.add_argument("--theme", choices=("light", "dark"), action="append", help="again for more; light")
+    options.add_argument("--text", type=_percent, metavar="PERCENT", action="append", help="size, again for more; 100")
+    options.add_argument("--size", type=_size, default=(1280, 800), metavar="WxH", help="of the window; 1280x800")
+    options.add_argument("--scale", type=float, choices=(1, 1.5, 2, 3), default=1, help="pixels for each of the size")
+    options.add_argument("--only", metavar="SCENE", action="append", help="such as results; again for more; all")
+    options.add_argument("--empty", action="store_true", help="without a model and without results")
+    return options
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)x(\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1280x800")
+    return int(found[1]), int(found[2])
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or not 80 <= int(text) <= 200:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 80 to 200 % such as 150")
+    return int(text)
+
+
+class Tour:
+    """Goes through steps that say what is to be waited for before the next one."""
+
+    def __init__(self, application: "Application", steps: Iterator["Wait"], then: Callable[[], object]) -> None:
+        self.troubles: list[str] = []
+        self._application, self._steps, self._then = application, steps, then
+        self._wait: Wait | None = None
+        self._polls = 0
+
+    def start(self) -> None:
+        """Go on until the last step, or one that cannot be done."""
+        from PySide6.QtCore import QTimer
+
+        try:
+            if self._wait is None or self._wait.over():
+                self._wait, self._polls = next(self._steps), 0
+        except StopIteration:
+            self._end()
+            return
+        except OSError as error:
+            self._end(f"{error}; choose another folder.")
+            return
+        failed = [f"{entry.title}: {entry.failure}" for entry in self._application.workbench.jobs if entry.error]
+        self._polls += 1
+        if failed:
+            self._end(*failed)
+        elif self._polls * _POLL_MS > 1000 * _PATIENCE_SECONDS:
+            self._end(f"Still waiting for {self._wait.what} after {_PATIENCE_SECONDS} s; the log tells why.")
+        else:
+            QTimer.singleShot(_POLL_MS, self.start)
+
+    def _end(self, *troubles: str) -> None:
+        self.troubles.extend(troubles)
+        self._then()
+
+
+def pictures(application: "Application", options: argparse.Namespace) -> Iterator["Wait"]:
+    """Take them all, in every appearance that was asked for; the name of a file tells what there are several of."""
+    from wina_app.tools.screenshot_scenes import prepare, rest, scenes
+
+    options.folder.mkdir(parents=True, exist_ok=True)
+    window, settings = application.window, application.workbench.settings
+    themes, texts = options.theme or ["light"], options.text or [100]
+    model = not options.empty
+
+    def take(shown: dict[str, Callable[[], Callable[[], object]]]) -> Iterator["Wait"]:
+        wanted = {name: show for name, show in shown.items() if name in (options.only or shown)}
+        for theme, text in product(themes, texts) if wanted else ():
+            window.apply_preferences(settings.preferences.model_copy(update={"theme": theme, "text_size": text}))
+            window.resize(*options.size)
+            told = [theme] * (len(themes) > 1) + [str(text)] * (len(texts) > 1)
+            for name, show in wanted.items():
+                put_away = show()
+                yield rest()
+                save(_grab(window), options.folder / ("-".join([name, *told]) + ".png"))
+                put_away()
+
+    yield rest()
+    yield from take(scenes(application, before_model=True))
+    if model:
+        yield from prepare(application, fill=options.database is None)
+    yield from take(scenes(application, before_model=False))
+
+
+def _grab(window: "QWidget") -> "QImage":
+    """The window with the dialog that lies over it, which is a window of its own."""
+    from PySide6.QtGui import QColor, QPainter, QPalette
+    from PySide6.QtWidgets import QDialog
+
+    whole = window.grab()
+    painter = QPainter(whole)
+    for dialog in window.findChildren(QDialog):
+        if dialog.isVisible():
+            area = dialog.rect()
+            area.moveCenter(window.rect().center())
+            painter.drawPixmap(area, dialog.grab())
+            painter.setPen(QColor(dialog.palette().color(QPalette.ColorRole.Mid)))
+            painter.drawRect(area.adjusted(-1, -1, 0, 0))
+    painter.end()
+    return whole.toImage()
+
+
+def save(picture: "QImage", file: Path) -> None:
+    """Write a PNG, as small as it gets. Raises OSError where it cannot be written."""
+    if not few_colours(picture).save(str(file), quality=0):  # which compresses most
+        raise OSError(f"{file} could not be written")
+
+
+def few_colours(picture: "QImage") -> "QImage":
+    """The same picture with a table of at most 256 colours, where that changes nothing that can be seen.
+
+    Colours are taken by how often they occur, unless one that was taken is within some distance; the distance is the
+    least for which they fit into the table, so that no pixel moves by more than that in any of red, green and blue. A
+    picture with a colour map needs more than `_UNSEEN`, which would make steps of it, and stays as it is.
+    """
+    from PySide6.QtGui import QImage
+
+    rgb = picture.convertToFormat(QImage.Format.Format_RGB32)
+    pixels = np.frombuffer(rgb.constBits(), np.uint32).reshape(rgb.height(), rgb.bytesPerLine() // 4)[:, : rgb.width()]
+    colours, where, counts = np.unique(pixels & 0xFFFFFF, return_inverse=True, return_counts=True)
+    parts = np.stack([colours >> shift & 0xFF for shift in (16, 8, 0)], axis=1).astype(np.int16)
+    by_count = np.argsort(-counts, kind="stable")
+    tried = (_spread(parts[by_count], apart) for apart in range(_UNSEEN + 1))
+    chosen = next((found for found in tried if len(found) <= _COLOURS), None)
+    if chosen is None:
+        return picture
+    table = by_count[chosen]
+    nearest = np.array([np.abs(parts[table] - part).max(axis=1).argmin() for part in parts], np.uint8)
+    stride = -(-rgb.width() // 4) * 4
+    lines = np.zeros((rgb.height(), stride), np.uint8)
+    lines[:, : rgb.width()] = nearest[where].reshape(rgb.height(), rgb.width())
+    indexed = QImage(lines.data, rgb.width(), rgb.height(), stride, QImage.Format.Format_Indexed8).copy()
+    indexed.setColorTable([int(0xFF000000 | colour) for colour in colours[table]])
+    indexed.setDevicePixelRatio(picture.devicePixelRatio())
+    return indexed
+
+
+def _spread(parts: np.ndarray, apart: int) -> list[int]:
+    """Indices of the first colours of which no two are within `apart`; more than the table holds if they do not fit."""
+    free, chosen = np.ones(len(parts), bool), []
+    while free.any() and len(chosen) <= _COLOURS:
+        chosen.append(int(free.argmax()))
+        free &= np.abs(parts - parts[chosen[-1]]).max(axis=1) > apart
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Model, rotation and method of a page, each a way to the page where it is chosen."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
+
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import text_label
+from wina_app.widgets.plain_text import plain_tip
+
+_LEAST = "mmm\N{HORIZONTAL ELLIPSIS}"
+
+
+class Breadcrumb(QWidget):
+    """Takes the room that is left in its row; where that is little, its parts end in an ellipsis."""
+
+    def __init__(self, go_to: Callable[[str], object]) -> None:
+        super().__init__()
+        self._go_to = go_to
+        self._parts: list[tuple[str, str]] = []
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(0)
+
+    def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
+        """(page key, text) of each part, in order."""
+        if list(parts) == self._parts:  # all pages are told of each change of any part
+            return
+        self._parts = list(parts)
+        while (item := self._row.takeAt(0)) is not None:
+            if item.widget() is not None:
+                item.widget().hide()  # until it is deleted
+                item.widget().deleteLater()
+        for index, (key, text) in enumerate(parts):
+            if index:
+                self._row.addWidget(text_label("/", "muted"))
+            crumb = _Crumb(text)
+            crumb.setAccessibleName(tr("Go to {page}: {choice}", page=key, choice=text))
+            crumb.clicked.connect(lambda _=False, key=key: self._go_to(key))
+            self._row.addWidget(crumb)
+        self._row.addStretch(1)
+
+
+class _Crumb(QPushButton):
+    """Its whole text is in its tooltip."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._whole = text
+        self.setProperty("role", "link")
+        self.setToolTip(plain_tip(text))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        """Of the whole text."""
+        text = self.fontMetrics().horizontalAdvance(self._whole) + 1  # a width that is rounded must not cost a letter
+        return QSize(self._frame() + text, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Of a few letters."""
+        few = QSize(self._frame() + self.fontMetrics().horizontalAdvance(_LEAST), self.sizeHint().height())
+        return few.boundedTo(self.sizeHint())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the text to the new width."""
+        super().resizeEvent(event)
+        room = self.width() - self._frame()
+        self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, room))
+
+    def _frame(self) -> int:
+        """What the style keeps free beside the text."""
+        return super().sizeHint().width() - self.fontMetrics().horizontalAdvance(self.text())

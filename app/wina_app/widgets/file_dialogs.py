@@ -1,0 +1,78 @@
+"""Which file or folder: what the File menu asks for or is dropped onto the window, and where things are saved."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+from wina_app.style.translation import tr
+
+Then = Callable[[Path], object]
+"""What is done with that which is chosen."""
+
+
+def model_folder(parent: QWidget, then: Then) -> None:
+    """A folder with a model."""
+    _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
+
+
+def study(parent: QWidget, then: Then) -> None:
+    """A study file."""
+    _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
+
+
+def database(parent: QWidget, then: Then) -> None:
+    """A results database."""
+    kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
+    _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
+
+
+def new_database(parent: QWidget, then: Then) -> None:
+    """A file that is not there yet."""
+    kinds = tr("Results database") + " (*.sqlite)"
+    dialog = QFileDialog(parent, tr("New results database"), "results.sqlite", kinds)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # nothing is ever overwritten
+    if dialog.exec():
+        then(Path(dialog.selectedFiles()[0]))
+    dialog.deleteLater()
+
+
+def _open(chosen: str, then: Then) -> None:
+    if chosen:
+        then(Path(chosen))
+
+
+def save_as(parent: QWidget, title: str, name: str, formats: str) -> Path | None:
+    """Where to save to: a file that is not there, or that the user wants replaced; None when they thought better of it.
+
+    `formats` are as QFileDialog takes them. A name that ends in none of their suffixes gets the first one of the chosen
+    format, and what is asked before replacing a file is about the name that it has then.
+    """
+    while True:
+        chosen, kind = QFileDialog.getSaveFileName(parent, title, name, formats)
+        if not chosen:
+            return None
+        path = _completed(Path(chosen), kind or formats, formats)
+        if path == Path(chosen) or not path.exists() or _may_replace(parent, title, path):
+            return path
+        name = chosen
+
+
+def _completed(path: Path, kind: str, formats: str) -> Path:
+    suffixes = re.findall(r"\*(\.\w+)", formats)
+    return path if path.suffix.lower() in suffixes else path.with_name(path.name + re.findall(r"\*(\.\w+)", kind)[0])
+
+
+def _may_replace(parent: QWidget, title: str, path: Path) -> bool:
+    """The dialog has asked only about what was typed."""
+    asked = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
+    return QMessageBox.question(parent, title, asked) == QMessageBox.StandardButton.Yes
+
+
+def dropped_path(event: QDropEvent) -> Path | None:
+    """The one file or folder that is dropped; None for anything else."""
+    urls = event.mimeData().urls()
+    return Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None

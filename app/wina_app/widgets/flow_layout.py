@@ -1,0 +1,107 @@
+"""A row that goes on in the next line where there is no room: large texts and narrow windows cut nothing off."""
+
+from PySide6.QtCore import QPoint, QRect, QSize
+from PySide6.QtWidgets import QLayout, QLayoutItem, QSpacerItem, QWidget
+
+from wina_app.style.theme import GRID
+
+
+class Wrapping(QLayout):
+    """Widgets in as many lines as their width takes, each as wide as it asks for; `add_stretch` takes what a line
+    leaves over, and with `right` so does its beginning."""
+
+    def __init__(self, parent: QWidget | None = None, *, spacing: int = GRID, right: bool = False) -> None:
+        super().__init__()
+        self._right = right
+        self._items: list[QLayoutItem] = []
+        self.setContentsMargins(0, 0, 0, 0)
+        self.setSpacing(spacing)
+        if parent is not None:
+            parent.setLayout(self)
+
+    def add_stretch(self) -> None:
+        """What follows begins at the right, as far as it is in the same line as what comes before."""
+        self.addItem(QSpacerItem(0, 0))
+
+    def addItem(self, item: QLayoutItem) -> None:
+        """What Qt calls for every widget that is added."""
+        self._items.append(item)
+        self.invalidate()
+
+    def count(self) -> int:
+        """Of widgets and stretches."""
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:
+        """None where there is none."""
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:
+        """Remove one; None where there is none."""
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def hasHeightForWidth(self) -> bool:
+        """The narrower, the higher."""
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        """Of all lines."""
+        lines = self._lines(width)
+        return sum(map(_height, lines)) + self.spacing() * max(len(lines) - 1, 0)
+
+    def sizeHint(self) -> QSize:
+        """All in one line."""
+        shown = self._shown()
+        gaps = self.spacing() * max(len(shown) - 1, 0)
+        return QSize(sum(item.sizeHint().width() for item in shown) + gaps, _height(shown))
+
+    def minimumSize(self) -> QSize:
+        """Each in a line of its own, the widest of them."""
+        shown = self._shown()
+        return QSize(max((item.minimumSize().width() for item in shown), default=0), _height(shown))
+
+    def setGeometry(self, area: QRect) -> None:
+        """Place them all, those of one line centred on each other."""
+        super().setGeometry(area)
+        top = area.top() + max(area.height() - self.heightForWidth(area.width()), 0) // 2
+        for line in self._lines(area.width()):
+            high, widgets = _height(line), [item for item in line if item.spacerItem() is None]
+            widths = [_width(item, area.width()) for item in widgets]
+            left = area.width() - sum(widths) - self.spacing() * (len(widgets) - 1)
+            x = area.left() + (left if self._right else 0)
+            for item in line:
+                if item.spacerItem() is not None:
+                    x += 0 if self._right else left
+                    continue
+                hint = item.sizeHint()
+                width, height = _width(item, area.width()), min(hint.height(), high)
+                item.setGeometry(QRect(QPoint(x, top + (high - height) // 2), QSize(width, height)))
+                x += width + self.spacing()
+            top += high + self.spacing()
+
+    def _shown(self) -> list[QLayoutItem]:
+        return [item for item in self._items if item.spacerItem() is None and not item.isEmpty()]
+
+    def _lines(self, width: int) -> list[list[QLayoutItem]]:
+        lines: list[list[QLayoutItem]] = []
+        room = 0
+        for item in self._items:
+            if item.spacerItem() is not None:
+                if lines:
+                    lines[-1].append(item)
+            elif not item.isEmpty():
+                needed = _width(item, width)
+                if not lines or needed > room:
+                    lines.append([])
+                    room = width
+                lines[-1].append(item)
+                room -= needed + self.spacing()
+        return lines
+
+
+def _width(item: QLayoutItem, room: int) -> int:
+    return max(min(item.sizeHint().width(), room), item.minimumSize().width())
+
+
+def _height(line: list[QLayoutItem]) -> int:
+    return max((item.sizeHint().height() for item in line if item.spacerItem() is None), default=0)

@@ -1,0 +1,44 @@
+"""A row of buttons of which exactly one is down."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
+
+from wina_app.style.theme import HALF
+from wina_app.widgets.plain_text import plain_tip
+
+
+class Switch(QWidget):
+    """(key, text, explanation) of each; the first is down to begin with."""
+
+    chosen = Signal(str)
+    """Key of the button that was pressed."""
+
+    def __init__(self, name: str, choices: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self._group = QButtonGroup(self)
+        self.buttons: dict[str, QToolButton] = {}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(HALF)
+        for key, text, explanation in choices:
+            button = QToolButton()
+            button.setText(text)
+            button.setToolTip(plain_tip(explanation))
+            button.setAccessibleName(f"{name}: {text}")
+            button.setCheckable(True)
+            button.clicked.connect(lambda _=False, key=key: self.chosen.emit(key))
+            self._group.addButton(button)
+            self.buttons[key] = button
+            row.addWidget(button)
+        self.choose(choices[0][0])
+
+    @property
+    def value(self) -> str:
+        """Key of the button that is down."""
+        return next(key for key, button in self.buttons.items() if button.isChecked())
+
+    def choose(self, key: str) -> None:
+        """Press a button, without a signal."""
+        self.buttons[key].setChecked(True)

@@ -1,0 +1,178 @@
+"""A table of stored rows: columns that say how a value reads, sorts and exports, and a model that Qt's views show."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.files.tables import write_table
+
+Value = str | float | int | None
+Key = tuple[str, ...]
+"""Names a row for good."""
+_Index = QModelIndex | QPersistentModelIndex
+_TOP = QModelIndex()
+_NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `value` is what is sorted and exported, `text` what is shown."""
+
+    key: str
+    title: str
+    value: Callable[[Any], Value]
+    text: Callable[[Any], str]
+    numeric: bool = False
+    width: int = 10
+    """In digits."""
+    explanation: str = ""
+    tip: Callable[[Any], str] | None = None
+    """A sentence about the cell; where there is none, or it is empty, the text is shown."""
+
+
+class TableEntry:
+    """A stored row with what the table shows of it, made once."""
+
+    columns: ClassVar[tuple[Column, ...]]
+
+    def __init__(self, key: Key, row: Any) -> None:
+        self.row = row
+        self.key = key
+        self.texts = tuple(column.text(row) for column in self.columns)
+
+    def tip(self, column: int) -> str:
+        """What a cell's tool tip says: its warning, or its text, which may be cut off in the table."""
+        tip = self.columns[column].tip
+        return (tip(self.row) if tip else "") or self.texts[column]
+
+    def value(self, column: int) -> Value:
+        """What a column sorts by and exports; NaN counts as unknown."""
+        value = self.columns[column].value(self.row)
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+
+class RowTable(QAbstractTableModel):
+    """Sorts in Python over plain rows: a proxy model would call back for every comparison, which takes seconds for the
+    tens of thousands of rows of a large study. Updated in place, so that selection and scroll stay."""
+
+    content_changed = Signal()
+    """Other rows, or other values, are shown; not emitted when they are only sorted."""
+
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        super().__init__()
+        self.columns = columns
+        self._entries: dict[Key, TableEntry] = {}
+        self._passing: list[TableEntry] = []
+        self._shown: list[TableEntry] = []
+        self._sort: tuple[int, Qt.SortOrder] | None = None
+
+    # ---- content -------------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> Mapping[Key, Any]:
+        """Everything there is, by key."""
+        return self._entries
+
+    @property
+    def passing(self) -> Sequence[Any]:
+        """What is shown, in the store's order."""
+        return self._passing
+
+    @property
+    def shown(self) -> Sequence[Any]:
+        """What is shown, in the order of the table."""
+        return self._shown
+
+    def set_entries(self, entries: Iterable[TableEntry]) -> None:
+        """Take over a new reading of the store."""
+        fresh = {entry.key: entry for entry in entries}
+        if fresh != self._entries:
+            self._entries = fresh
+            self._pass()
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sort by a column; unknown values come last either way. Column -1 restores the store's order."""
+        wanted = (column, order) if column >= 0 else None
+        if wanted != self._sort:
+            self._sort = wanted
+            self._arrange()
+
+    def write(self, path: Path) -> None:
+        """Write what is shown, in its order; the suffix names the format. Raises WinaError."""
+        rows = [[column.value(entry.row) for column in self.columns] for entry in self._shown]
+        write_table([column.title for column in self.columns], rows, path)
+
+    def text_of(self, rows: Sequence[int]) -> str:
+        """Titles and the given rows as shown, with tabs between: for the clipboard."""
+        lines = [[column.title for column in self.columns], *(self._shown[row].texts for row in rows)]
+        return "\n".join("\t".join(line) for line in lines)
+
+    def _passes(self, entries: list[TableEntry]) -> list[TableEntry]:
+        """Those entries that are shown."""
+        return entries
+
+    def _pass(self) -> None:
+        self._passing = self._passes(list(self._entries.values()))
+        self._arrange()
+        self.content_changed.emit()
+
+    def _arrange(self) -> None:
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        keys = [self._shown[index.row()].key for index in before]
+        self._shown = _sorted(self._passing, *self._sort) if self._sort else self._passing
+        places = {entry.key: row for row, entry in enumerate(self._shown)} if before else {}
+        after = [
+            self.createIndex(places[key], index.column()) if key in places else QModelIndex()
+            for key, index in zip(keys, before, strict=True)
+        ]
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
+
+    # ---- Qt's interface ------------------------------------------------------------------------------------------
+
+    def rowCount(self, parent: _Index = _TOP) -> int:
+        """Rows that are shown."""
+        return 0 if parent.isValid() else len(self._shown)
+
+    def columnCount(self, parent: _Index = _TOP) -> int:
+        """All columns."""
+        return 0 if parent.isValid() else len(self.columns)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Text, alignment and tooltip of a cell."""
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._shown[index.row()].texts[index.column()]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip(self._shown[index.row()].tip(index.column()))
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _NUMBERS if self.columns[index.column()].numeric else _WORDS
+        return None
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Titles and what they mean."""
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        column = self.columns[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return column.explanation or None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _NUMBERS if column.numeric else _WORDS
+        return None
+
+
+def _sorted(entries: Sequence[TableEntry], column: int, order: Qt.SortOrder) -> list[TableEntry]:
+    # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections on the window's thread.
+    values = [entry.value(column) for entry in entries]
+    known = [row for row, value in enumerate(values) if value is not None]
+    known.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+    unknown = [entry for entry, value in zip(entries, values, strict=True) if value is None]
+    return [entries[row] for row in known] + unknown

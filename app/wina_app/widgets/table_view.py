@@ -1,0 +1,93 @@
+"""How all pages show a table of stored rows: sized columns, sorting, copying with Ctrl+C, a context menu."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
+
+from wina_app.style.theme import GRID, font, notifier
+from wina_app.style.translation import tr
+from wina_app.widgets.file_dialogs import save_as
+from wina_app.widgets.table_model import RowTable
+
+_FORMATS = (
+    "CSV (*.csv);;TSV (*.tsv);;JSON (*.json);;Markdown (*.md);;LaTeX (*.tex);;Excel (*.xlsx);;Parquet (*.parquet)"
+)
+
+
+class RowTableView(QTableView):
+    """Whole rows are selected; its actions are its context menu."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setAlternatingRowColors(True)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._show_menu)
+        self.verticalHeader().hide()
+        self.horizontalHeader().setHighlightSections(False)
+        self.horizontalHeader().setSectionsMovable(True)
+        self.horizontalHeader().setStretchLastSection(True)
+        self.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
+        copy = QAction(tr("Copy rows"), self)
+        copy.setShortcut(QKeySequence.StandardKey.Copy)
+        copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        copy.triggered.connect(self._copy)
+        self.addAction(copy)
+        notifier().changed.connect(self._size_columns)
+
+    def show_table(self, table: RowTable) -> None:
+        """Show a table in the store's order until a heading is clicked."""
+        before = self.selectionModel()
+        self.setSortingEnabled(False)
+        self.setModel(table)
+        table.modelReset.connect(self._size_columns)  # with other columns
+        if before is not None:  # Qt leaves it to its maker
+            before.deleteLater()
+        self.setSortingEnabled(True)
+        self.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self._size_columns()
+
+    def selected_rows(self) -> list[int]:
+        """Their numbers, from top to bottom."""
+        ranges = self.selectionModel().selection()  # of a hundred thousand rows Qt would ask for each whether it is
+        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)})
+
+    def _copy(self) -> None:
+        rows = self.selected_rows()
+        if rows:
+            QGuiApplication.clipboard().setText(self.model().text_of(rows))
+
+    def _show_menu(self, where: QPoint) -> None:
+        index = self.indexAt(where)
+        if not index.isValid():
+            return
+        if not self.selectionModel().isSelected(index):
+            rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+            self.selectionModel().setCurrentIndex(index, rows)
+        else:
+            self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
+        menu = QMenu(self)
+        menu.addActions(self.actions())
+        menu.exec(self.viewport().mapToGlobal(where))
+
+    def _size_columns(self) -> None:
+        self.setFont(font(tabular=True))
+        metrics, heading = QFontMetrics(self.font()), QFontMetrics(font("small"))
+        self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
+        if self.model() is not None:
+            for index, column in enumerate(self.model().columns):
+                text = max(column.width * metrics.horizontalAdvance("0"), heading.horizontalAdvance(column.title))
+                self.setColumnWidth(index, text + 2 * GRID)
+
+
+def ask_table_file(parent: QWidget, name: str) -> Path | None:
+    """Where to export a table to; None when the user thought better of it."""
+    return save_as(parent, tr("Export table"), f"{name}.csv", _FORMATS)

@@ -1,0 +1,224 @@
+"""The command palette: type some letters of what you want, press Enter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtWidgets import (
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from wina_app.style.theme import GRID, font, tokens
+from wina_app.style.translation import tr
+from wina_app.widgets.controls import text_label
+from wina_app.window.fuzzy_match import ranked
+
+_WIDTH = GRID * 78
+_ROWS = 12
+_ENTRY = Qt.ItemDataRole.UserRole
+_Index = QModelIndex | QPersistentModelIndex
+_TOP = QModelIndex()
+_MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that can be done: an action, and where in the menus it is."""
+
+    where: str
+    action: QAction
+    page: str = ""
+    """Key of the page that has to be shown for it; empty for any."""
+
+    @property
+    def text(self) -> str:
+        """What it does, without the mark of its menu's key."""
+        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
+
+    @property
+    def keys(self) -> str:
+        """Its shortcut as the system writes it."""
+        return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+
+    @property
+    def name(self) -> str:
+        """What is searched."""
+        return f"{self.text} {self.where}"
+
+
+class CommandPalette(QFrame):
+    """Lies over the upper part of the window; Esc, or a click elsewhere, puts it away."""
+
+    chosen = Signal(object)
+    """Entry."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setProperty("role", "overlay")
+        self.setAccessibleName(tr("Command palette"))
+        self._entries: list[Entry] = []
+        self._found = _Found(self)
+        self._before: QWidget | None = None
+        self.field = QLineEdit()
+        self.field.setPlaceholderText(tr("Type some letters of a command, a page or a recent file"))
+        self.field.setAccessibleName(tr("Find a command"))
+        self.field.textChanged.connect(self._find)
+        self.field.returnPressed.connect(self._choose)
+        self.field.installEventFilter(self)
+        self.list = QListView()
+        self.list.setModel(self._found)
+        self.list.setUniformItemSizes(True)
+        self.list.setAccessibleName(tr("Commands found"))
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setItemDelegate(_EntryDelegate(self.list))
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.clicked.connect(self._choose)
+        self._remark: QLabel = text_label("", "muted")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, GRID)
+        column.setSpacing(GRID)
+        for widget in (self.field, self.list, self._remark):
+            column.addWidget(widget)
+        self.hide()
+
+    def open(self, entries: Sequence[Entry]) -> None:
+        """Offer these, all of them until something is typed."""
+        self._entries = list(entries)
+        self._before = self.window().focusWidget()
+        width = min(_WIDTH, self.window().width() - 4 * GRID)
+        row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), _TOP).height()
+        height = self.field.sizeHint().height() + _ROWS * row + 6 * GRID
+        left = (self.window().width() - width) // 2
+        self.setGeometry(QRect(left, 6 * GRID, width, min(height, self.window().height() - 12 * GRID)))
+        with QSignalBlocker(self.field):
+            self.field.clear()
+        self._find("")
+        self.show()
+        self.raise_()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def close_palette(self) -> None:
+        """Put it away, and the keyboard back to where it was."""
+        if self.isVisible():
+            self.hide()
+            if self._before is not None:
+                self._before.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def shown(self) -> list[Entry]:
+        """What is offered now, from top to bottom."""
+        return self._found.entries
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Arrows move in the list while the typing goes on; losing the keyboard puts the palette away."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if event.key() == Qt.Key.Key_Escape:
+                self.close_palette()
+                return True
+            if event.key() in _MOVES:
+                self.list.keyPressEvent(event)
+                return True
+        if event.type() == QEvent.Type.FocusOut and not self.list.underMouse():
+            self.hide()
+        return super().eventFilter(watched, event)
+
+    def _find(self, text: str) -> None:
+        order = ranked(text, [entry.name for entry in self._entries]) if text.strip() else range(len(self._entries))
+        self._found.show([self._entries[index] for index in order])
+        self.list.setCurrentIndex(self._found.index(0))
+        self._remark.setText("" if self._found.entries else tr("No command has these letters in this order."))
+        self._remark.setVisible(not self._found.entries)
+
+    def _choose(self) -> None:
+        index = self.list.currentIndex()
+        if not index.isValid():
+            return
+        entry = self._found.entries[index.row()]
+        self.close_palette()
+        self.chosen.emit(entry)
+
+
+class _Found(QAbstractListModel):
+    """What has the letters that were typed, best first."""
+
+    def __init__(self, owner: QObject) -> None:
+        super().__init__(owner)
+        self.entries: list[Entry] = []
+
+    def show(self, entries: list[Entry]) -> None:
+        """These instead of those before."""
+        self.beginResetModel()
+        self.entries = entries
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index = _TOP) -> int:
+        """One for each entry."""
+        return 0 if parent.isValid() else len(self.entries)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """What is painted, pointed at, and read out."""
+        entry = self.entries[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return entry.text
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return " ".join(filter(None, (entry.name, entry.keys)))
+            case Qt.ItemDataRole.ToolTipRole:
+                return entry.action.toolTip()
+            case _ if role == _ENTRY:
+                return entry
+        return None
+
+
+class _EntryDelegate(QStyledItemDelegate):
+    """What it does at the left, where it is after it, its shortcut at the right."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index) -> QSize:  # noqa: ARG002 - Qt's signature
+        """One line."""
+        return QSize(0, tokens().body + 2 * GRID)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index) -> None:
+        """Paint one entry."""
+        entry: Entry = index.data(_ENTRY)
+        t = tokens()
+        enabled = entry.action.isEnabled()
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(option.rect, QColor(t.accent_soft))
+        area = option.rect.adjusted(GRID, 0, -GRID, 0)
+        painter.save()
+        painter.setFont(font("small", tabular=True))
+        painter.setPen(QColor(t.muted))
+        painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, entry.keys)
+        keys = painter.fontMetrics().horizontalAdvance(entry.keys) + 2 * GRID if entry.keys else 0
+        painter.setFont(font())
+        metrics = painter.fontMetrics()
+        painter.setPen(QColor(t.text if enabled else t.disabled))
+        text = metrics.elidedText(entry.text, Qt.TextElideMode.ElideMiddle, area.width() - keys)
+        painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
+        used = metrics.horizontalAdvance(text) + GRID * 2
+        painter.setFont(font("small"))
+        painter.setPen(QColor(t.muted))
+        rest = area.adjusted(used, 0, -keys, 0)
+        if rest.width() > 4 * GRID:
+            where = painter.fontMetrics().elidedText(entry.where, Qt.TextElideMode.ElideRight, rest.width())
+            painter.drawText(rest, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, where)
+        painter.restore()

@@ -1,0 +1,28 @@
+"""Says why a shortcut does nothing: Qt passes over that of a command which is impossible at the moment."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtGui import QKeyEvent, QKeySequence
+
+if TYPE_CHECKING:
+    from wina_app.window.main_window import MainWindow
+
+
+class ImpossibleKeys(QObject):
+    """Hears the keys that nothing in the window took."""
+
+    def __init__(self, window: "MainWindow") -> None:
+        super().__init__(window)
+        self._window = window
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Show a command's tooltip, which has the reason, inline on its page."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            page, pressed = self._window.current_page, QKeySequence(event.keyCombination())
+            for command in page.commands:
+                if command.shortcut() == pressed and not command.isEnabled():
+                    page.show_notice(command.toolTip())
+                    return True
+        return super().eventFilter(watched, event)

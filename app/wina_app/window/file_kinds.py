@@ -1,0 +1,53 @@
+"""What a dropped or named path is, told by its content rather than by its name where that is possible."""
+
+from pathlib import Path
+from typing import Literal
+
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+
+Kind = Literal["model", "study", "plan", "database"]
+_SQLITE = b"SQLite format 3\0"
+_STUDY = (b'"models":', b'"roles":', b'"latency":')
+"""One of these has every study that is written as JSON, and no plan."""
+_HEAD_BYTES = 2**16
+
+
+def kind_of(path: Path) -> Kind:
+    """What the workbench can do with a path: open it as a model folder, a study file, a plan, or a results database.
+
+    Raises WinaError for everything else.
+    """
+    try:
+        if path.is_dir():
+            return _folder(path)
+        if path.exists() and not path.is_file():  # a pipe would keep its reader waiting for ever
+            raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            if head.startswith(_SQLITE):
+                return "database"
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise WinaError(tr('"{path}" cannot be opened ({reason}).', path=path, reason=reason)) from error
+    if path.suffix.lower() == ".toml":
+        return "study"
+    if path.name == "config.json" or path.suffix.lower() == ".safetensors":
+        return "model"
+    if path.suffix.lower() == ".json":
+        return "study" if any(word in head for word in _STUDY) else "plan"
+    raise WinaError(
+        tr(
+            '"{name}" is nothing that can be opened here: choose a model folder, a study (.toml), a sparsity plan '
+            "(.json) or a results database (.sqlite).",
+            name=path.name,
+        )
+    )
+
+
+def _folder(path: Path) -> Kind:
+    if (path / "config.json").is_file():
+        return "model"
+    raise WinaError(
+        tr('"{name}" has no config.json, so it is no model folder; choose the folder that has it.', name=path.name)
+    )

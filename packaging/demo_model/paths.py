@@ -1,0 +1,9 @@
+"""Where the shipped demo files live."""
+
+from wina_core.files.paths import resources_folder
+
+DEMO = resources_folder() / "demo"
+MODEL = DEMO / "model"
+TASKS = DEMO / "tasks"
+TEXT = DEMO / "text"
+DATA = DEMO / "data"

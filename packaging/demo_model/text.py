@@ -1,0 +1,37 @@
+"""Write the shipped excerpts: `python -m demo_model.text`.
+
+`calibration.txt` comes from the validation split, `heldout.txt` from the held-out split, so numbers measured on the
+second owe nothing to thresholds calibrated on the first. `training.txt` is part of what the model was trained on, for
+what fits so many numbers to a text that a short one would be learned by heart.
+"""
+
+from __future__ import annotations
+
+from demo_model import corpus
+from demo_model.paths import TEXT
+
+SOURCES: dict[str, tuple[corpus.Split, int]] = {  # of the split's documents, every so many-th
+    "calibration.txt": ("validation", 1),
+    "heldout.txt": ("heldout", 1),
+    "training.txt": ("train", 4),
+}
+EXCERPT_CHARS = 16_000  # of each document, so that no single large module dominates
+
+
+def excerpt(text: str, limit: int = EXCERPT_CHARS) -> str:
+    """The whole lines within the first `limit` characters."""
+    return text if len(text) <= limit else text[: text.rindex("\n", 0, limit) + 1]
+
+
+def main() -> None:
+    documents = corpus.load()
+    TEXT.mkdir(parents=True, exist_ok=True)
+    for name, (split, every) in SOURCES.items():
+        chosen = documents[split][::every]
+        text = "\n".join(excerpt(document.text) for document in chosen)
+        (TEXT / name).write_text(text, encoding="utf-8", newline="\n")
+        print(f"{name}: {len(text.encode())} bytes from {len(chosen)} documents")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,371 @@
+"""The heatmap widget: colours, selection and editing with real mouse and key events."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QGuiApplication
+from wina_app.heatmap import painter
+from wina_app.heatmap.editable_heatmap import EditableHeatmap
+from wina_app.heatmap.geometry import HeatmapGeometry, cells_between
+from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
+from wina_app.plots.colour_bar import ColourBar
+from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent, signed_points
+from wina_app.style.theme import apply_theme, contrast, text_on, tokens
+
+ROWS, COLUMNS = [str(n) for n in range(8)], ["q", "k", "v", "o", "gate", "up", "down"]
+SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
+
+
+@pytest.fixture(params=["light", "dark"])
+def appearance(qapp, request):
+    apply_theme(qapp, request.param)
+    yield request.param
+    apply_theme(qapp, "light")
+
+
+@pytest.fixture
+def heatmap(qtbot):
+    """Shown, 8 x 7, values 0.00 to 0.55."""
+    widget = EditableHeatmap("test")
+    qtbot.addWidget(widget)
+    widget.set_table(ROWS, COLUMNS)
+    widget.set_values(np.arange(56).reshape(8, 7) / 100, SCALE)
+    widget.resize(640, 400)
+    with qtbot.waitActive(widget):
+        widget.show()
+    return widget
+
+
+def centre(heatmap: EditableHeatmap, row: int, column: int) -> QPoint:
+    return heatmap.geometry_now().cell(row, column).center().toPoint()
+
+
+def colour_at(heatmap: EditableHeatmap, row: int, column: int) -> QColor:
+    """Away from text and outline."""
+    cell = heatmap.geometry_now().cell(row, column)
+    image = heatmap.viewport().grab().toImage()
+    ratio = image.devicePixelRatio()
+    return image.pixelColor(QPoint(round((cell.left() + 8) * ratio), round((cell.bottom() - 8) * ratio)))
+
+
+def click(qtbot, heatmap, row, column, modifier=Qt.KeyboardModifier.NoModifier):
+    qtbot.mouseClick(heatmap.viewport(), Qt.MouseButton.LeftButton, modifier, centre(heatmap, row, column))
+
+
+def drag(qtbot, heatmap, first, last):
+    view = heatmap.viewport()
+    qtbot.mousePress(view, Qt.MouseButton.LeftButton, pos=centre(heatmap, *first))
+    qtbot.mouseMove(view, centre(heatmap, *last))
+    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, pos=centre(heatmap, *last))
+
+
+@pytest.mark.usefixtures("appearance")
+def test_a_cell_has_its_values_colour(heatmap):
+    for row, column in ((0, 0), (3, 4), (7, 6)):
+        assert colour_at(heatmap, row, column).rgb() == SCALE.colour((7 * row + column) / 100).rgb()
+
+
+@pytest.mark.usefixtures("appearance")
+def test_changed_values_are_painted(heatmap):
+    values = np.full((8, 7), 0.5)
+    heatmap.set_values(values, SCALE)
+    values[2, 3] = 0.9
+    heatmap.set_values(values, SCALE)
+    assert colour_at(heatmap, 2, 3).rgb() == SCALE.colour(0.9).rgb()
+    assert colour_at(heatmap, 2, 4).rgb() == SCALE.colour(0.5).rgb()
+
+
+@pytest.mark.usefixtures("appearance")
+def test_no_data_is_hatched(heatmap):
+    values = np.full((8, 7), 0.5)
+    values[1, 1] = math.nan
+    heatmap.set_values(values, SCALE)
+    area = heatmap.geometry_now().cell(1, 1).toAlignedRect().adjusted(2, 2, -2, -2)
+    image = heatmap.viewport().grab(area).toImage()
+    seen = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert tokens().raised in seen
+    assert len(seen) > 1
+    assert SCALE.colour(0.5).name() not in seen
+
+
+@pytest.mark.parametrize("name", [MAGNITUDE, DIFFERENCE])
+def test_values_are_readable_on_every_colour(name):
+    scale = ColourScale("", "", 0.0, 1.0, percent, name)
+    colours = [scale.colour(step / 255) for step in range(256)]
+    assert min(contrast(text_on(colour), colour) for colour in colours) >= 4.5
+
+
+def test_differences_are_centred_on_a_neutral_colour():
+    scale = ColourScale("", "points", -0.1, 0.1, signed_points, DIFFERENCE)
+    assert scale.colour(0.0).hslSaturation() < 20
+    assert scale.colour(-0.1).hue() != scale.colour(0.1).hue()
+    assert signed_points(-0.012) == "\N{MINUS SIGN}1.2"
+    assert signed_points(-0.0001) == "0"
+
+
+def test_clicks_select(qtbot, heatmap):
+    click(qtbot, heatmap, 2, 3)
+    assert heatmap.selection.cells == {(2, 3)}
+    click(qtbot, heatmap, 4, 5, Qt.KeyboardModifier.ShiftModifier)
+    assert len(heatmap.selection.cells) == 9
+    click(qtbot, heatmap, 0, 0, Qt.KeyboardModifier.ControlModifier)
+    assert len(heatmap.selection.cells) == 10
+
+
+def test_dragging_selects_a_rectangle(qtbot, heatmap):
+    drag(qtbot, heatmap, (1, 1), (3, 2))
+    assert heatmap.selection.cells == {(r, c) for r in (1, 2, 3) for c in (1, 2)}
+
+
+def test_headings_select_rows_columns_and_all(qtbot, heatmap):
+    geometry, view = heatmap.geometry_now(), heatmap.viewport()
+    left = Qt.MouseButton.LeftButton
+    qtbot.mouseClick(view, left, pos=geometry.row_header(5).center().toPoint())
+    assert heatmap.selection.cells == {(5, column) for column in range(7)}
+    qtbot.mouseClick(view, left, pos=geometry.column_header(6).center().toPoint())
+    assert heatmap.selection.cells == {(row, 6) for row in range(8)}
+    qtbot.mouseClick(view, left, pos=QPoint(2, 2))
+    assert len(heatmap.selection.cells) == 56
+
+
+def test_arrows_move_and_extend(qtbot, heatmap):
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Down)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+    assert heatmap.selection.cells == {(3, 2), (3, 3)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert len(heatmap.selection.cells) == 56
+
+
+def test_control_goes_to_the_edge_and_space_takes_rows_and_columns(qtbot, heatmap):
+    control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Down, control)
+    assert heatmap.selection.cells == {(7, 2)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Right, control | shift)
+    assert heatmap.selection.cells == {(7, column) for column in range(2, 7)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Home, control)
+    assert heatmap.selection.cells == {(0, 0)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Space, control)
+    assert heatmap.selection.cells == {(row, 0) for row in range(8)}
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Space, shift)
+    assert heatmap.selection.cells == {(2, column) for column in range(7)}
+    qtbot.keyClick(heatmap, Qt.Key.Key_Escape)
+    assert heatmap.selection.cells == frozenset()
+
+
+def test_typing_is_committed_by_enter_and_by_moving_on(qtbot, heatmap):
+    texts = []
+    heatmap.text_entered.connect(texts.append)
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClicks(heatmap, "62.5")
+    assert texts == []
+    qtbot.keyClick(heatmap, Qt.Key.Key_Return)
+    qtbot.keyClicks(heatmap, "70")
+    qtbot.keyClick(heatmap, Qt.Key.Key_Down)
+    assert texts == ["62.5", "70"]
+    qtbot.keyClicks(heatmap, "99")
+    qtbot.keyClick(heatmap, Qt.Key.Key_Backspace)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Escape)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Return)
+    assert texts == ["62.5", "70"], "Escape takes back what was typed"
+
+
+def test_plus_and_minus_step(qtbot, heatmap):
+    steps = []
+    heatmap.stepped.connect(steps.append)
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClicks(heatmap, "+-")
+    qtbot.keyClick(heatmap, Qt.Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    assert steps == [5, -5, -1]
+
+
+def test_delete_clears_and_l_locks(qtbot, heatmap):
+    said = []
+    heatmap.cleared.connect(lambda: said.append("cleared"))
+    heatmap.lock_toggled.connect(lambda: said.append("lock"))
+    qtbot.keyClicks(heatmap, "l")
+    qtbot.keyClick(heatmap, Qt.Key.Key_Delete)
+    assert said == [], "nothing is selected"
+    click(qtbot, heatmap, 2, 2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Delete)
+    qtbot.keyClicks(heatmap, "L")
+    assert said == ["cleared", "lock"]
+
+
+def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
+    heatmap.brush = True
+    events = []
+    heatmap.stroke_began.connect(lambda: events.append("began"))
+    heatmap.painted.connect(events.append)
+    heatmap.stroke_ended.connect(lambda: events.append("ended"))
+    drag(qtbot, heatmap, (1, 1), (4, 1))
+    assert (events[0], events[-1]) == ("began", "ended")
+    assert frozenset().union(*events[1:-1]) == {(row, 1) for row in range(1, 5)}
+    assert heatmap.selection.cells == frozenset()
+
+
+def test_with_shift_the_brush_selects(qtbot, heatmap):
+    heatmap.brush = True
+    painted = []
+    heatmap.painted.connect(painted.append)
+    view, shift = heatmap.viewport(), Qt.KeyboardModifier.ShiftModifier
+    qtbot.mousePress(view, Qt.MouseButton.LeftButton, shift, centre(heatmap, 1, 1))
+    qtbot.mouseMove(view, centre(heatmap, 2, 3))
+    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, shift, centre(heatmap, 2, 3))
+    assert heatmap.selection.cells == {(row, column) for row in (1, 2) for column in (1, 2, 3)}
+    assert painted == []
+
+
+@pytest.mark.usefixtures("appearance")
+def test_a_drag_shows_its_band_until_it_ends(qtbot, heatmap):
+    heatmap.set_values(np.full((8, 7), 0.5), SCALE)
+    view, left = heatmap.viewport(), Qt.MouseButton.LeftButton
+    qtbot.mousePress(view, left, pos=centre(heatmap, 1, 1))
+    qtbot.mouseMove(view, centre(heatmap, 4, 4))
+    under, beside = colour_at(heatmap, 2, 2), colour_at(heatmap, 6, 6)
+    assert beside.rgb() == SCALE.colour(0.5).rgb()
+    assert under.rgb() != beside.rgb()
+    qtbot.mouseRelease(view, left, pos=centre(heatmap, 4, 4))
+    assert colour_at(heatmap, 2, 2).rgb() == SCALE.colour(0.5).rgb()
+
+
+def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
+    geometry, view, left = heatmap.geometry_now(), heatmap.viewport(), Qt.MouseButton.LeftButton
+    for header, across in ((geometry.row_header, 0), (geometry.column_header, 1)):
+        qtbot.mousePress(view, left, pos=header(1).center().toPoint())
+        qtbot.mouseMove(view, header(3).center().toPoint())
+        qtbot.mouseRelease(view, left, pos=header(3).center().toPoint())
+        assert {cell[across] for cell in heatmap.selection.cells} == {1, 2, 3}
+        assert len(heatmap.selection.cells) == 3 * (8 if across else 7)
+
+
+@pytest.mark.usefixtures("appearance")
+@pytest.mark.parametrize("value", [0.0, 0.5, 0.95, math.nan])
+def test_a_lock_is_seen_on_every_colour(heatmap, value):
+    heatmap.set_values(np.full((8, 7), value), SCALE)
+    heatmap.set_locked(frozenset({(1, 1)}))
+    image = heatmap.viewport().grab().toImage()
+    cell = heatmap.geometry_now().cell(1, 1)
+    body = QPointF(cell.right() - LOCK_INSET - LOCK_WIDTH / 2, cell.center().y() + 1) * image.devicePixelRatio()
+    background = tokens().raised if math.isnan(value) else SCALE.colour(value)
+    assert contrast(image.pixelColor(body.toPoint()), QColor(background)) >= 4.5
+
+
+def test_a_lock_is_told_to_screen_readers(qtbot, heatmap):
+    click(qtbot, heatmap, 5, 6)
+    heatmap.set_locked(frozenset({(5, 6)}))
+    assert heatmap.accessibleDescription() == "layer 5, down: Target sparsity 41 %; locked"
+
+
+def test_only_what_changes_is_painted_again(qtbot, heatmap, monkeypatch):
+    painted = []
+    real = painter._paint_cell
+    monkeypatch.setattr(painter, "_paint_cell", lambda *given: (painted.append(given[3]), real(*given)))
+    values = np.arange(56).reshape(8, 7) / 100
+    for changed in ([(2, 3)], [(0, 0), (7, 6)]):
+        qtbot.wait(1)
+        painted.clear()
+        for cell in changed:
+            values[cell] += 0.3
+        heatmap.set_values(values, SCALE)
+        qtbot.waitUntil(lambda: bool(painted))
+        assert set(painted) == set(changed), "not what lies between them either"
+
+
+def test_a_column_that_changes_is_painted_alone(qtbot, heatmap, monkeypatch):
+    painted = []
+    real = painter._paint_cell
+    monkeypatch.setattr(painter, "_paint_cell", lambda *given: (painted.append(given[3]), real(*given)))
+    heatmap.set_table([str(n) for n in range(80)], COLUMNS)
+    values = np.full((80, 7), 0.5)
+    heatmap.set_values(values, SCALE)
+    qtbot.waitUntil(lambda: bool(painted))
+    qtbot.wait(1)
+    painted.clear()
+    values[:, 2] = 0.4
+    heatmap.set_values(values, SCALE)
+    qtbot.waitUntil(lambda: bool(painted))
+    assert {column for _, column in painted} == {2}
+
+
+def test_a_fast_stroke_leaves_no_holes():
+    line = cells_between((0, 0), (6, 3))
+    assert (line[0], line[-1]) == ((0, 0), (6, 3))
+    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) == 1 for a, b in pairwise(line))
+    assert cells_between((2, 2), (2, 2)) == [(2, 2)]
+
+
+def test_eighty_layers_scroll_to_the_cursor(heatmap):
+    heatmap.set_table([str(n) for n in range(80)], COLUMNS)
+    heatmap.set_values(np.full((80, 7), 0.5), SCALE)
+    assert heatmap.verticalScrollBar().maximum() > 0
+    heatmap.set_selection(heatmap.selection.click((79, 0)))
+    cell = heatmap.geometry_now().cell(79, 0)
+    assert cell.bottom() <= heatmap.viewport().height()
+    assert cell.height() >= heatmap.fontMetrics().height(), "values stay readable"
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.25, 1.5, 2.0])
+def test_cells_lie_on_device_pixels_and_never_overlap(ratio):
+    geometry = HeatmapGeometry(30, 7, 40, 20, 61.7, 17.3, dy=13, ratio=ratio)
+    for column in range(6):
+        left, right = geometry.cell(2, column), geometry.cell(2, column + 1)
+        assert (left.left() * ratio) == pytest.approx(round(left.left() * ratio))
+        assert left.right() < right.left()
+    for cell in ((0, 0), (12, 3), (29, 6)):
+        assert geometry.nearest(geometry.cell(*cell).center()) == cell
+
+
+def test_the_selection_is_copied_with_and_without_headings(qtbot, heatmap):
+    heatmap.set_selection(heatmap.selection.click((1, 1)).drag_to((2, 2)))
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    qtbot.keyClick(heatmap, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "8%\t9%\n15%\t16%"
+    qtbot.keyClick(heatmap, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
+    assert QGuiApplication.clipboard().text() == "layer\tk\tv\n1\t8%\t9%\n2\t15%\t16%"
+
+
+def test_cut_and_paste_are_asked_for_with_the_clipboards_text(qtbot, heatmap):
+    said = []
+    heatmap.cut.connect(lambda: said.append("cut"))
+    heatmap.pasted.connect(said.append)
+    click(qtbot, heatmap, 1, 1)
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    qtbot.keyClick(heatmap, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(heatmap, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+    assert said == ["cut", "8%"]
+
+
+def test_screen_readers_hear_what_the_cursor_is_on(qtbot, heatmap):
+    click(qtbot, heatmap, 5, 6)
+    assert heatmap.accessibleName()
+    assert heatmap.accessibleDescription() == "layer 5, down: Target sparsity 41 %"
+
+
+def test_the_focus_is_visible(qtbot, heatmap):
+    click(qtbot, heatmap, 3, 3)
+    heatmap.clearFocus()
+    area = heatmap.geometry_now().cell(3, 3).toAlignedRect()
+    before = heatmap.viewport().grab(area).toImage()
+    heatmap.setFocus()
+    qtbot.waitUntil(heatmap.hasFocus)
+    assert heatmap.viewport().grab(area).toImage() != before
+
+
+@pytest.mark.usefixtures("appearance")
+def test_the_colour_bar_ends_in_the_scales_colours(qtbot):
+    bar = ColourBar()
+    qtbot.addWidget(bar)
+    bar.set_scale(SCALE)
+    bar.resize(400, bar.sizeHint().height())
+    image = bar.grab().toImage()
+    names = {image.pixelColor(x, y).name() for x in (0, 1) for y in range(image.height())}
+    assert SCALE.colour(0.0).name() in names
+    assert "Target sparsity (%) from 0 to 100" in bar.accessibleName()

@@ -1,0 +1,253 @@
+"""The bookkeeping of jobs: their states, their order, and what is said of them."""
+
+import pytest
+from wina_app.jobs.job_list import JobList
+from wina_app.jobs.texts import engines_text, progress_text, queue_text, remark
+
+from tests.wina_app.stored_runs import SOURCE
+from wina_core.engine.protocol import (
+    Accepted,
+    Assigned,
+    Done,
+    EvaluateJob,
+    Failed,
+    Held,
+    InspectJob,
+    Partial,
+    Progress,
+    Result,
+    RunFailed,
+    RunFinished,
+)
+from wina_core.records import EstimateRecord, UnitRecord
+
+JOB = InspectJob(model=SOURCE)
+
+
+def started(jobs: JobList, job_id: str = "1"):
+    jobs.add(job_id, f"Job {job_id}", JOB)
+    jobs.apply(Accepted(job_id=job_id, started=True))
+    return jobs[job_id]
+
+
+def test_a_job_goes_from_queued_through_running_to_done():
+    jobs = JobList()
+    ended = []
+    jobs.ended.connect(ended.append)
+    jobs.add("1", "Load demo", JOB)
+    assert jobs["1"].state == "queued"
+    jobs.apply(Accepted(job_id="1"))
+    assert jobs["1"].state == "queued"
+    jobs.apply(Accepted(job_id="1", started=True))
+    jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6, metric="rotating"))
+    assert (jobs["1"].state, jobs["1"].fraction) == ("running", 0.75)
+    assert progress_text(jobs["1"]) == "3 of 4 layers  ·  10 s left"
+    jobs.apply(Done(job_id="1"))
+    assert (jobs["1"].state, jobs["1"].fraction, jobs.active, ended) == ("done", 1.0, [], ["1"])
+
+
+def test_nothing_changes_a_job_that_has_ended_and_unknown_jobs_are_passed_over():
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.apply(Done(job_id="1", cancelled=True))
+    jobs.apply(Failed(job_id="1", error="late"))
+    jobs.apply(Progress(job_id="other", done=1, total=2, unit="x"))
+    assert (entry.state, entry.error) == ("cancelled", "")
+
+
+def test_a_job_with_a_failed_run_has_failed_and_keeps_what_it_stored():
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.apply(Partial(job_id="1", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))
+    jobs.apply(RunFinished(job_id="1", run="a"))
+    jobs.apply(RunFailed(job_id="1", run="b", error="The task is unknown."))
+    jobs.apply(Done(job_id="1"))
+    assert (entry.state, entry.error) == ("failed", "The task is unknown.")
+    assert "1 result stored" in progress_text(entry)
+    assert "1 run failed" in progress_text(entry)
+
+
+def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6))
+    jobs.pausing("1")
+    assert entry.state == "pausing"
+    now = 1010.0
+    jobs.apply(Held(job_id="1", held=True))
+    assert (entry.state, entry.eta_seconds, progress_text(entry)) == ("paused", None, "3 of 4 layers")
+    now = 4610.0
+    assert entry.seconds == 10.0
+    jobs.apply(Held(job_id="1", held=False))
+    assert entry.state == "running"
+    now = 4615.0
+    jobs.apply(Done(job_id="1"))
+    assert entry.seconds == 15.0
+    assert progress_text(entry).startswith("took 15 s")
+
+
+def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    jobs = JobList()
+    jobs.add("1", "Load demo", JOB)
+    jobs.pausing("1")
+    jobs.apply(Held(job_id="1", held=True))
+    assert jobs["1"].state == "paused"
+    now = 2000.0
+    jobs.apply(Held(job_id="1", held=False))
+    assert jobs["1"].state == "queued"
+    jobs.apply(Accepted(job_id="1", started=True))
+    now = 2003.0
+    assert jobs["1"].seconds == 3.0
+
+
+def test_a_pause_taken_back_before_it_came_to_it_leaves_the_job_running():
+    jobs = JobList()
+    entry = started(jobs)
+    jobs.pausing("1")
+    jobs.apply(Held(job_id="1", held=False))
+    assert entry.state == "running"
+
+
+def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    jobs = JobList()
+    for job_id, end, state in (
+        ("1", Done(job_id="1", cancelled=True), "cancelled"),
+        ("2", Failed(job_id="2", error="The engine was killed."), "failed"),
+    ):
+        entry = started(jobs, job_id)
+        jobs.apply(Held(job_id=job_id, held=True))
+        now += 60.0
+        if state == "cancelled":
+            jobs.cancelling(job_id)
+            assert entry.state == "cancelling"
+        jobs.apply(end)
+        assert (entry.state, entry.seconds) == (state, 0.0)
+
+
+# ---- the order ---------------------------------------------------------------------------------------------------
+
+
+def queue(*jobs_and_priorities: str) -> JobList:
+    """Jobs named by letters, `"a"` of normal priority and `"b:low"` of another; none has begun."""
+    jobs = JobList()
+    for text in jobs_and_priorities:
+        job_id, _, priority = text.partition(":")
+        jobs.add(job_id, f"Job {job_id}", JOB, priority or "normal")
+    return jobs
+
+
+def order(jobs: JobList) -> str:
+    return "".join(entry.id for entry in jobs.ordered)
+
+
+def test_jobs_run_by_priority_and_then_as_they_came():
+    assert order(queue("a:low", "b", "c:first", "d", "e:high", "f:first")) == "cfebda"
+
+
+def test_a_job_goes_ahead_of_all_that_is_less_urgent_whether_it_has_begun_or_not():
+    jobs = queue("a", "b:low")
+    jobs.apply(Accepted(job_id="a", started=True))
+    assert jobs.add("c", "Job c", JOB, "first") == ("a", "b")
+    assert order(jobs) == "acb"
+
+
+def test_what_runs_is_at_the_top_and_what_ended_below(monkeypatch):
+    now = iter(range(1000, 2000))
+    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: float(next(now)))
+    jobs = queue(*"1234")
+    jobs.apply(Accepted(job_id="1", started=True))
+    jobs.apply(Done(job_id="3", cancelled=True))
+    jobs.apply(Done(job_id="1"))
+    jobs.apply(Accepted(job_id="2", started=True))
+    jobs.add("5", "Job 5", JOB)
+    assert order(jobs) == "24513"
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "ahead_of", "priority"),
+    [("b", "acbd", ("b", "d"), "normal"), (None, "abdc", (), "low")],
+)
+def test_a_job_is_moved_and_takes_the_priority_of_its_place(before, result, ahead_of, priority):
+    jobs = queue("a", "b", "c", "d:low")
+    assert jobs.move("c", before) == ahead_of
+    assert (order(jobs), jobs["c"].priority) == (result, priority)
+
+
+def test_another_priority_places_a_job_behind_those_that_have_it():
+    jobs = queue("a:high", "b", "c")
+    assert jobs.prioritize("c", "high") == ("b",)
+    assert order(jobs) == "acb"
+
+
+def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
+    jobs = queue("a", "b")
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Failed(job_id="a", error="The engine was killed.", detail="last words"))
+    ends = []
+    jobs.ended.connect(ends.append)
+    jobs.requeue("a", JOB)
+    assert (jobs["a"].state, jobs["a"].error, jobs["a"].started, order(jobs)) == ("queued", "", None, "ba")
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Done(job_id="a"))
+    assert (jobs["a"].state, ends) == ("done", ["a"])
+
+
+# ---- what is said ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    jobs = JobList()
+    started(jobs)
+    jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", eta_seconds=30.0))
+    now = 1012.0
+    assert progress_text(jobs["1"]).endswith("18 s left")
+
+
+def test_the_whole_queue_is_summed_up_and_says_when_something_is_unknown():
+    jobs = queue("a", "b")
+    assert queue_text(jobs) == "2 waiting"
+    jobs.expect("a", 60.0)
+    assert queue_text(jobs) == "2 waiting  ·  at least 1:00 min left"
+    jobs.expect("b", 30.0)
+    assert queue_text(jobs) == "2 waiting  ·  about 1:30 min left"
+    assert progress_text(jobs["b"]) == "about 30 s"
+    jobs.apply(Done(job_id="a"))
+    jobs.apply(Done(job_id="b"))
+    assert queue_text(jobs) == ""
+
+
+def test_each_of_several_engines_shows_what_it_does():
+    jobs = queue("a")
+    jobs.apply(Assigned(engine=1, hardware="H100"))
+    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Assigned(engine=2, hardware="H200", job="a"))
+    assert engines_text(jobs) == "Engine 1 (H100): nothing to do\nEngine 2 (H200): Job a"
+    assert remark(jobs["a"]) == "engine 2"
+    jobs.apply(Assigned(engine=2, hardware="H200"))
+    assert remark(jobs["a"]) == ""
+
+
+def test_what_came_of_a_job_is_one_line():
+    jobs = JobList()
+    entry = started(jobs)
+    assert entry.summary == ""
+    jobs.apply(Result(job_id="1", value=EstimateRecord(seconds=90.0, units=2, estimates=())))
+    jobs.apply(Done(job_id="1"))
+    assert entry.summary.startswith("About 1:30 min to compute")
+    failed = started(jobs, "2")
+    jobs.apply(Failed(job_id="2", error="The task is unknown."))
+    assert failed.summary.startswith("The task is unknown.")
+    jobs.add("3", "Evaluate", EvaluateJob(runs=()))
+    jobs.apply(Accepted(job_id="3", started=True))
+    jobs.apply(Partial(job_id="3", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))
+    jobs.apply(RunFinished(job_id="3", run="a"))
+    jobs.apply(Done(job_id="3", cancelled=True))
+    assert jobs["3"].summary.startswith("Cancelled  ·  1 run done  ·  1 result stored")

@@ -1,0 +1,353 @@
+"""From ticks to a study, to what is stored of it, to jobs."""
+
+from dataclasses import replace
+
+import pytest
+from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController
+from wina_app.shared.rotation_choices import ROTATION_PRESETS
+from wina_app.shared.run_grid import Choice, build_study, parse_sparsities, rotation_choices
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench
+from tests.wina_app.stored_runs import summary
+from wina_core.engine.protocol import EvaluateJob, Failed, Partial
+from wina_core.errors import WinaError
+from wina_core.records import MetricRecord, UnitRecord
+from wina_core.sources.resolve import resolve
+from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Arm, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.studies.expand import expand, load_study
+from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
+
+WINA, TEAL = MethodSpec(name="wina"), MethodSpec(name="teal")
+CHOICE = Choice(
+    name="Evaluation",
+    tasks=("demo_choice",),
+    task_folders=(),
+    data_folder="",
+    limit=None,
+    num_fewshot=None,
+    batch_size=16,
+    dense_prefix=0.0,
+    deviation="demo:heldout",
+    deviation_tokens=16_384,
+    calibration="demo:calibration",
+    thresholds="gated",
+    methods=(DENSE, TEAL, WINA),
+    rotations=(NO_ROTATION, RotationSpec()),
+    arms=(),
+    sparsities="25, 50",
+    allocators=(AllocatorSpec(),),
+    with_plan=False,
+)
+DEMO = resolve(ModelSource(location="demo"))
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded(choice=CHOICE)
+    yield EvaluateController(workbench, view), view, workbench, engine, store
+    store.store.close()
+
+
+def finish(engine):
+    """Complete every unit of the last job."""
+    units = [(run.spec.content_hash(), unit) for run in engine.last.job.runs for unit in run.units]
+    metric = MetricRecord(task="t", metric="acc", value=0.5)
+    events = [
+        lambda job_id, run=run, unit=unit: Partial(
+            job_id=job_id, unit=UnitRecord(run=run, unit=unit, metrics=(metric,), seconds=1.0)
+        )
+        for run, unit in units
+    ]
+    engine.answer(*events, done())
+
+
+def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(bench, tmp_path):
+    _, view, workbench, *_ = bench
+    for source in (DEMO, DEMO, ModelSource(location=str(tmp_path)), DEMO):
+        load(workbench, source)
+    assert view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
+
+
+def test_dense_is_one_run_and_every_other_arm_one_per_sparsity(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    controller.count()
+    grid = view.last("show_grid")
+    assert grid.columns == ("dense", "25 %", "50 %")
+    assert grid.rows == ("dense", "teal", "teal, global + heads", "wina", "wina, global + heads")
+    assert (grid.to_do, grid.stored, len(grid.cells)) == (9, 0, 9)
+    assert grid.cells["wina", "50 %"].text == "to do"
+
+
+def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    waiting = []
+    monkeypatch.setattr(store, "ask", lambda question, answer, _refused: waiting.append((question, answer)))
+    controller.count()
+    view.returns(choice=replace(CHOICE, sparsities="65"))
+    controller.count()
+    for question, answer in reversed(waiting):
+        answer(question(store.store))
+    assert len(waiting) == 2
+    assert [grid.columns for grid in view.calls("show_grid")] == [("dense", "65 %")]
+
+
+def test_a_refusal_that_comes_late_is_not_that_of_a_later_choice(bench, monkeypatch):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    waiting = []
+    monkeypatch.setattr(store, "ask", lambda _question, _answer, refused: waiting.append(refused))
+    controller.count()
+    controller.count()
+    waiting[0]("There is no such task.")
+    assert view.last("show_problem") == ""
+
+
+def test_an_unknown_task_is_told_before_anything_is_queued(bench):
+    save_index(TaskIndex([TaskEntry("hellaswag", "task", "multiple_choice", "hellaswag/hellaswag.yaml")]))
+    controller, view, workbench, engine, store = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, tasks=("demo_choice", "helaswag")))
+    controller.count()
+    assert view.last("show_problem") == 'There is no task "helaswag"; did you mean hellaswag?'
+    controller.evaluate()
+    assert view.last("show_error") == 'There is no task "helaswag"; did you mean hellaswag?'
+    assert not engine.submitted
+    assert store.store.studies() == []
+
+
+def test_a_hidden_page_counts_nothing_until_it_is_shown(bench, qtbot):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    store.changed.emit()
+    qtbot.waitSignal(controller._settle.timeout).wait()
+    assert not view.calls("show_grid")
+    controller.set_visible(True)
+    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 1)
+    store.changed.emit()
+    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 2)
+
+
+def test_what_is_counted_is_what_is_queued_and_the_study_is_kept(bench):
+    controller, view, workbench, engine, store = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    study = build_study(CHOICE, DEMO, None)
+    job = engine.last.job
+    assert isinstance(job, EvaluateJob)
+    assert [run.spec for run in job.runs] == list(expand(study))
+    assert store.store.study_spec(study.content_hash()) == study
+    controller.count()
+    grid = view.last("show_grid")
+    assert (grid.to_do, grid.queued) == (0, 9)
+
+
+def test_queued_runs_are_not_queued_twice(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    controller.evaluate()
+    assert len(engine.submitted) == 1
+    assert view.last("show_notice") == "Every run of this study is stored or queued already."
+    view.returns(choice=replace(CHOICE, sparsities="25, 50, 65"))
+    controller.evaluate()
+    assert len(engine.last.job.runs) == 4
+
+
+def test_stored_runs_are_counted_and_only_missing_units_are_computed(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, tasks=()))
+    controller.evaluate()
+    finish(engine)
+    controller.count()
+    assert view.last("show_grid").stored == 9
+    view.returns(choice=CHOICE)
+    controller.count()
+    assert (view.last("show_grid").stored, view.last("show_grid").to_do) == (0, 9)
+    assert {run.text for run in view.last("show_grid").cells.values()} == {"1 of 2 stored"}, "the deviation is reused"
+
+
+def test_a_cancelled_job_leaves_its_runs_to_do_again(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    run = engine.last.job.runs[0]
+    unit = UnitRecord(run=run.spec.content_hash(), unit=run.units[0], metrics=(), seconds=1.0)
+    engine.answer(lambda job_id: Partial(job_id=job_id, unit=unit), done(cancelled=True))
+    controller.count()
+    grid = view.last("show_grid")
+    assert (grid.to_do, grid.queued) == (9, 0)
+    assert grid.cells["dense", "dense"].text == "1 of 2 stored"
+    assert "cancelled" in view.last("show_notice")
+
+
+def test_a_failed_job_is_said_in_place(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.evaluate()
+    engine.answer(lambda job_id: Failed(job_id=job_id, error='There is no task "x"; check its name.'))
+    assert view.last("show_error") == 'There is no task "x"; check its name.'
+
+
+def test_the_study_file_computes_the_same(bench, tmp_path):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    controller.save_study(tmp_path / "my study.json")
+    assert expand(load_study(tmp_path / "my study.json")) == expand(build_study(CHOICE, DEMO, None))
+    assert "wina study run" in view.last("show_notice")
+
+
+def test_without_a_model_the_reason_is_given(bench):
+    controller, view, *_ = bench
+    controller.count()
+    assert view.last("show_problem") == NO_MODEL
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ()}, "No method is chosen"),
+        ({"rotations": ()}, "No rotation is chosen"),
+        ({"sparsities": ""}, "No sparsity is given"),
+        ({"sparsities": "25, 100"}, "A sparsity of 100 % is not possible; each must be at least 0 and below 100 %."),
+        ({"sparsities": "-1"}, "A sparsity of -1 % is not possible"),
+        ({"sparsities": "nan"}, "A sparsity of nan % is not possible"),
+        ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
+        ({"allocators": ()}, "Nothing says how the sparsity is spread"),
+        ({"tasks": (), "deviation": None}, "Nothing would be measured"),
+    ],
+)
+def test_what_cannot_be_a_study_is_said_in_one_sentence(bench, change, message):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, **change))
+    controller.count()
+    assert message in view.last("show_problem")
+    controller.evaluate()
+    assert not engine.submitted
+
+
+def test_sparsities_are_sorted_and_each_once():
+    assert parse_sparsities(" 65%, 25; 40.5 25 ") == (0.25, 0.405, 0.65)
+    assert parse_sparsities("0") == (0.0,)
+    with pytest.raises(WinaError):
+        parse_sparsities("1e400")
+
+
+def test_dense_alone_needs_neither_sparsity_nor_rotation():
+    study = build_study(replace(CHOICE, methods=(DENSE,), sparsities="", rotations=()), DEMO, None)
+    assert len(expand(study)) == 1
+
+
+def test_the_current_plan_is_a_column_of_its_own(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO, summary())
+    plan = SparsityPlan.uniform(summary().layout, 0.3).with_cells({(0, 0): 0.9})
+    workbench.workspace.set_plan(plan)
+    view.returns(choice=replace(CHOICE, with_plan=True, methods=(WINA,)))
+    controller.count()
+    assert view.last("show_grid").columns == ("25 %", "50 %", f"plan\n{100 * plan.budget:.1f} %")
+
+
+@pytest.mark.parametrize(
+    ("selection", "word"), [("threshold", "threshold"), ("statistical", "statistical"), ("top_p", "top p")]
+)
+def test_other_selections_are_told_apart_from_topk(bench, selection, word):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    method = WINA.model_copy(update={"selection": selection, "masks": "shared"})
+    view.returns(choice=replace(CHOICE, methods=(method,), rotations=(NO_ROTATION,)))
+    controller.count()
+    assert view.last("show_grid").rows == (f"wina (shared masks), {word}",)
+
+
+def test_every_allocator_has_a_column_for_every_sparsity(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    allocators = (AllocatorSpec(), AllocatorSpec(name="greedy", variant="wina_released"), AllocatorSpec(name="curves"))
+    view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), allocators=allocators))
+    controller.count()
+    grid = view.last("show_grid")
+    assert grid.columns == (
+        "dense", "25 %", "50 %", "greedy (as released by WINA)\n25 %", "greedy (as released by WINA)\n50 %",
+        "curves\n25 %", "curves\n50 %",
+    )  # fmt: skip
+    assert grid.to_do == 7
+    controller.evaluate()
+    plans = [run.spec.plan for run in engine.last.job.runs]
+    assert [plan.allocator.name for plan in plans if plan.kind == "allocated"] == ["greedy"] * 2 + ["curves"] * 2
+
+
+def test_allocators_of_one_name_that_differ_in_a_setting_have_columns_of_their_own(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    allocators = (AllocatorSpec(name="refine"), AllocatorSpec(name="refine", rounds=1))
+    view.returns(choice=replace(CHOICE, methods=(WINA,), rotations=(NO_ROTATION,), allocators=allocators))
+    controller.count()
+    grid = view.last("show_grid")
+    assert grid.columns == ("refine\n25 %", "refine\n50 %", "refine (1 round)\n25 %", "refine (1 round)\n50 %")
+    assert grid.to_do == 4
+
+
+def test_a_named_arm_is_one_row_whatever_rotations_are_ticked(bench):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    arm = Arm(method=TEAL, rotation=RotationSpec(mode="per_layer"))
+    view.returns(choice=replace(CHOICE, methods=(), arms=(arm,)))
+    controller.count()
+    assert view.last("show_grid").rows == ("teal, per_layer + heads",)
+    view.returns(choice=replace(CHOICE, methods=(TEAL,), rotations=(NO_ROTATION, arm.rotation), arms=(arm,)))
+    controller.count()
+    assert view.last("show_grid").rows == ("teal", "teal, per_layer + heads"), "the same arm twice is one row"
+
+
+def test_rotations_are_offered_each_once_the_current_one_marked():
+    labels = [label for label, _ in rotation_choices(RotationSpec(), list(ROTATION_PRESETS.values()))]
+    assert labels[:2] == ["none", "global + heads (current)"]
+    assert len(set(labels)) == len(labels)
+    assert "per_site (k, gate)" in labels
+    assert rotation_choices(NO_ROTATION, [])[0] == ("none", NO_ROTATION)
+
+
+def test_samples_and_consent_are_those_of_one_launch_and_part_of_no_spec(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, samples=True, run_model_code=True))
+    controller.evaluate()
+    job = engine.last.job
+    assert (job.samples, job.run_model_code) == (True, True)
+    assert view.calls("withdraw_consent")
+    assert {run.spec.content_hash() for run in job.runs} == {
+        run.content_hash() for run in expand(build_study(CHOICE, DEMO, None))
+    }
+
+
+def test_with_samples_runs_that_are_stored_without_them_are_to_do(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None))
+    controller.evaluate()
+    finish(engine)
+    controller.count()
+    assert view.last("show_grid").stored == 1
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None, samples=True))
+    controller.count()
+    assert view.last("show_grid").to_do == 1
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_a_study_is_saved_as_the_file_that_its_suffix_names(bench, tmp_path, suffix):
+    controller, view, workbench, *_ = bench
+    load(workbench, DEMO)
+    choice = replace(CHOICE, batch_size="auto", data_folder="demo")
+    view.returns(choice=choice)
+    path = tmp_path / f"mine{suffix}"
+    controller.save_study(path)
+    study = load_study(path)
+    assert study == build_study(choice, DEMO, None)
+    assert (study.evaluation.batch_size, study.evaluation.data_folder) == ("auto", "demo")
+    assert path.read_text().startswith("{") == (suffix == ".json")

@@ -1,0 +1,222 @@
+"""The Evaluate page's own conduct; what it counts and queues is the controller's."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QFileDialog
+from wina_app.pages.evaluate.configurations_panel import ArmPanel
+from wina_app.pages.evaluate.page import EvaluatePage
+from wina_app.shared.method_choices import Gating
+from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
+from wina_app.style.theme import apply_theme, dress
+
+from tests.wina_app.stored_runs import summary
+from wina_core.methods import method_specs
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    NO_ROTATION,
+    AllocatorSpec,
+    Arm,
+    MethodSpec,
+    RotationSpec,
+    TextSpec,
+)
+from wina_core.tasks.code_risk import RISK
+
+LAYERWISE = RotationSpec(mode="per_layer")
+
+
+@pytest.fixture
+def page(qtbot) -> EvaluatePage:
+    page = EvaluatePage()
+    qtbot.addWidget(page)
+    page.show_plan(0.6, "edited")
+    page.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, None)
+    return page
+
+
+def only(boxes, *labels: str) -> None:
+    """Tick these and nothing else."""
+    for box in boxes:
+        box.setChecked(box.text() in labels)
+
+
+def choose(combo, key: str) -> None:
+    """Pick an entry by what it stands for."""
+    combo.setCurrentIndex(combo.findData(key))
+
+
+def test_choosing_a_plan_asks_for_dense_and_that_plan_alone(page) -> None:
+    method = MethodSpec(name="wina", selection="threshold", masks="shared", correction="mean")
+    page.choose_plan(method, LAYERWISE)
+    choice = page.choice()
+    assert choice.methods == (DENSE, method)
+    assert choice.rotations == (LAYERWISE,)
+    assert choice.sparsities == ""
+    assert choice.with_plan
+
+
+def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(page) -> None:
+    page.suit_model(is_demo=False)
+    assert (page.choice().tasks, page.choice().limit) == ((), None)
+    page.suit_model(is_demo=True)
+    assert (page.choice().tasks, page.choice().limit) == (FIRST_TASKS, FIRST_DOCUMENTS)
+    assert (page.choice().deviation_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
+
+
+def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
+    page.suit_model(is_demo=True)
+    page.tasks.limit.setValue(7)
+    page.tasks.add_tasks(["piqa"])
+    page.suit_model(is_demo=False)
+    assert (page.choice().tasks, page.choice().limit) == (("piqa",), 7)
+    page.suit_model(is_demo=True)
+    assert (page.choice().tasks, page.choice().limit) == ((*FIRST_TASKS, "piqa"), 7)
+
+
+def test_every_registered_method_is_offered_and_explained(page) -> None:
+    assert tuple(page.arms.methods.values()) == method_specs()
+    assert all(len(box.toolTip()) > 20 for box in page.arms.methods)
+
+
+def test_the_gating_reaches_the_methods_it_applies_to(page) -> None:
+    only(page.arms.methods, "dense", "teal", "wina")
+    choose(page.arms.selection, "statistical")
+    choose(page.arms.masks, "shared")
+    page.arms.correction.setChecked(True)
+    assert page.choice().methods == (
+        DENSE,
+        MethodSpec(name="teal", selection="statistical", correction="mean"),
+        MethodSpec(name="wina", selection="statistical", correction="mean", masks="shared"),
+    )
+
+
+def test_controls_that_do_not_apply_are_disabled_with_a_reason(page) -> None:
+    arms = page.arms
+    only(arms.methods, "dense")
+    for control, word in ((arms.masks, "column norms"), (arms.rho, "R-Sparse"), (arms.correction, "drops nothing")):
+        assert not control.isEnabled()
+        assert word in control.toolTip()
+    only(arms.methods, "wina")
+    assert arms.masks.isEnabled()
+    assert arms.masks.toolTip() == ""
+    assert not arms.calibration.isEnabled()
+    choose(arms.selection, "threshold")
+    assert arms.calibration.isEnabled()
+    arms.sparsities.clear()
+    assert not any(box.isEnabled() for box in arms.allocators)
+    assert "plan" in next(iter(arms.allocators)).toolTip()
+
+
+def test_rho_is_that_of_r_sparse_alone() -> None:
+    gating = Gating(rho=0.9)
+    assert gating.of(MethodSpec(name="rsparse")).rho == 0.9
+    assert gating.of(MethodSpec(name="wina")).rho is None
+
+
+def test_allocators_are_ticked_beside_each_other(page) -> None:
+    only(page.arms.allocators, "uniform", "greedy (as released by WINA)", "curves")
+    assert page.choice().allocators == (
+        AllocatorSpec(),
+        AllocatorSpec(name="greedy", variant="wina_released"),
+        AllocatorSpec(name="curves"),
+    )
+
+
+def test_a_named_arm_brings_its_own_rotation(qtbot) -> None:
+    arm = Arm(method=MethodSpec(name="teal"), rotation=AS_RELEASED_ROTATION)
+    panel = ArmPanel({"TEAL-transform": arm})
+    qtbot.addWidget(panel)
+    only(panel.methods)
+    only(panel.named, "TEAL-transform")
+    choose(panel.selection, "threshold")
+    threshold = MethodSpec(name="teal", selection="threshold")
+    assert panel.fields()["arms"] == (Arm(method=threshold, rotation=AS_RELEASED_ROTATION),)
+    assert panel.fields()["methods"] == ()
+
+
+def test_a_named_arm_keeps_the_masks_that_belong_to_it(page) -> None:
+    assert Gating(masks="separate").of(MethodSpec(name="wina", masks="shared")).masks == "shared"
+    assert {"teal-transform", "larosa"} <= {box.text() for box in page.arms.named}
+
+
+def test_rotations_that_are_not_exact_cannot_be_ticked_and_say_why(page) -> None:
+    reason = "No per_layer rotation is exact here, because the norm is a LayerNorm."
+    refusing = summary().model_copy(update={"rotations": ("none", "global"), "rotation_reason": reason})
+    page.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, refusing)
+    box = list(page.arms.rotations)[1]
+    assert (box.isEnabled(), box.isChecked(), box.toolTip()) == (False, False, reason)
+    published = next(box for box in page.arms.named if box.text() == "teal-transform")
+    assert (published.isEnabled(), published.toolTip()) == (False, reason)
+    assert page.choice().rotations == (NO_ROTATION,)
+
+
+def test_a_newly_chosen_rotation_takes_over_the_tick_of_the_one_before(page) -> None:
+    free = RotationSpec()
+    offered = [("none", NO_ROTATION), ("per_layer + heads", LAYERWISE), ("global + heads", free)]
+    page.show_rotations(offered, free, None)
+    assert page.choice().rotations == (NO_ROTATION, free)
+    for box, spec in page.arms.rotations.items():
+        box.setChecked(spec == LAYERWISE)
+    page.show_rotations(offered, LAYERWISE, None)
+    page.show_rotations(offered, LAYERWISE, None)
+    assert page.choice().rotations == (LAYERWISE,), "what was ticked by hand stays so"
+
+
+def test_a_method_is_marked_in_its_colour(page, qapp) -> None:
+    apply_theme(qapp, "light")
+    box = next(box for box, spec in page.arms.methods.items() if spec.name == "wina")
+    assert box.icon().pixmap(12, 12).toImage().pixelColor(6, 6).name() == "#56b4e9"
+
+
+def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
+    page.show()
+    consent, risk = page.tasks.options.consent, page.tasks.options.risk
+    assert not consent.isVisible()
+    assert not page.choice().run_model_code
+    page.tasks.advanced.open(True)
+    assert consent.isVisible()
+    assert not risk.isVisible()
+    assert RISK in consent.toolTip()
+    assert RISK in consent.accessibleDescription()
+    consent.setChecked(True)
+    assert (risk.isVisible(), risk.text()) == (True, RISK)
+    assert page.choice().run_model_code
+    page.withdraw_consent()
+    assert not page.choice().run_model_code
+
+
+def test_data_come_from_a_folder_and_the_batch_size_may_be_automatic(page, tmp_path, monkeypatch) -> None:
+    assert (page.choice().data_folder, page.choice().batch_size) == ("", 16)
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    page.tasks.data.choose.click()
+    page.tasks.batch.setValue(page.tasks.batch.minimum())
+    assert page.tasks.batch.text() == "automatic"
+    assert (page.choice().data_folder, page.choice().batch_size) == (str(tmp_path), "auto")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "saved"),
+    [("a.toml", "", "a.toml"), ("a.json", "", "a.json"), ("a", "Study (*.toml)", "a.toml"), ("v1.5", "", "v1.5.toml")],
+)
+def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypatch, typed, kind, saved) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (f"/x/{typed}", kind))
+    with qtbot.waitSignal(page.save_requested) as asked:
+        page._choose_file()
+    assert asked.args == [Path(f"/x/{saved}")]
+
+
+@pytest.mark.parametrize("size", [13, 20])
+def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
+    apply_theme(qapp, "light")
+    dress(page)
+    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
+    long = RotationSpec(text=TextSpec(source="/a/long/path/" * 20))
+    page.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)
+    page.resize(1200, 600)
+    page.show()
+    qapp.processEvents()
+    for panel in (page.arms, page.tasks):
+        assert panel.widget().width() == panel.viewport().width() >= panel.widget().minimumSizeHint().width()
+        assert panel.width() < 600, "the runs keep their place"

@@ -1,0 +1,271 @@
+"""What the gate inspector draws, and how one input is followed through its plots."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QComboBox, QPlainTextEdit, QSpinBox
+from wina_app.pages.gate_inspector.panel import GateInspector
+from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
+from wina_app.pages.gate_inspector.view_state import gates_now, offers
+from wina_app.plots.log_axis import log_ticks
+from wina_app.style.theme import DARK, LIGHT, apply_theme, method_colour
+
+from tests.wina_app.pages.gate_inspector.samples import answer
+from tests.wina_app.stored_runs import SOURCE, layout
+from wina_core.engine.protocol import InspectGateJob
+from wina_core.masks.inspect import InspectedCell
+from wina_core.records.gates import GateTarget
+from wina_core.specs import NO_ROTATION, MethodSpec
+from wina_core.specs.plans import SparsityPlan
+
+METHODS = tuple(MethodSpec(name=name) for name in ("wina", "teal", "cats"))
+PLAN = SparsityPlan.uniform(layout(), 0.5)
+
+
+def inspected(tokens: int = 6, inputs: int = 60) -> InspectedCell:
+    gates = tuple(GateTarget(method=method, target=0.5) for method in METHODS)
+    job = InspectGateJob(model=SOURCE, rotation=NO_ROTATION, layer=2, projection="down", prompt="The mill", gates=gates)
+    return InspectedCell(answer(job, inputs, tokens))
+
+
+@pytest.fixture(scope="module")
+def cell() -> InspectedCell:
+    return inspected()
+
+
+@pytest.fixture
+def inspector(qtbot, qapp, cell):
+    apply_theme(qapp, "light")
+    shown = GateInspector()
+    qtbot.addWidget(shown)
+    shown.resize(360, 900)
+    with qtbot.waitExposed(shown):
+        shown.show()
+    shown.show_subject("layer 2 · down", offers(METHODS[0], "down", {}), 0.5)
+    shown.show_cell(cell, gates_now(cell, PLAN))
+    settle(qtbot, shown)
+    return shown
+
+
+def settle(qtbot, shown: GateInspector) -> None:
+    """Let all plots be drawn."""
+    qtbot.waitUntil(lambda: not shown._due.isActive())
+
+
+@pytest.mark.parametrize("token", [0, 3])
+def test_every_boundary_parts_what_its_method_keeps_from_what_it_drops(cell, token):
+    gates = gates_now(cell, PLAN)
+    wina, teal, _ = gates
+    drawn = {line.gate.method.name: line for line in boundaries(cell, gates, wina, token)}
+    assert set(drawn) == {"wina", "teal"}, "CATS scores something else than |x|"
+    x, y = logs(cell.inputs[token]), logs(cell.norms)
+    assert drawn["teal"].x[0] == drawn["teal"].x[1]
+    assert ((x >= drawn["teal"].x[0]) == teal.mask[token]).all()
+    level = drawn["wina"].x[0] + drawn["wina"].y[0]
+    assert drawn["wina"].x[1] + drawn["wina"].y[1] == pytest.approx(level)
+    assert ((x + y >= level - 1e-6) == wina.mask[token]).all()
+
+
+def test_a_method_that_scores_something_else_has_a_plane_of_its_own(cell):
+    gates = gates_now(cell, PLAN)
+    (line,) = boundaries(cell, gates, gates[2], 1)
+    assert line.gate is gates[2]
+    found = points(cell, gates[2], 1)
+    assert ((found.x >= line.x[0]) == found.kept).all()
+
+
+def test_all_tokens_are_drawn_in_part_and_said_to_be():
+    many = inspected(tokens=40, inputs=200)
+    found = points(many, gates_now(many, PLAN)[0], None)
+    assert (len(found.x), found.total) == (MOST_POINTS, 8000)
+    assert set(found.token) == set(range(40))
+    assert np.array_equal(found.kept, gates_now(many, PLAN)[0].mask[found.token, found.neuron])
+
+
+def test_the_histogram_counts_every_input_once(cell):
+    now = gates_now(cell, PLAN)[0]
+    all_of_them, one = histogram(now, None), histogram(now, 2)
+    assert (all_of_them.kept.sum(), all_of_them.dropped.sum()) == (180, 180)
+    assert (one.kept.sum(), one.dropped.sum()) == (30, 30)
+    assert len(one.boundaries) == 1
+    assert len(all_of_them.boundaries) == 3
+    assert one.boundaries[0] == pytest.approx(np.log10(now.boundaries[2]))
+
+
+def test_inputs_are_put_in_order(cell):
+    now = gates_now(cell, PLAN)[0]
+    assert (np.diff(cell.norms[order(cell, now, "norm")]) <= 0).all()
+    assert (np.diff(now.mask.sum(axis=0)[order(cell, now, "kept")]) <= 0).all()
+    assert order(cell, now, "index").tolist() == list(range(60))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(-4.0, 0.1, [1e-4, 1e-2, 1]), (-0.5, 0.6, [0.5, 1, 2]), (0.0, 0.079, [1, 1.05, 1.1, 1.15])],
+)
+def test_an_axis_of_powers_has_round_numbers(low, high, expected):
+    ticks = log_ticks(low, high, 4)
+    assert [10**tick for tick in ticks][: len(expected)] == pytest.approx(expected)
+    assert all(low <= tick <= high + 1e-9 for tick in ticks)
+
+
+def test_the_figures_are_those_of_the_record(inspector, cell):
+    table = inspector.figures
+    rows = [[table.item(row, column).text() for column in range(4)] for row in range(table.rowCount())]
+    assert [row[0] for row in rows] == ["wina", "teal", "cats"]
+    assert rows[0] == ["wina", "50.0", f"{100 * cell.gates[0].decision.kept_energy:.2f}", "0.125"]
+    matrix = inspector.agreement
+    masks = [gate.mask for gate in cell.gates]
+    assert matrix.item(0, 1).text() == f"{100 * (masks[0] == masks[1]).mean():.3g}"
+    assert matrix.item(1, 0).text() == f"{100 * (masks[0] & masks[1]).sum() / (masks[0] | masks[1]).sum():.3g}"
+
+
+def test_another_target_shows_what_is_known_of_it(qtbot, inspector, cell):
+    inspector.show_cell(cell, gates_now(cell, PLAN.with_cells({(2, 6): 0.8})))
+    settle(qtbot, inspector)
+    assert inspector.figures.item(0, 1).text() == "20.0"
+    assert inspector.figures.item(0, 3).text() == "–"
+    assert "inspect again" in inspector.figures.item(0, 3).toolTip()
+
+
+def test_a_method_of_the_table_colours_the_plots(qtbot, inspector):
+    kept = lambda: next(trace for trace in inspector.scatter.traces if trace.name == "kept")  # noqa: E731 - asked twice
+    assert kept().colour == method_colour("wina")
+    inspector.figures.setFocus()
+    qtbot.keyClick(inspector.figures, Qt.Key.Key_Down)
+    settle(qtbot, inspector)
+    assert kept().colour == method_colour("teal")
+    assert "teal" in inspector.legend.text()
+    dropped = next(trace for trace in inspector.scatter.traces if trace.name == "dropped")
+    assert (kept().symbol, dropped.symbol) == ("o", "x"), "told apart by shape too"
+
+
+def test_an_input_is_followed_through_all_plots(qtbot, inspector, cell):
+    inspector.token.setCurrentIndex(3)
+    settle(qtbot, inspector)
+    found = points(cell, gates_now(cell, PLAN)[0], 2)
+    place = int(np.flatnonzero(found.kept)[0])
+    box = inspector.scatter.getPlotItem().vb
+    at = box.mapViewToScene(QPointF(found.x[place], found.y[place]))
+    inspector.scatter.picked.emit(*_nearest(inspector.scatter, at))
+    token, neuron = inspector._focus
+    assert token == 2
+    assert inspector.input.value() == neuron
+    assert f"input {neuron} " in inspector.readout.text()
+    assert f"|x| {cell.inputs[2, neuron]:.3g}" in inspector.readout.text()
+    column = int(np.flatnonzero(inspector.map._order == neuron)[0])
+    assert inspector.map._here[0].value() == column + 0.5
+    assert inspector.map._here[1].value() == 2.5
+    assert inspector.histogram._line.value() == pytest.approx(logs(cell.gates[0].scores[2])[neuron])
+    other = inspected()
+    inspector.show_cell(other, gates_now(other, PLAN))
+    assert inspector._focus is None
+    assert not inspector.histogram._line.isVisible()
+    assert not any(line.isVisible() for line in inspector.map._here)
+
+
+def _nearest(scatter, scene: QPointF) -> tuple[int, int]:
+    """Token and neuron that a click there means."""
+    trace, place = scatter.nearest(scene)
+    chosen = scatter._points.kept if trace else ~scatter._points.kept
+    index = np.flatnonzero(chosen)[place]
+    return int(scatter._points.token[index]), int(scatter._points.neuron[index])
+
+
+def test_the_map_reads_the_input_under_the_pointer_in_any_order(qtbot, inspector, cell):
+    inspector.sorting.setCurrentIndex(2)
+    settle(qtbot, inspector)
+    box = inspector.map.getPlotItem().vb
+    read: list[str] = []
+    inspector.map.readout_changed.connect(read.append)
+    at = box.mapViewToScene(QPointF(4.5, 1.5))
+    assert inspector.map.place(at) == (1, int(inspector.map._order[4]))
+    inspector.map._pointer_moved(at)
+    assert read[-1].startswith("“ mill” · input")
+    assert read[-1].endswith("kept" if cell.gates[0].mask[inspector.map.place(at)] else "dropped")
+    assert inspector.map.place(QPointF(-5, -5)) is None
+
+
+def test_the_keyboard_chooses_an_input(qtbot, inspector):
+    inspector.input.setFocus()
+    qtbot.keyClick(inspector.input, Qt.Key.Key_Up)
+    assert inspector._focus == (0, 1)
+    assert "input 1 " in inspector.readout.text()
+
+
+@pytest.mark.parametrize(("mode", "tokens"), [("light", LIGHT), ("dark", DARK)])
+def test_both_appearances_reach_the_map(qapp, inspector, mode, tokens):
+    apply_theme(qapp, mode)
+    image = inspector.map.grab().toImage()
+    colours = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, image.height(), 5)}
+    assert {method_colour("wina").name(), QColor(tokens.raised).name()} <= colours
+    apply_theme(qapp, "light")
+
+
+@pytest.mark.parametrize("width", [240, 340, 420, 720])
+def test_it_fits_a_narrow_dock_and_uses_a_wide_one(qapp, qtbot, inspector, width):
+    assert inspector._columns == 1
+    inspector.resize(width, 900)
+    qtbot.waitUntil(lambda: inspector.viewport().width() < width)
+    qtbot.waitUntil(lambda: inspector.horizontalScrollBar().maximum() == 0)  # it does not scroll sideways
+    inspector.resize(1100, 900)
+    qapp.processEvents()
+    assert inspector._columns == 2
+
+
+def test_every_control_has_a_name_and_ticking_is_told(qtbot, inspector):
+    kinds = (QAbstractButton, QComboBox, QSpinBox, QPlainTextEdit, QAbstractItemView)
+    for kind in kinds:
+        for control in inspector.findChildren(kind):
+            if control.isVisible() and not control.objectName().startswith("qt_"):
+                text = control.text() if isinstance(control, QAbstractButton) else ""
+                assert control.accessibleName() or text or control.parent().metaObject().className() != "QWidget"
+    box = next(box for method, box in inspector.form.boxes.items() if method.name == "rsparse")
+    with qtbot.waitSignal(inspector.form.ticked) as told:
+        box.click()
+    assert told.args[0].name == "rsparse"
+    assert told.args[1] is True
+
+
+def test_without_a_cell_it_says_what_it_is_for(inspector):
+    inspector.show_cell(None, ())
+    inspector.show_action("Inspect the gate", "Select one cell of the heatmap first")
+    assert not inspector._results.isVisible()
+    assert "Select one cell" in inspector.remark.text()
+    assert inspector.form.inspect.toolTip() == "Select one cell of the heatmap first"
+
+
+def test_every_plot_can_be_exported(inspector, cell):
+    figures = {name: plot.figure() for plot, name in inspector.plots}
+    (scatter,), (mask,), (scores,) = figures["gate"], figures["mask"], figures["scores"]
+    assert scatter.x_title.startswith("log10 |x|"), "where the axes are plain"
+    assert [len(series.x) for series in scatter.series[:2]] == [180, 180]
+    highest = np.argsort(-cell.norms)[:2]
+    assert mask.values[1][0] == cell.gates[0].mask[1, highest].mean(), "inputs that are beside each other go together"
+    assert mask.rows[1] == "mill"
+    assert sum(scores.series[1].y) == cell.gates[0].mask.sum()
+    assert inspector.scatter.figure() == figures["gate"]
+
+
+def test_the_largest_record_does_not_stall_the_window(qtbot, inspector, stall_watchdog):
+    large = inspected(tokens=23, inputs=11_008)
+    now = gates_now(large, PLAN)
+    stall_watchdog.start()
+    inspector.show_cell(large, now)
+    settle(qtbot, inspector)
+    inspector.show_cell(large, gates_now(large, PLAN.with_cells({(2, 6): 0.7})))
+    settle(qtbot, inspector)
+
+
+def test_larger_text_takes_the_methods_apart(qapp, qtbot, inspector):
+    inspector.resize(440, 900)
+    boxes = list(inspector.form.boxes.values())
+    second = boxes[(len(boxes) + 1) // 2]
+    qtbot.waitUntil(lambda: boxes[0].y() == second.y())  # in two columns
+    apply_theme(qapp, "light", 1.5)
+    try:
+        qtbot.waitUntil(lambda: boxes[0].x() == second.x())
+        qtbot.waitUntil(lambda: inspector.horizontalScrollBar().maximum() == 0)
+    finally:
+        apply_theme(qapp, "light", 1.0)

@@ -1,0 +1,242 @@
+"""From the Latency page's choice to a job, and from points that land to what is shown."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.pages.latency.controller import LatencyController, summary
+from wina_app.pages.latency.form_state import Count, build_products
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
+from tests.wina_app.pages.latency.test_state import CHOICE, DECODING
+from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
+from wina_core.engine.protocol import Cancel, DecodeJob, Failed, LatencyJob, Measured
+from wina_core.records import SweepReport
+from wina_core.specs import RotationSpec
+
+LOCAL = ("cpu", HERE.hardware)
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded(choice=CHOICE)
+    yield LatencyController(workbench, view), view, workbench, engine, store
+    store.store.close()
+
+
+def measured(record):
+    """For `FakeEngine.answer`."""
+    return lambda job_id: Measured(job_id=job_id, record=record)
+
+
+def charted(view):
+    """Names and sparsities of the lines that were drawn last."""
+    return [(line.name, line.x) for line in view.last("show_chart").lines]
+
+
+def test_what_is_stored_of_this_machine_is_shown_as_soon_as_the_page_is(bench):
+    controller, view, _, _, store = bench
+    assert view.last("show_offer").machines == ()
+    store.store.record_latency(timed())
+    store.store.record_latency(timed(ELSEWHERE, outputs=32))
+    controller.set_visible(True)
+    offer = view.last("show_offer")
+    assert (offer.machine, offer.subject, offer.load) == (LOCAL, (64, 48), 1)
+    assert charted(view) == [("wina", (50.0,))]
+    assert [entry.row.hardware for entry in controller.table.shown] == [HERE.hardware]
+    controller.pick_machine(("cuda", "a GPU"))
+    assert view.last("show_offer").subject == (32, 48)
+    assert [entry.row.hardware for entry in controller.table.shown] == ["a GPU"]
+
+
+def test_the_points_of_the_choice_are_counted_with_those_in_the_table(bench):
+    controller, view, _, _, store = bench
+    store.store.record_latency(timed(method="dense"))
+    controller.set_visible(True)
+    controller.count()
+    assert view.last("show_problems") == {}
+    assert view.last("show_count") == Count(points=3, known=1, again=False, active=False)
+    view.returns(choice=replace(CHOICE, again=True))
+    controller.count()
+    assert view.last("show_count").again
+
+
+def test_what_is_wrong_is_said_at_its_field_and_nothing_is_queued(bench):
+    controller, view, _, engine, _ = bench
+    view.returns(choice=replace(CHOICE, batches="0"))
+    controller.count()
+    assert view.last("show_problems") == {"batches": "A batch of 0 is not possible; each must be 1 to 16,384."}
+    controller.measure()
+    assert not engine.submitted
+    assert not view.calls("show_count")
+
+
+def test_a_sweep_that_is_too_large_is_refused_with_its_size(bench):
+    controller, view, *_ = bench
+    view.returns(choice=replace(CHOICE, batches=" ".join(map(str, range(1, 16385)))))
+    controller.count()
+    assert "more than 20,000" in view.last("show_problems")["points"]
+    controller.measure()
+    assert "more than 20,000" in view.last("show_error")
+
+
+def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):
+    controller, view, _, _, store = bench
+    waiting = []
+    monkeypatch.setattr(store, "ask", lambda question, answer, _refused: waiting.append((question, answer)))
+    controller.count()
+    view.returns(choice=replace(CHOICE, sparsities="65"))
+    controller.count()
+    for question, answer in reversed(waiting):
+        answer(question(store.store))
+    assert [count.points for count in view.calls("show_count")] == [2]
+
+
+def test_a_sweep_is_queued_with_what_is_stored_and_points_appear_as_they_land(bench, qtbot):
+    controller, view, workbench, engine, store = bench
+    store.store.record_latency(timed(method="dense"))
+    controller.set_visible(True)
+    controller.measure()
+    job = engine.last.job
+    assert isinstance(job, LatencyJob)
+    assert job.spec.shapes[0].label == "64x48"
+    assert job.stored == {HERE.key: (timed(method="dense").point.content_hash(),)}
+    assert [entry.title for entry in workbench.jobs] == ["Latency of 1 shape: 3 points"]
+    engine.answer(measured(timed(sparsity=0.25)))
+    qtbot.waitUntil(lambda: charted(view) == [("wina", (25.0,))])
+    engine.answer(measured(timed(sparsity=0.5)))
+    qtbot.waitUntil(lambda: charted(view) == [("wina", (25.0, 50.0))])
+    assert len(store.store.latency_rows()) == 3
+    engine.answer(result(SweepReport(environment=HERE, measured=2, stored=1, bandwidth=16.0)), done())
+    assert view.last("show_notice") == "2 points measured, 1 stored before; the memory moved 16 GB/s."
+
+
+def test_points_that_land_for_another_shape_are_followed(bench, qtbot):
+    controller, view, _, engine, store = bench
+    store.store.record_latency(timed())
+    controller.set_visible(True)
+    controller.measure()
+    engine.answer(measured(timed(outputs=128)))
+    qtbot.waitUntil(lambda: view.last("show_offer").subject == (128, 48))
+    controller.pick_subject((64, 48))
+    engine.answer(measured(timed(outputs=256)))
+    qtbot.waitUntil(lambda: len(controller.table.shown) == 3)
+    assert view.last("show_offer").subject == (64, 48), "once it was picked it stays"
+
+
+def test_points_that_land_while_the_page_is_hidden_are_shown_with_it(bench, qtbot):
+    controller, view, _, engine, _ = bench
+    controller.measure()
+    engine.answer(measured(timed()))
+    qtbot.waitSignal(controller._pause.timeout).wait()
+    assert view.last("show_offer").machines == ()
+    controller.set_visible(True)
+    assert charted(view) == [("wina", (50.0,))]
+
+
+def test_measuring_again_leaves_nothing_out(bench):
+    controller, view, _, engine, store = bench
+    store.store.record_latency(timed(method="dense"))
+    view.returns(choice=replace(CHOICE, again=True))
+    controller.measure()
+    assert engine.last.job.stored == {}
+
+
+def test_the_same_sweep_is_not_queued_twice(bench):
+    controller, view, _, engine, _ = bench
+    controller.measure()
+    controller.measure()
+    assert len(engine.submitted) == 1
+    controller.count()
+    assert view.last("show_count").active
+    engine.answer(done())
+    controller.count()
+    assert not view.last("show_count").active
+
+
+def test_a_failure_a_cancellation_and_points_left_out_are_told_on_the_page(bench):
+    controller, view, workbench, engine, _ = bench
+    controller.measure()
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="There is no device.", detail="", run=None))
+    assert view.last("show_error") == "There is no device."
+    controller.measure()
+    workbench.cancel(engine.last.job_id)
+    assert isinstance(engine.sent[-1], Cancel)
+    engine.answer(done(cancelled=True))
+    assert view.last("show_notice") == "The measurement was cancelled; the points that were finished are stored."
+    report = SweepReport(environment=HERE, measured=1, stored=0, skipped=("2 of 3 points: too large.",))
+    assert summary(report) == "1 point measured, 0 stored before. Left out, 2 of 3 points: too large."
+
+
+def test_jobs_of_other_pages_say_nothing_here(bench):
+    _, view, workbench, engine, _ = bench
+    workbench.submit(LatencyJob(spec=build_products(CHOICE)), "someone else's")
+    engine.answer(done())
+    assert not view.calls("show_notice")
+
+
+def test_decoding_is_that_of_the_other_pages_model_rotation_and_method(bench):
+    controller, view, workbench, engine, store = bench
+    view.returns(choice=DECODING)
+    controller.choose_kind("decoding")
+    controller.count()
+    assert view.last("show_problems") == {"model": "Open a model first."}
+    load(workbench)
+    workbench.workspace.set_rotation(RotationSpec())
+    assert view.last("show_context") == workbench.workspace.breadcrumb()
+    controller.measure()
+    job = engine.last.job
+    assert isinstance(job, DecodeJob)
+    assert (job.spec.model, job.spec.rotation) == (workbench.workspace.source, RotationSpec())
+    assert (job.spec.method.name, job.spec.sparsities, job.spec.new_tokens) == ("wina", (0.25, 0.5), 16)
+    engine.answer(measured(decoded(0.5)))
+    controller.read()
+    assert charted(view) == [("wina", (50.0,))]
+    assert view.last("show_chart").right.title == "tokens/s, p10 to p90"
+    controller.choose_kind("products")
+    assert view.last("show_context") == [], "products know no model"
+    assert charted(view) == []
+    assert len(store.store.decode_rows()) == 1
+
+
+def test_a_row_of_the_table_brings_its_shape_and_batch_into_the_plots(bench):
+    controller, view, _, _, store = bench
+    for record in (timed(), timed(batch=4), timed(outputs=128, batch=16)):
+        store.store.record_latency(record)
+    controller.set_visible(True)
+    controller.select(1)
+    assert (view.last("show_offer").subject, view.last("show_offer").load) == ((64, 48), 4)
+    assert view.named("show_chart")["fresh"]
+    controller.select(-1)
+    assert view.last("show_offer").load == 4
+
+
+def test_more_of_the_same_is_not_a_fresh_plot(bench):
+    controller, view, _, _, store = bench
+    store.store.record_latency(timed(sparsity=0.25))
+    controller.set_visible(True)
+    assert view.named("show_chart")["fresh"]
+    store.store.record_latency(timed(sparsity=0.5))
+    controller.read()
+    assert not view.named("show_chart")["fresh"]
+    controller.choose_ordinate("roofline")
+    assert view.named("show_chart")["fresh"]
+    assert view.last("show_chart").left.title == "of the roofline (%)"
+
+
+def test_the_export_is_the_table_as_it_is_sorted_to_the_last_digit(bench, tmp_path):
+    controller, view, _, _, store = bench
+    for sparsity, median in ((0.25, 3.3), (0.5, 1.0 / 3.0)):
+        store.store.record_latency(timed(sparsity=sparsity, median=median))
+    controller.set_visible(True)
+    titles = [column.title for column in controller.table.columns]
+    controller.table.sort(titles.index("median ms"), Qt.SortOrder.AscendingOrder)
+    controller.export(tmp_path / "latency.csv")
+    rows = list(csv.DictReader((tmp_path / "latency.csv").read_text().splitlines()))
+    assert [float(row["median ms"]) for row in rows] == [1.0 / 3.0, 3.3]
+    assert [float(row["target %"]) for row in rows] == [50.0, 25.0]
+    assert view.last("show_notice") == f"Saved 2 points in {tmp_path / 'latency.csv'}."
+    controller.export(tmp_path / "missing" / "latency.csv")
+    assert "folder does not exist" in view.last("show_error")

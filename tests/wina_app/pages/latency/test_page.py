@@ -1,0 +1,249 @@
+"""The Latency page as it is used: tick, type, measure, look, sort, copy, export."""
+
+import pytest
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+from wina_app.pages.latency.page import LatencyPage
+from wina_app.style.theme import apply_theme
+from wina_app.window.focus_order import controls
+
+from tests.wina_app.fakes import load
+from tests.wina_app.timed_points import ELSEWHERE, decoded, timed
+from wina_core.specs.latency import PRESETS
+
+LOAD_MS = 20_000
+
+
+@pytest.fixture
+def window(application, qtbot):
+    """The whole window at its Latency page."""
+    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.whole(), timeout=LOAD_MS)
+    application.window.show_page("latency")
+    return application
+
+
+@pytest.fixture
+def page(window) -> LatencyPage:
+    return window.window.pages["latency"]
+
+
+def keep(window, *records):
+    """Store timed points as jobs do."""
+    for record in records:
+        method = "record_decoding" if hasattr(record, "tokens_per_second") else "record_latency"
+        window.workbench.store.write(lambda store, record=record, method=method: getattr(store, method)(record), print)
+
+
+def small(page):
+    """Three points: dense and WINA at two sparsities."""
+    form = page.form.products
+    for row in range(form.presets.count()):
+        form.presets.item(row).setCheckState(Qt.CheckState.Unchecked)
+    form.shapes.setText("64x48")
+    form.batches.setText("1")
+    form.sparsities.setText("25, 50")
+
+
+def test_the_button_states_how_many_points_would_be_measured(page, qtbot):
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 60 points", timeout=LOAD_MS)
+    small(page)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 3 points", timeout=LOAD_MS)
+    page.form.products.methods.boxes["teal"].setChecked(True)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 5 points", timeout=LOAD_MS)
+    page.form.products.presets.item(0).setCheckState(Qt.CheckState.Checked)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 15 points", timeout=LOAD_MS)
+
+
+def test_every_preset_says_its_shapes(page):
+    presets = page.form.products.presets
+    names = [presets.item(row).data(Qt.ItemDataRole.UserRole) for row in range(presets.count())]
+    assert names == list(PRESETS)
+    assert "4096x11008: paper" in presets.item(names.index("paper")).toolTip()
+
+
+def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
+    form = page.form.products
+    form.shapes.setText("4096 by 11008")
+    form.batches.setText("0")
+    trouble = form.fields["batches"].trouble
+    qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
+    assert trouble.text() == "A batch of 0 is not possible; each must be 1 to 16,384."
+    assert form.fields["shapes"].trouble.text().startswith('"4096 by 11008" is not a shape')
+    assert not form.fields["sparsities"].trouble.isVisible()
+    assert form.batches.accessibleDescription() == trouble.text()
+    (empty,) = [state for state in page._nothing.values() if state.isVisible()]
+    for button in (page.primary, empty.button):
+        assert not button.isEnabled()
+        assert button.toolTip() == form.fields["shapes"].trouble.text()
+    small(page)
+    qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
+    assert empty.button.isEnabled()
+    assert not empty.button.toolTip()
+    assert not trouble.isVisible()
+
+
+def test_without_points_the_page_says_what_it_is_for_and_its_button_measures(window, page, qtbot):
+    small(page)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 3 points", timeout=LOAD_MS)
+    assert not page.export.isEnabled()
+    (empty,) = [state for state in page._nothing.values() if state.isVisible()]
+    qtbot.mouseClick(empty.button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: len(list(window.workbench.jobs)) == 1, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
+    assert page.primary.toolTip() == "This very sweep is queued or running already"
+    (entry,) = window.workbench.jobs
+    window.workbench.cancel(entry.id)
+    qtbot.waitUntil(page.message.isVisible, timeout=LOAD_MS)
+    assert "cancelled" in page.message.label.text()
+    qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
+
+
+def test_points_appear_in_both_plots_and_in_the_table(window, page, qtbot):
+    keep(window, timed(method="dense"), timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    assert not any(state.isVisible() for state in page._nothing.values())
+    left, right = page.plots.left, page.plots.right
+    assert [trace.name for trace in left.traces] == ["wina", "roofline 1 / (1 \N{MINUS SIGN} s)"]
+    assert [trace.name for trace in right.traces] == ["wina"]
+    assert right.traces[0].spans == ((1.5, 3.0), (1.125, 2.25))
+    assert left.getPlotItem().getAxis("left").labelText == "speed-up over dense"
+    assert right.getPlotItem().getAxis("left").labelText == "latency, p10 to p90 (ms)"
+    left.getPlotItem().vb.setXRange(20.0, 40.0, padding=0)
+    assert right.getPlotItem().vb.viewRange()[0] == pytest.approx(left.getPlotItem().vb.viewRange()[0])
+
+
+def test_the_pointer_reads_a_point_and_marks_it_in_the_other_plot(window, page, qtbot):
+    keep(window, timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    qtbot.wait(50)  # for the plots to be laid out
+    right = page.plots.right
+    right._pointer_moved(right.getPlotItem().vb.mapViewToScene(QPointF(50.0, 1.5)))
+    assert "1.5 ms (p10 1.125, p90 2.25)" in page.plots.readout.whole()
+    (x,), (y,) = page.plots.left._catch.getData()
+    assert (x, y) == (50.0, 2.0)
+    assert page.plots.left._catch.isVisible()
+    right.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert page.plots.readout.whole() == ""
+    assert not page.plots.left._catch.isVisible()
+
+
+def test_the_roofline_is_not_caught_by_the_pointer(window, page, qtbot):
+    keep(window, timed(sparsity=0.9))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    qtbot.wait(50)
+    left = page.plots.left
+    x, y = left.traces[1].x[5], left.traces[1].y[5]
+    assert left.nearest(left.getPlotItem().vb.mapViewToScene(QPointF(x, y))) is None
+
+
+def test_shape_batch_and_machine_are_chosen_in_boxes(window, page, qtbot):
+    keep(window, timed(), timed(batch=4), timed(outputs=128), timed(ELSEWHERE, outputs=32))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    assert page.machine.currentText() == "a test, 1 of 2 threads"
+    page.subject.setFocus()
+    qtbot.keyClick(page.subject, Qt.Key.Key_Home)
+    assert page.subject.currentText() == "64x48 (down)"
+    assert [page.load.itemText(row) for row in range(page.load.count())] == ["1", "4"]
+    page.load.setFocus()
+    qtbot.keyClick(page.load, Qt.Key.Key_Down)
+    assert page.load.currentText() == "4"
+    page.machine.setFocus()
+    qtbot.keyClick(page.machine, Qt.Key.Key_Home)
+    assert page.machine.currentText() == "a GPU"
+    assert page.table.model().rowCount() == 1
+
+
+def test_the_left_plot_can_show_the_fraction_of_the_roofline(window, page, qtbot):
+    keep(window, timed())
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    page.ordinate.setFocus()
+    qtbot.keyClick(page.ordinate, Qt.Key.Key_Down)
+    assert page.plots.left.getPlotItem().getAxis("left").labelText == "of the roofline (%)"
+    assert page.plots.left.traces[0].y == (25.0,)
+    assert [one.name for one in page.plots.left.references] == ["memory bandwidth"]
+
+
+def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
+    keep(window, timed(), decoded(0.5))
+    page.form.kind.setFocus()
+    qtbot.keyClick(page.form.kind, Qt.Key.Key_Down)
+    assert page.form.decoding.isVisible()
+    assert not page.form.products.isVisible()
+    qtbot.waitUntil(lambda: page.table.model().columns[0].title == "model", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    assert page.plots.right.getPlotItem().getAxis("left").labelText == "tokens/s, p10 to p90"
+    assert not page.ordinate.isEnabled()
+    assert page.ordinate.toolTip()
+    trouble = page.form.decoding.fields["model"].trouble
+    qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
+    assert trouble.text() == "Open a model first."
+    load(window.workbench)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 4 points", timeout=LOAD_MS)
+    assert page.form.decoding.model.text() == " / ".join(text for _, text in window.workbench.workspace.breadcrumb())
+    page.form.decoding.sparsities.setText("150")
+    qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
+    assert page.form.decoding.fields["sparsities"].trouble.text().startswith("A sparsity of 150 % is not possible")
+
+
+def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monkeypatch):
+    keep(window, timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    titles = [column.title for column in page.table.model().columns]
+    page.table.sortByColumn(titles.index("median ms"), Qt.SortOrder.AscendingOrder)
+    page.table.selectRow(0)
+    page.table.setFocus()
+    qtbot.keyClick(page.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    heading, row = QGuiApplication.clipboard().text().split("\n")
+    assert heading.split("\t") == titles
+    cells = dict(zip(titles, row.split("\t"), strict=True))
+    assert [cells[title] for title in ("target %", "speed-up", "median ms", "p10 ms", "p90 ms", "backend")] == [
+        *("50.0", "2", "1.5", "1.125", "2.25", "cpu")
+    ]
+    path = tmp_path / "latency.tsv"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    qtbot.mouseClick(page.export, Qt.MouseButton.LeftButton)
+    assert len(path.read_text().splitlines()) == 3
+    assert page.message.label.text() == f"Saved 2 points in {path}."
+
+
+def test_what_was_asked_and_found_is_seen_without_scrolling_in_a_small_window(window, page, qtbot):
+    window.window.resize(1280, 720)
+    keep(window, timed())
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    qtbot.wait(50)  # for the window to be laid out
+    titles = [column.title for column in page.table.model().columns]
+    for title in ("shape", "method", "target %", "speed-up", "median ms", "GB/s", "of roofline %"):
+        at = titles.index(title)
+        right = page.table.columnViewportPosition(at) + page.table.columnWidth(at)
+        assert right <= page.table.viewport().width(), title
+
+
+def test_a_selected_row_stays_selected_while_points_land(window, page, qtbot):
+    keep(window, timed(sparsity=0.25), timed(sparsity=0.5))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    page.table.selectRow(1)
+    keep(window, timed(sparsity=0.65))
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    assert page.table.selected_rows() == [1]
+
+
+def test_everything_is_reached_by_the_keyboard_form_before_plots_before_table(page, qtbot, window):
+    keep(window, timed())
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    order = controls([page.body])
+    form = page.form.products
+    wanted = [page.form.kind, form.presets, form.shapes, form.batches, form.sparsities, form.device, page.table]
+    places = [order.index(control) for control in wanted]
+    assert places == sorted(places)
+    named = [control for control in order if control.metaObject().className() != "DataPlot"]
+    assert all(control.accessibleName() for control in named), "each says what it is"
+
+
+def test_the_page_follows_the_theme(window, page, qtbot, qapp):
+    keep(window, timed())
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    apply_theme(qapp, "light")
+    light = page.plots.left.references[0].colour
+    apply_theme(qapp, "dark")
+    assert page.plots.left.references[0].colour != light

@@ -1,0 +1,350 @@
+"""From what is typed to a sweep, and from stored rows to what the plots show."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wina_app.pages.latency.form_state import (
+    BACKENDS,
+    DTYPES,
+    METHODS,
+    SELECTIONS,
+    ChoiceError,
+    DecodeChoice,
+    ProductChoice,
+    build_decoding,
+    build_products,
+    count_points,
+    parse_batches,
+    parse_shapes,
+)
+from wina_app.shared.latency.chart import decode_chart, product_chart
+from wina_app.shared.latency.choices import Offer, Picked, is_local, make_offer
+from wina_app.shared.latency.table import PRODUCT_COLUMNS, DecodeEntry, ProductEntry, make_entries
+
+from tests.wina_app.fakes import ENVIRONMENT
+from tests.wina_app.stored_runs import SOURCE
+from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
+from wina_core.errors import WinaError
+from wina_core.records import Environment
+from wina_core.specs import DENSE, NO_ROTATION, MethodSpec, latency
+from wina_core.specs.latency import LatencySpec, with_backend
+
+CHOICE = ProductChoice(
+    presets=(),
+    shapes="64x48",
+    batches="1",
+    sparsities="25, 50",
+    dtypes=("float32",),
+    methods=("dense", "wina"),
+    selections=("threshold",),
+    backends=("auto",),
+    device="auto",
+    repetitions=20,
+    again=False,
+)
+DECODING = DecodeChoice(sparsities="25, 50", prompt_tokens=64, new_tokens=16, repetitions=5, again=False)
+
+
+def products(store, *records):
+    """The entries after the records were stored."""
+    for record in records:
+        store.record_latency(record)
+    return list(make_entries(store.latency_rows(), {}, ProductEntry).values())
+
+
+# ---- choices -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "sentence"),
+    [
+        ("shapes", "4096 by 11008", '"4096 by 11008" is not a shape'),
+        ("shapes", "64x48, 0x5", "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
+        ("shapes", "", "Tick a preset or give a shape, for example 4096x11008."),
+        ("batches", "4, 0", "A batch of 0 is not possible; each must be 1 to 16,384."),
+        ("batches", "one", '"one" is not a whole number; list batches, for example 1, 4, 16.'),
+        ("batches", "", "List at least one batch, for example 1."),
+        ("sparsities", "100", "A sparsity of 100 % is not possible; each must be at least 0 and below 100 %."),
+        ("sparsities", " ", "List at least one sparsity in percent, for example 50."),
+        ("device", "gpu", 'There is no device "gpu"; write auto, cpu, cuda or, for the second GPU, cuda:1.'),
+        ("dtypes", (), "Tick at least one dtype."),
+        ("methods", (), "Tick at least one method."),
+        ("selections", (), "Tick at least one selection."),
+        ("backends", (), "Tick at least one backend; auto finds the fastest."),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field_alone(field, text, sentence):
+    with pytest.raises(ChoiceError) as error:
+        build_products(replace(CHOICE, **{field: text}))
+    assert list(error.value.problems) == [field]
+    assert error.value.problems[field].startswith(sentence)
+
+
+def test_all_fields_that_are_wrong_are_told_at_once():
+    with pytest.raises(ChoiceError) as error:
+        build_products(replace(CHOICE, shapes="a", batches="0", methods=()))
+    assert set(error.value.problems) == {"shapes", "batches", "methods"}
+
+
+def test_presets_and_own_shapes_are_measured_together_each_once():
+    spec = build_products(replace(CHOICE, presets=("paper",), shapes="4096x11008, 64 × 48"))
+    assert [shape.label for shape in spec.shapes] == ["4096x11008", "5120x17920", "64x48"]
+    assert (spec.sparsities, spec.methods, spec.repetitions) == ((0.25, 0.5), ("dense", "wina"), 20)
+
+
+def test_dense_products_alone_need_neither_sparsity_nor_selection_nor_backend():
+    choice = replace(CHOICE, methods=("dense",), sparsities="", selections=(), backends=())
+    (point,) = build_products(choice).points()
+    assert (point.method, point.backend, point.sparsity) == ("dense", "torch", 0.0)
+
+
+@given(st.lists(st.integers(1, 2**14), min_size=1), st.sampled_from([",", " ", ", ", ";"]))
+def test_batches_are_sorted_and_each_once(batches, separator):
+    assert parse_batches(separator.join(map(str, batches))) == tuple(sorted(set(batches)))
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**20), st.integers(1, 2**20))))
+def test_shapes_are_read_as_they_are_written(sizes):
+    shapes = parse_shapes(", ".join(f"{m}x{n}" for m, n in sizes))
+    assert [(shape.outputs, shape.inputs) for shape in shapes] == sizes
+
+
+def test_what_is_offered_is_what_a_sweep_knows():
+    spec = build_products(
+        replace(CHOICE, dtypes=tuple(DTYPES), methods=tuple(METHODS), selections=tuple(SELECTIONS))
+    ).model_copy(update={"backends": tuple(BACKENDS)})
+    assert LatencySpec.model_validate(spec.model_dump()) == spec
+    assert set(BACKENDS) == {"auto", *latency.BACKENDS}
+
+
+def test_decoding_is_that_of_the_other_pages_choice():
+    spec = build_decoding(DECODING, SOURCE, NO_ROTATION, MethodSpec(name="teal"))
+    assert [(point.sparsity, point.method.name, point.new_tokens) for point in spec.points()] == [
+        (0.25, "teal", 16),
+        (0.5, "teal", 16),
+    ]
+    assert spec.calibration is None
+    calibrated = build_decoding(DECODING, SOURCE, NO_ROTATION, MethodSpec(name="teal", selection="threshold"))
+    assert calibrated.calibration is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "method", "sentence"),
+    [(None, MethodSpec(name="wina"), "Open a model first."), (SOURCE, DENSE, "Dense decoding is measured beside")],
+)
+def test_decoding_without_a_model_or_a_gate_is_refused(source, method, sentence):
+    with pytest.raises(ChoiceError) as error:
+        build_decoding(DECODING, source, NO_ROTATION, method)
+    assert error.value.problems["model"].startswith(sentence)
+
+
+@pytest.mark.parametrize("backend", latency.BACKENDS)
+def test_a_point_counts_as_known_whatever_backend_auto_comes_to(backend):
+    spec = build_products(CHOICE)
+    known = with_backend(spec.points()[1], backend).content_hash()
+    assert count_points(spec, frozenset()) == (3, 0)
+    assert count_points(spec, frozenset({known})) == (3, 1)
+
+
+def test_a_sweep_of_too_many_points_is_refused_before_it_is_made():
+    spec = build_products(replace(CHOICE, batches=" ".join(map(str, range(1, 16385)))))
+    with pytest.raises(WinaError, match="more than 20,000"):
+        count_points(spec, frozenset())
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_point_is_shown_as_it_was_timed_last_on_each_machine(store):
+    newer = HERE.model_copy(update={"versions": {"python": "4"}})
+    entries = products(store, timed(median=2.0), timed(newer, median=4.0), timed(ELSEWHERE, median=1.0))
+    assert [(entry.machine[1], entry.row.median_ms) for entry in entries] == [
+        ("a test, 1 of 2 threads", 4.0),
+        ("a GPU", 1.0),
+    ]
+
+
+def test_entries_that_are_unchanged_are_used_again(store):
+    products(store, timed(sparsity=0.25), timed(sparsity=0.5))
+    known = make_entries(store.latency_rows(), {}, ProductEntry)
+    store.record_latency(timed(sparsity=0.5, median=9.0))
+    again = make_entries(store.latency_rows(), known, ProductEntry)
+    assert [again[key] is known[key] for key in known] == [True, False]
+
+
+def test_the_columns_say_everything_with_its_unit(store):
+    (entry,) = products(store, timed())
+    shown = dict(zip((column.title for column in PRODUCT_COLUMNS), entry.texts, strict=True))
+    assert list(shown.items())[:-1] == [
+        ("shape", "64x48"),
+        ("batch", "1"),
+        ("dtype", "float32"),
+        ("method", "wina"),
+        ("measured %", "50.0"),
+        ("target %", "50.0"),
+        ("speed-up", "1.5"),
+        ("median ms", "2"),
+        ("GB/s", "4"),
+        ("of roofline %", "25.0"),
+        ("backend", "cpu"),
+        ("op", "down"),
+        ("selection", "threshold"),
+        ("p10 ms", "1.5"),
+        ("p90 ms", "3"),
+        ("turns", "20"),
+    ]
+    (dense,) = (entry for entry in products(store, timed(method="dense")) if entry.row.method == "dense")
+    assert dense.texts[[column.key for column in PRODUCT_COLUMNS].index("selection")] == ""
+
+
+# ---- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_stored_offers_nothing():
+    assert make_offer([], Picked(), ENVIRONMENT) == Offer()
+
+
+def test_this_machine_is_shown_at_first_whatever_was_timed_later_elsewhere(store):
+    entries = products(store, timed(), timed(ELSEWHERE))
+    offer = make_offer(entries, Picked(), ENVIRONMENT)
+    assert offer.machine == ("cpu", "a test, 1 of 2 threads")
+    assert {text for text, _ in offer.machines} == {"a test, 1 of 2 threads", "a GPU"}
+    assert make_offer(entries, Picked(), None).machine == ("cuda", "a GPU"), "the last one, before the engine is known"
+
+
+def test_points_that_land_are_followed_until_something_is_picked(store):
+    entries = products(store, timed(), timed(ELSEWHERE, outputs=32), timed(ELSEWHERE, outputs=32, batch=4))
+    offer = make_offer(entries, Picked(since=0.0), ENVIRONMENT)
+    assert (offer.machine, offer.subject, offer.load) == (("cuda", "a GPU"), (32, 48), 1)
+    picked = Picked(machine=("cpu", HERE.hardware), load=4, since=0.0)
+    offer = make_offer(entries, picked, ENVIRONMENT)
+    assert (offer.machine, offer.subject, offer.load) == (("cpu", HERE.hardware), (64, 48), 1), "4 is not there"
+    assert offer.subjects == (("64x48 (down)", (64, 48)),)
+
+
+@pytest.mark.parametrize(
+    ("device", "hardware", "here", "same"),
+    [
+        ("cpu", "AMD EPYC, 4 of 8 threads", "AMD EPYC, 8 threads", True),
+        ("cpu", "AMD EPYC, 4 of 8 threads", "Intel Xeon, 8 threads", False),
+        ("cuda", "AMD EPYC, 4 of 8 threads", "AMD EPYC, 8 threads", False),
+    ],
+)
+def test_a_processor_is_this_machines_whatever_threads_it_used(device, hardware, here, same):
+    assert is_local(device, hardware, Environment(device="cpu", hardware=here, versions={})) == same
+
+
+def test_a_gpu_is_this_machines_by_its_name():
+    here = Environment(device="cuda", hardware="a GPU", versions={})
+    assert is_local("cuda", "a GPU", here)
+    assert not is_local("cuda", "another GPU", here)
+
+
+# ---- plots ---------------------------------------------------------------------------------------------------------
+
+
+def chart_of(store, *records, ordinate="speedup"):
+    return product_chart([entry.row for entry in products(store, *records)], ordinate)
+
+
+def test_a_line_has_its_points_in_order_of_sparsity_with_p10_to_p90(store):
+    chart = chart_of(store, timed(sparsity=0.5, median=1.0), timed(sparsity=0.25, median=2.0), timed(method="dense"))
+    (line,) = chart.lines
+    assert (line.name, line.method, line.x) == ("wina", "wina", (25.0, 50.0))
+    assert (line.left, line.right) == ((1.5, 3.0), (2.0, 1.0))
+    assert line.spans == ((1.5, 3.0), (0.75, 1.5))
+    assert line.readouts[1].split("  ·  ") == [
+        "wina",
+        "measured 50.0 %, target 50 %",
+        "1 ms (p10 0.75, p90 1.5)",
+        "3 × dense",
+        "8 GB/s, 50.0 % of the roofline",
+    ]
+
+
+def test_points_are_drawn_at_measured_sparsity_in_its_order(store):
+    near = timed(sparsity=0.5, median=1.0).model_copy(update={"measured_sparsity": 0.243})
+    chart = chart_of(store, near, timed(sparsity=0.25, median=2.0))
+    (line,) = chart.lines
+    assert line.x == pytest.approx((24.3, 25.0))
+    assert line.right == (1.0, 2.0)
+    assert line.keys == ("wina 0.500", "wina 0.250"), "runs are found by their targets"
+    assert "measured 24.3 %, target 50 %  ·  ⚠ 25.7 points denser than its target" in line.readouts[0]
+
+
+def test_lines_are_named_by_what_sets_them_apart(store):
+    chart = chart_of(store, timed(), timed(backend="reference"), timed(dtype="bfloat16"), timed(method="teal"))
+    assert [line.name for line in chart.lines] == [
+        "teal, cpu, float32",
+        "wina, cpu, bfloat16",
+        "wina, cpu, float32",
+        "wina, reference, float32",
+    ]
+    assert len({(line.method, line.marker, line.pattern) for line in chart.lines}) == 4, "each looks different"
+
+
+def test_of_one_sparsity_measured_with_other_repetitions_the_last_is_drawn(store):
+    chart = chart_of(store, timed(median=2.0), timed(repetitions=5, median=4.0))
+    assert chart.lines[0].right == (4.0,)
+
+
+def test_dense_is_a_reference_of_each_dtype(store):
+    chart = chart_of(store, timed(), timed(method="dense", dtype="bfloat16"))
+    assert chart.left.references == (("dense", 1.0),)
+    assert chart.right.references == (("dense bfloat16 3 ms", 3.0), ("dense float32 3 ms", 3.0))
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.65, 0.9, 0.99]), min_size=1, unique=True))
+def test_the_roofline_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities):
+    rows = [ProductEntry(("",), _row(sparsity)).row for sparsity in sparsities]
+    curve = product_chart(rows, "speedup").left.roofline
+    assert bool(curve) == (max(sparsities) > 0)
+    for x, y in curve:
+        assert y == pytest.approx(1 / (1 - x / 100))
+    if curve:
+        assert curve[0] == (0.0, 1.0)
+        assert curve[-1][0] <= 100 * max(sparsities) + 1e-9
+        assert curve[-1][1] <= 3.0 + 1e-9, "three times, or half again as much as the largest speed-up"
+
+
+def _row(sparsity):
+    from wina_core.store import LatencyRow
+
+    record = timed(sparsity=sparsity)
+    values = {**record.point.model_dump(), **record.model_dump(), "recorded": 0.0, "device": "", "hardware": ""}
+    values |= {"point": "", "roofline": record.roofline, "gigabytes_per_second": record.gigabytes_per_second}
+    return LatencyRow(**{name: values[name] for name in LatencyRow._fields})
+
+
+def test_the_fraction_of_the_roofline_is_held_against_the_bandwidth(store):
+    chart = chart_of(store, timed(), ordinate="roofline")
+    assert chart.lines[0].left == (25.0,)
+    assert (chart.left.references, chart.left.roofline) == ((("memory bandwidth", 100.0),), ())
+
+
+def test_one_slow_turn_in_ten_does_not_flatten_the_rest(store):
+    slow = timed(sparsity=0.25).model_copy(update={"p90_ms": 500.0})
+    chart = chart_of(store, slow, timed())
+    assert chart.lines[0].spans[0] == (1.5, 500.0), "the bar is what was measured"
+    assert chart.right.ceiling == 6.0, "twice the largest median, dense included"
+
+
+def test_no_rows_leave_empty_plots():
+    for chart in (product_chart([], "speedup"), decode_chart([], "speedup")):
+        assert chart.lines == ()
+        assert chart.right.references == ()
+
+
+def test_decoding_is_drawn_in_tokens_per_second(store):
+    for record in (decoded(0.5), decoded(0.25), decoded(0.5, "teal")):
+        store.record_decoding(record)
+    entries = make_entries(store.decode_rows(), {}, DecodeEntry).values()
+    chart = decode_chart([entry.row for entry in entries], "speedup")
+    assert [(line.name, line.x) for line in chart.lines] == [("teal", (50.0,)), ("wina", (25.0, 50.0))]
+    assert (chart.lines[1].left, chart.lines[1].right) == ((1.5, 1.5), (30.0, 30.0))
+    assert chart.lines[1].spans == ((28.0, 31.0), (28.0, 31.0))
+    assert chart.right.references == (("dense 20 tokens/s", 20.0),)
+    offer = make_offer(list(entries), Picked(), ENVIRONMENT)
+    assert offer.loads == (("64 after 64", (64, 64)),)

@@ -1,0 +1,271 @@
+"""Opening models, against a view that only remembers."""
+
+import pytest
+from wina_app.pages.model.controller import ModelController
+from wina_app.pages.model.cost import cost_table
+from wina_app.pages.model.cost_panel import CostPanel
+from wina_app.pages.model.page import ModelPage
+from wina_app.style.number_format import percent
+from wina_app.style.theme import apply_theme, dress
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
+from tests.wina_app.layout_checks import clipped_texts
+from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
+from wina_core.accounting.cost import costs
+from wina_core.engine.protocol import Accepted, Cancel, Done, Failed, InspectJob, Progress
+from wina_core.records import CostRecord, CostRow
+from wina_core.sources.resolve import resolve
+from wina_core.specs import MethodSpec, ModelSource
+from wina_core.specs.plans import UniformSparsity
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded()
+    yield ModelController(workbench, view), view, workbench, engine
+    store.store.close()
+
+
+def test_a_model_is_resolved_loaded_and_put_into_the_workspace(bench):
+    controller, view, workbench, engine = bench
+    controller.open("demo", "float32")
+    source = resolve(ModelSource(location="demo", dtype="float32"))
+    assert engine.last.job == InspectJob(model=source)
+    engine.answer(result(summary()), done())
+    assert (workbench.workspace.source, workbench.workspace.summary) == (source, summary())
+    assert view.last("show_summary") == source
+    assert view.last("show_loading") is None
+    assert view.last("show_recent") == ["demo"]
+    assert workbench.workspace.plan.budget == pytest.approx(0.5)
+
+
+def test_progress_is_shown_while_it_loads(bench):
+    controller, view, _, engine = bench
+    controller.open("demo")
+    engine.answer(lambda job_id: Progress(job_id=job_id, done=5, total=20, unit="bytes", metric="reading weights"))
+    assert view.last("show_loading").fraction == 0.25
+
+
+def test_a_low_page_with_recent_models_cuts_off_no_text(qtbot, qapp):
+    page = ModelPage()
+    dress(page)
+    qtbot.addWidget(page)
+    page.show_recent(["/models/one"])
+    page.resize(1150, 480)
+    page.show()
+    try:
+        apply_theme(qapp, "light", 1.5)
+        qapp.processEvents()
+        assert not clipped_texts(page)
+    finally:
+        apply_theme(qapp, "light", 1.0)
+
+
+def test_costs_begin_at_a_context_that_the_model_has(qtbot):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    page.show_summary(SOURCE, summary())
+    qtbot.waitUntil(lambda: page.cost.context.value() == summary().context < 2_048)
+    page.show_summary(SOURCE, summary().model_copy(update={"context": 131_072}))
+    qtbot.waitUntil(lambda: page.cost.context.value() == 2_048)
+
+
+def test_a_missing_folder_is_an_error_in_place_and_loads_nothing(bench):
+    controller, view, workbench, engine = bench
+    controller.open("/nowhere/at all")
+    assert "/nowhere/at all does not exist" in view.last("show_error")
+    assert not engine.submitted
+    assert workbench.workspace.source is None
+
+
+def test_nothing_typed_is_an_error_that_says_what_to_do(bench):
+    controller, view, _, engine = bench
+    controller.open("   ")
+    assert view.last("show_error").startswith("No model is named; choose a folder")
+    assert not engine.submitted
+
+
+def test_a_model_that_fails_to_load_leaves_the_earlier_one(bench):
+    controller, view, workbench, engine = bench
+    controller.open("demo")
+    engine.answer(result(summary()), done())
+    before = workbench.workspace.source
+    controller.open("demo", "float64")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="The weights are truncated; copy them again."))
+    assert view.last("show_error") == "The weights are truncated; copy them again."
+    assert workbench.workspace.source == before
+
+
+def test_a_load_that_another_one_replaces_ends_without_a_word(bench):
+    controller, view, workbench, engine = bench
+    controller.open("demo")
+    first = engine.last.job_id
+    controller.open("demo", "float32")
+    workbench.jobs.apply(Done(job_id=first, cancelled=True))
+    assert view.calls("show_notice") == []
+    assert view.last("show_loading").id == engine.last.job_id
+
+
+def test_a_load_says_which_job_it_waits_for(bench, qtbot):
+    controller, _, workbench, engine = bench
+    page = ModelPage()
+    qtbot.addWidget(page)
+    controller._view = page
+    running = workbench.submit(InspectJob(model=ModelSource(location="demo")), "Allocate 50 %")
+    workbench.jobs.apply(Accepted(job_id=running, started=True))
+    controller.open("demo")
+    assert page._progress_text.text() == "Waiting for: Allocate 50 %"
+    workbench.jobs.apply(Done(job_id=running))
+    assert page._progress_text.text() == "Waiting for: the engine"
+    engine.answer()
+    assert "Waiting" not in page._progress_text.text()
+
+
+def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    page.quantization.setCurrentIndex(page.quantization.findData("int4"))
+    assert page._not_loaded.isHidden(), "there is no other model to mistake it for"
+    page.show_summary(ModelSource(location="demo"), summary())
+    assert "Not loaded yet" in page._not_loaded.text()
+    assert not page._not_loaded.isHidden()
+    page.show_summary(ModelSource(location="demo", quantization="int4"), summary())
+    assert page._not_loaded.isHidden()
+
+
+def test_loading_can_be_cancelled(bench):
+    controller, view, workbench, engine = bench
+    controller.open("demo")
+    controller.cancel()
+    assert engine.sent[-1] == Cancel(job_id=engine.last.job_id)
+    engine.answer(done(cancelled=True))
+    assert view.last("show_notice") == "Loading was cancelled."
+    assert workbench.workspace.source is None
+
+
+def test_opening_another_model_gives_up_the_first(bench):
+    controller, _, workbench, engine = bench
+    controller.open("demo")
+    first = engine.last.job_id
+    controller.open("demo", "float64")
+    assert Cancel(job_id=first) in engine.sent
+    engine.answer(result(summary()), done())
+    assert workbench.workspace.source.dtype == "float64"
+
+
+def test_a_model_can_be_opened_quantized(bench):
+    controller, _, _, engine = bench
+    controller.open("demo", "bfloat16", "int4")
+    assert engine.last.job.model.quantization == "int4"
+
+
+WINA = MethodSpec(name="wina")
+
+
+def test_costs_are_those_of_the_loaded_model_its_quantization_and_its_rotations(bench):
+    controller, view, workbench, _ = bench
+    controller.price(WINA, 0.5, 2048)
+    assert not view.calls("show_cost"), "nothing is loaded"
+    source = ModelSource(location="/models/x", quantization="int8")
+    load(workbench, source, summary().model_copy(update={"rotations": ("none", "global")}))
+    controller.price(WINA, 0.5, 512)
+    record = view.last("show_cost")
+    assert [row.rotation for row in record.rows] == ["dense", "none", "global"]
+    assert (record.quantization, record.context, record.target_sparsity) == ("int8", 512, 0.5)
+
+
+def test_a_sparsity_out_of_reach_has_a_reason_instead_of_a_cost(bench):
+    controller, view, workbench, _ = bench
+    load(workbench)
+    controller.price(MethodSpec(name="nothing"), 0.5, 512)
+    assert view.last("show_cost") is None
+    load(workbench, model=summary().model_copy(update={"shape": None}))
+    controller.price(WINA, 0.5, 512)
+    assert view.last("show_cost") is None
+
+
+def test_the_table_has_every_number_in_one_unit_and_the_warning_where_it_belongs():
+    record = costs(shape(), WINA, UniformSparsity(sparsity=0.05), context=512)
+    table = cost_table(record)
+    assert table.heads[1] == "Counted\nMFLOPs"
+    assert [line[0] for line in table.lines] == [
+        "Dense", "No rotation", "Global", "Per layer", "Per site, as published",
+    ]  # fmt: skip
+    assert table.warned == (False, False, False, True, True)
+    dense, none = table.lines[0], table.lines[1]
+    assert dense[1] == f"{2 * (sum(map(sum, layout().parameters)) + 1_048_576) / 1e6:.1f}"
+    assert float(none[5]) < float(dense[5])
+    assert "global rotation" in table.tips[4]
+    assert table.lines[4][-1].startswith("\N{MINUS SIGN}")
+
+
+def test_a_line_of_the_table_has_each_figure_in_its_own_column():
+    dense = row("dense", counted_flops=2e9, counted_bytes=4e9, full_flops=3e9, full_bytes=5e9)
+    sparse = row(
+        "global", counted_flops=1e9, counted_flops_saving=0.11, counted_bytes=1.2e9, counted_bytes_saving=0.22,
+        full_flops=1.3e9, full_flops_saving=0.33, full_bytes=1.4e9, full_bytes_saving=0.44,
+        counted_sparsity=0.55, full_sparsity=0.66,
+    )  # fmt: skip
+    record = CostRecord(
+        shape=shape(), method="wina", target_sparsity=0.5, context=512, quantization="none", rows=(dense, sparse)
+    )
+    lines = cost_table(record).lines
+    assert lines[0] == ("Dense", "2.00", "", "4.00", "", "3.00", "", "5.00", "", "")
+    saved = [percent(share) for share in (0.11, 0.22, 0.33, 0.44, 0.66)]
+    assert lines[1] == (
+        "Global", "1.00", saved[0], "1.20", saved[1], "1.30", saved[2], "1.40", saved[3], saved[4],
+    )  # fmt: skip
+    assert "22" in saved[1]
+
+
+def row(rotation: str, **figures: float) -> CostRow:
+    """A line of which only the given figures are not 0."""
+    names = [name for name, field in CostRow.model_fields.items() if field.annotation is float]
+    return CostRow(rotation=rotation, shortcut_weights=0, terms=(), **dict.fromkeys(names, 0.0) | figures)
+
+
+def test_the_panel_asks_for_what_is_chosen_and_shows_the_answer(qtbot):
+    panel = CostPanel()
+    qtbot.addWidget(panel)
+    panel.show()
+    with qtbot.waitSignal(panel.changed) as asked:
+        panel.sparsity.setValue(65.0)
+    assert asked.args == [WINA, 0.65, 2048]
+    panel.show_cost(costs(shape(), WINA, UniformSparsity(sparsity=0.65)), "")
+    assert panel.table.rowCount() == 5
+    assert not panel.warning.isVisible()
+    panel.show_cost(None, "out of reach")
+    assert panel.problem.isVisible()
+    assert not panel.table.isVisible()
+
+
+def test_every_page_that_wants_a_model_says_that_one_is_being_loaded(application, qtbot):
+    window, workbench = application.window, application.workbench
+    wanting = [window.pages[key] for key in ("rotation", "sparsity", "evaluate", "playground")]
+
+    def said():
+        return {(page._empty.heading.text(), page._crumbs.accessibleName()) for page in wanting}
+
+    before = said()
+    application.model.open("demo")
+    assert {title for title, _ in said()} == {"demo is being loaded…"}
+    assert workbench.workspace.breadcrumb() == [("model", "loading demo…")]
+    qtbot.waitUntil(lambda: len(workbench.jobs.active) == 1)
+    application.model.cancel()
+    qtbot.waitUntil(lambda: not workbench.jobs.active)
+    assert said() == before
+    application.model.open("/no/such/folder")
+    qtbot.waitUntil(window.pages["model"].message.isVisible)
+    assert said() == before
+
+
+def test_loading_ends_with_the_model_and_begins_again_with_a_retry(bench):
+    controller, _view, workbench, engine = bench
+    controller.open("demo")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine was killed."))
+    assert workbench.workspace.loading == ""
+    workbench.retry(engine.last.job_id)
+    assert workbench.workspace.loading == "demo"
+    engine.answer(result(summary()), done())
+    assert workbench.workspace.loading == ""

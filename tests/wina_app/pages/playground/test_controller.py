@@ -1,0 +1,243 @@
+"""What the Playground asks the engine for, and what becomes of it when something changes meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from wina_app.pages.playground.controller import PlaygroundController
+from wina_app.pages.playground.form_state import MOST_RECENT, Choice, recent
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench
+from tests.wina_app.stored_runs import summary
+from wina_core.engine.protocol import Answered, Event, Failed, Progress, Token
+from wina_core.specs import FREE_ROTATION, NO_ROTATION, MethodSpec
+from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+CHOICE = Choice(
+    prompt="def median(data):",
+    chat=False,
+    new_tokens=8,
+    sampling=SamplingSpec(),
+    rotation=NO_ROTATION,
+    method=MethodSpec(name="wina"),
+    sparsity=0.5,
+    by_plan=False,
+)
+
+
+def token(arm: int, number: int, divergence: float | None = None) -> Callable[[str], Event]:
+    return lambda job_id: Token(
+        job_id=job_id,
+        arm=arm,
+        id=number,
+        text=f" {number}",
+        log_probability=-1.0,
+        dense_log_probability=None if divergence is None else -2.0,
+        divergence=divergence,
+        read=1,
+        seconds=0.01,
+        dense_seconds=None if divergence is None else 0.02,
+    )
+
+
+def answered(arm: int, end: str = "length") -> Callable[[str], Event]:
+    return lambda job_id: Answered(job_id=job_id, arm=arm, end=end, prompt_tokens=4, sparsity=0.5 if arm else None)
+
+
+class Setup:
+    def __init__(self, tmp_path) -> None:
+        self.workbench, self.engine, _ = make_workbench(tmp_path)
+        self.view = Recorded(choice=CHOICE)
+        self.controller = PlaygroundController(self.workbench, self.view)
+        load(self.workbench)
+
+    def choose(self, **changes: object) -> None:
+        """Change the controls, and wait no longer than the slider would."""
+        self.view.returns(choice=replace(self.view.choice(), **changes))
+        self.controller.change()
+
+    @property
+    def job(self):
+        return self.engine.last.job
+
+
+@pytest.fixture
+def setup(tmp_path) -> Setup:
+    return Setup(tmp_path)
+
+
+def test_a_prompt_is_answered_on_both_sides(setup):
+    setup.controller.generate()
+    assert setup.job.prompt == CHOICE.prompt
+    assert setup.job.arms == (
+        AnswerSpec(),
+        AnswerSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5)),
+    )
+    assert setup.view.named("show_action") == {"running": True, "reason": ""}
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), token(0, 8), token(1, 9, 0.3), answered(0), answered(1), done())
+    dense, sparse = (setup.controller.answers[side] for side in ("dense", "sparse"))
+    assert (dense.ids, sparse.ids) == ((7, 8), (7, 9))
+    assert setup.view.last("show_parting") == 1
+    figures = [args for args in setup.view._calls if args[0] == "show_figures"][-1][1]
+    assert figures == (
+        "sparse",
+        {
+            "tokens": "2",
+            "prefill": "100 tokens/s",
+            "decode": "100.0 tokens/s",
+            "speedup": "2.00 \N{MULTIPLICATION SIGN}",
+            "divergence": "0.2 nats",
+            "sparsity": "50.0 %",
+        },
+    )
+    assert setup.view.named("show_action") == {"running": False, "reason": ""}
+    assert setup.workbench.settings.prompts == [CHOICE.prompt]
+
+
+def test_a_change_while_it_streams_begins_the_sparse_side_anew_and_goes_on_with_the_dense_one(setup, qtbot):
+    setup.controller.generate()
+    first = setup.engine.last.job_id
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), token(0, 8))
+    setup.choose(sparsity=0.6)
+    setup.choose(sparsity=0.7)
+    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
+    assert [request.job_id for request in setup.engine.sent if request.type == "cancel"] == [first]
+    dense, sparse = setup.job.arms
+    assert dense == AnswerSpec(begun=(7, 8))
+    assert sparse.plan == UniformSparsity(sparsity=0.7)
+    setup.engine.event.emit(token(1, 99, 0.1)(first))  # on its way when the job was given up
+    setup.engine.event.emit(answered(0, "stopped")(first))
+    setup.engine.event.emit(done(cancelled=True)(first))
+    setup.engine.answer(token(0, 9), token(1, 7, 0.2))
+    answers = setup.controller.answers
+    assert (answers["dense"].ids, answers["sparse"].ids) == ((7, 8, 9), (7,))
+    assert answers["dense"].ended is None
+    qtbot.waitUntil(lambda: first not in [entry.id for entry in setup.workbench.jobs])
+
+
+def test_a_change_after_the_end_answers_the_sparse_side_alone(setup, qtbot):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), answered(0), answered(1), done())
+    setup.choose(method=MethodSpec(name="scap"))
+    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
+    (sparse,) = setup.job.arms
+    assert sparse.method.name == "scap"
+    assert sparse.calibration is not None
+    setup.engine.answer(token(0, 5, 0.4), answered(0), done())
+    assert setup.controller.answers["sparse"].ids == (5,)
+    assert setup.controller.answers["dense"].ids == (7,)
+    assert setup.view.last("show_parting") == 0
+
+
+def test_the_prompt_and_the_sampling_wait_for_the_next_prompt(setup):
+    setup.controller.generate()
+    setup.choose(prompt="another", new_tokens=3)
+    setup.controller.restart()
+    assert (setup.job.prompt, setup.job.new_tokens) == (CHOICE.prompt, 8)
+    setup.controller.generate()
+    assert (setup.job.prompt, setup.job.new_tokens) == ("another", 3)
+    assert setup.workbench.settings.prompts == ["another", CHOICE.prompt]
+
+
+def test_an_edited_plan_is_answered_when_the_page_is_shown_again(setup, qtbot):
+    plan = setup.workbench.workspace.plan
+    setup.choose(by_plan=True)
+    setup.controller.generate()
+    assert setup.job.arms[1].plan == plan
+    setup.workbench.workspace.set_plan(SparsityPlan.uniform(plan.layout, 0.25))
+    assert len(setup.engine.submitted) == 1
+    setup.controller.set_visible(True)
+    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
+    assert setup.job.arms[-1].plan.budget == 0.25
+
+
+def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
+    workbench, engine, _ = make_workbench(tmp_path)
+    view = Recorded(choice=CHOICE)
+    controller = PlaygroundController(workbench, view)
+    controller.generate()
+    assert view.named("show_action")["reason"] == "Open a model first"
+    load(workbench)
+    view.returns(choice=replace(CHOICE, prompt="  \n"))
+    controller.change()
+    controller.generate()
+    assert view.named("show_action")["reason"].startswith("Write a prompt")
+    assert engine.submitted == []
+
+
+def test_stopping_keeps_what_is_there_and_a_failure_is_told_on_the_page(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7))
+    setup.controller.stop()
+    assert setup.engine.sent[-1].type == "cancel"
+    setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
+    assert setup.controller.answers["dense"].ids == (7,)
+    setup.controller.generate()
+    setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="The prompt has 600 tokens."))
+    assert setup.view.last("show_error") == "The prompt has 600 tokens."
+    assert setup.view.named("show_action")["running"] is False
+
+
+def test_what_comes_before_the_first_token_is_told(setup):
+    setup.controller.generate()
+    setup.engine.answer(lambda job_id: Progress(job_id=job_id, done=1, total=4, unit="layers", metric="rotating"))
+    assert setup.view.last("show_waiting") == "rotating 25 %"
+    setup.engine.event.emit(token(0, 7)(setup.engine.last.job_id))
+    assert setup.view.last("show_waiting") == ""
+
+
+def test_a_rotation_is_taken_over_once_it_is_computed_and_the_prompt_may_be_in_a_template(setup):
+    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_offer"]
+    assert set(rotations) == {NO_ROTATION}
+    offer = setup.view.last("show_offer")
+    assert FREE_ROTATION in dict(map(reversed, offer.rotations))
+    assert "dense" not in dict(offer.methods)
+    assert not offer.chat
+    load(setup.workbench, model=summary().model_copy(update={"chat_template": True}))
+    assert setup.view.last("show_offer").chat
+
+
+def test_another_model_begins_with_nothing(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7))
+    load(setup.workbench)
+    assert setup.controller.answers == {}
+    assert setup.engine.sent[-1].type == "cancel"
+    setup.controller.restart()
+    assert len(setup.engine.submitted) == 1
+
+
+def test_recent_prompts_come_once_and_the_oldest_goes():
+    assert recent(["a", "b"], "b") == ["b", "a"]
+    assert len(recent([str(number) for number in range(MOST_RECENT)], "new")) == MOST_RECENT
+
+
+def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):
+    setup.controller.generate()
+    setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="out of its reach"))
+    assert setup.controller.answers == {}  # nothing was answered
+    setup.choose(sparsity=0.2)
+    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
+    assert [arm.is_dense for arm in setup.job.arms] == [True, False]
+
+
+def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), lambda job_id: Failed(job_id=job_id, error="The engine died."))
+    answers = setup.controller.answers
+    assert [answers[side].ended.end for side in ("dense", "sparse")] == ["stopped", "stopped"]
+    setup.controller.restart()
+    assert setup.job.arms[0] == AnswerSpec(begun=(7,))
+    assert answers["dense"].ended is None
+
+
+def test_what_the_user_stopped_stays_when_the_sparse_side_is_answered_anew(setup):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1))
+    setup.controller.stop()
+    setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
+    setup.controller.restart()
+    assert [arm.is_dense for arm in setup.job.arms] == [False]

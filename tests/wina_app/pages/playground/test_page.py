@@ -1,0 +1,183 @@
+"""The Playground's page: coloured tokens, what pointing at one tells, and controls that say what they say."""
+
+import math
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
+from wina_app.pages.playground.form_state import PROMPTS, make_offer
+from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground.token_text import DIVERGENCE, divergence_colour
+from wina_app.services.workspace import Workspace
+from wina_app.style.theme import apply_theme, contrast, text_on, tokens
+
+from tests.wina_app.stored_runs import SOURCE, summary
+from wina_core.engine.protocol import Answered, Token
+from wina_core.engine.protocol.response import Answer
+from wina_core.specs import NO_ROTATION, MethodSpec
+from wina_core.specs.generation import AnswerSpec
+from wina_core.specs.plans import UniformSparsity
+
+UNDERLINE = QTextCharFormat.UnderlineStyle.WaveUnderline
+SPARSE = AnswerSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5))
+
+
+def token(number: int, text: str, divergence: float | None = None, p: float = 0.5) -> Token:
+    return Token(
+        job_id="",
+        arm=0,
+        id=number,
+        text=text,
+        log_probability=math.log(p),
+        dense_log_probability=None if divergence is None else math.log(0.25),
+        divergence=divergence,
+        read=1,
+        seconds=0.002,
+    )
+
+
+DENSE = Answer(AnswerSpec(), [token(1, "return"), token(2, " x"), token(3, "\n")])
+GATED = Answer(SPARSE, [token(1, "return", 0.0001), token(4, " data", 0.5, 0.125), token(5, "\n", 20.0)])
+
+
+@pytest.fixture
+def page(qtbot) -> PlaygroundPage:
+    page = PlaygroundPage()
+    qtbot.addWidget(page)
+    workspace = Workspace()
+    workspace.set_model(SOURCE, summary())
+    page.show_offer(make_offer(workspace), NO_ROTATION, MethodSpec(name="wina"))
+    page.show_context([], True)
+    page.resize(1200, 560)
+    page.show()
+    page.show_answer("dense", DENSE)
+    page.show_answer("sparse", GATED)
+    page.show_parting(1, "")
+    return page
+
+
+def test_tokens_are_coloured_by_their_divergence_and_stay_readable(qapp, page):
+    text = page.panes["sparse"].text
+    assert text.colour_of(0) is None  # hardly any
+    assert text.colour_of(1) == DIVERGENCE.colour(math.log10(0.5))
+    assert text.colour_of(2) == DIVERGENCE.colour(1.0)  # beyond the scale
+    assert [page.panes["dense"].text.colour_of(at) for at in range(3)] == [None] * 3
+    for exponent in range(-30, 11):
+        colour = divergence_colour(10 ** (exponent / 10))
+        assert contrast(text_on(colour), colour) >= 4.5
+    for mode in ("dark", "light"):
+        apply_theme(qapp, mode)
+        place = text.document().find(" data")
+        shown = place.charFormat()
+        assert shown.background().color() == text.colour_of(1)
+        assert shown.foreground().color() == text_on(text.colour_of(1))
+        assert shown.underlineStyle() == UNDERLINE  # it is where the answers part
+        image = text.grab().toImage()
+        ratio = text.devicePixelRatioF()
+        box = text.cursorRect(place)
+        point = text.viewport().mapToParent(QPoint(box.left() - 2, box.top() + 2))
+        assert image.pixelColor(round(point.x() * ratio), round(point.y() * ratio)) == text.colour_of(1)
+
+
+def test_the_further_a_token_diverges_the_more_its_colour_stands_out_in_both_themes(qapp):
+    for mode in ("dark", "light"):
+        apply_theme(qapp, mode)
+        ground = QColor(tokens().surface)
+        standing_out = [contrast(divergence_colour(10**exponent), ground) for exponent in (-3, -2, -1, 0, 1)]
+        assert standing_out == sorted(standing_out), mode
+        assert standing_out[0] < 1.6
+        assert standing_out[-1] > 4
+
+
+def test_pointing_at_a_token_tells_its_probability_in_both_models(page):
+    text = page.panes["sparse"].text
+    cursor = text.document().find(" data")
+    box = text.cursorRect(cursor)
+    assert text.token_at(QPoint(box.left() - 3, box.center().y())) == 1
+    assert text.token_at(QPoint(box.left() + 200, box.center().y())) is None
+    text.pointed.emit(1)
+    assert page.pointed.whole() == "token 2: ' data' (id 4)   p dense 0.25   p sparse 0.125   KL 0.5 nats   2 ms"
+    page.panes["dense"].text.pointed.emit(0)  # here both agree, so that the sparse side's numbers hold too
+    assert page.pointed.whole() == "token 1: 'return' (id 1)   p dense 0.5   p sparse 0.5   KL 0.0001 nats   2 ms"
+    page.panes["dense"].text.pointed.emit(1)
+    assert "p sparse \N{EN DASH}" in page.pointed.whole()
+    text.pointed.emit(None)
+    assert page.pointed.whole() == ""
+
+
+def test_the_keyboard_reaches_where_the_answers_part(qtbot, page):
+    page.to_part.trigger()
+    assert page.panes["sparse"].text.textCursor().position() == len("return")
+    qtbot.waitUntil(lambda: page.pointed.whole().startswith("token 2:"))
+
+
+def test_answers_are_copied_as_they_are(page):
+    page.panes["sparse"].copy.click()
+    assert QGuiApplication.clipboard().text() == "return data\n"
+    page.copy_both.trigger()
+    assert QGuiApplication.clipboard().text() == "dense\nreturn x\n\n\nwina 50 %\nreturn data\n"
+    text = page.panes["sparse"].text
+    text.selectAll()
+    text.copy()
+    assert QGuiApplication.clipboard().text() == "return data\n"
+
+
+def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
+    page.show_answer("sparse", Answer(SPARSE))
+    page.show_parting(1, "")
+    text = page.panes["sparse"].text
+    for one in GATED.tokens:
+        page.add_token("sparse", one)
+    assert text.toPlainText() == "return data\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n"
+    assert text.document().find(" data").charFormat().underlineStyle() == UNDERLINE
+    assert text.document().find("return").charFormat().underlineStyle() != UNDERLINE
+
+
+def test_read_outs_and_how_an_answer_ended_are_shown(page):
+    pane = page.panes["sparse"]
+    assert {number.text() for number in pane._numbers.values()} == {"\N{EN DASH}"}
+    GATED.ended = Answered(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
+    page.show_figures("sparse", {"decode": "100.0 tokens/s"})
+    assert pane._numbers["decode"].text() == "100.0 tokens/s"
+    assert pane._state.text() == "ended by itself"
+
+
+def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, page):
+    form = page.form
+    choice = page.choice()
+    assert (choice.prompt, choice.sparsity, choice.by_plan) == (next(iter(PROMPTS.values())), 0.5, False)
+    assert choice.rotation == NO_ROTATION
+    with qtbot.waitSignal(page.changed):
+        form.slider.setValue(65)
+    assert page.choice().sparsity == 0.65
+    form.step_sparsity(-1)
+    assert page.choice().sparsity == 0.6
+    with qtbot.waitSignal(page.changed):
+        form.by_plan.click()
+    assert page.choice().by_plan
+    assert not form.slider.isEnabled()
+    assert "plan" in form.slider.toolTip()
+    assert not form.chat.isEnabled()
+    assert "no chat template" in form.chat.toolTip()
+
+
+def test_examples_and_prompts_sent_before_are_a_click_away(qtbot, page):
+    page.show_prompts(["Tom & Jerry\nand more"])
+    menu = page.form.examples.menu()
+    menu.aboutToShow.emit()
+    action = next(action for action in menu.actions() if action.text() == "Tom && Jerry and more")
+    with qtbot.waitSignal(page.changed):
+        action.trigger()
+    assert page.choice().prompt == "Tom & Jerry\nand more"
+
+
+def test_what_is_not_possible_says_why(page):
+    page.show_action(running=False, reason="Write a prompt")
+    assert not page.primary.isEnabled()
+    assert page.primary.toolTip() == "Write a prompt"
+    assert not page.stop.isEnabled()
+    assert page.stop.toolTip() == "Nothing is being generated"
+    page.show_action(running=True, reason="")
+    assert page.stop.isEnabled()
+    page.show_context([], False)
+    assert page.is_empty

@@ -1,0 +1,225 @@
+"""Runs side by side: differences against the reference, how sure they are, and what differs in the specs."""
+
+import csv
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from wina_app.pages.results.comparison import columns_of, compare, flag_texts, heading, sparsity_texts, sparsity_tips
+from wina_app.pages.results.comparison_panel import ResultsComparison
+from wina_app.pages.results.spec_differences import spec_differences
+from wina_app.style.theme import apply_theme
+
+from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
+from wina_core.comparison.compare_runs import compare_with
+from wina_core.comparison.study_runs import shared_study
+from wina_core.errors import WinaError
+from wina_core.records import MetricRecord, SampleRecord, UnitRecord
+from wina_core.specs import Arm
+from wina_core.specs.studies import StudySpec
+from wina_core.statistics.holm import holm
+from wina_core.store import Store
+
+SPECS = {
+    "teal": run_spec("teal", NO_ROTATION, 0.5),
+    "wina": run_spec("wina", NO_ROTATION, 0.5),
+    "rotated": run_spec("wina", GLOBAL, 0.5),
+    "dense": run_spec("dense", NO_ROTATION, 0.0),
+}
+MISSES = {0: 0.027, 1: 0.003}
+"""By number, how far runs miss their targets: TEAL by more than WINA, as with calibrated thresholds."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Of "piqa" every document's answers are stored, of the others no more than standard errors; dense lacks it."""
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as opened:
+        for number, spec in enumerate(SPECS.values()):
+            record_run(opened, spec, shift=0.1 * number, miss=MISSES.get(number, -0.002))
+        for name, right in (("teal", range(60)), ("wina", range(20, 100)), ("rotated", range(10, 90))):
+            record_answers(opened, SPECS[name].content_hash(), right)
+        yield opened
+
+
+def record_answers(store, run, right, task="piqa") -> None:
+    samples = tuple(
+        SampleRecord(task=task, doc=doc, scores={"acc_norm": (float(doc in right), 1.0)}, target="a", response="1")
+        for doc in range(100)
+    )
+    metric = MetricRecord(
+        task=task, metric="acc_norm", value=len(right) / 100, stderr=0.04, n=100, higher_is_better=True
+    )
+    store.record_unit(UnitRecord(run=run, unit=task, metrics=(metric,), seconds=1.0, samples=samples))
+
+
+def compared(store, *names):
+    rows = {row.run: row for row in store.metric_rows()}
+    return compare(store, [rows[SPECS[name].content_hash()] for name in names])
+
+
+def task_of(comparison, task):
+    return next(each for each in comparison.tasks if each.task == task)
+
+
+def test_two_runs_are_paired_by_their_answers(store):
+    comparison = compared(store, "teal", "wina")
+    piqa = task_of(comparison, "piqa")
+    (found,) = piqa.found
+    assert (found.test, found.first_only, found.second_only) == ("exact McNemar", 40, 20)
+    assert found.effect == pytest.approx(0.2), "the run less the reference"
+    assert piqa.p == (found.p,), "one comparison needs no correction"
+    assert task_of(comparison, "demo_choice").found[0].test == "unpaired z"
+    assert any("not paired" in remark for remark in comparison.remarks)
+    assert "Holm" not in heading(comparison)
+
+
+def test_of_more_runs_each_is_held_against_the_first_with_corrected_p(store):
+    comparison = compared(store, "teal", "wina", "rotated")
+    piqa = task_of(comparison, "piqa")
+    assert piqa.reference == pytest.approx(0.6)
+    assert piqa.p == holm([each.p for each in piqa.found])
+    assert piqa.p[0] > piqa.found[0].p or piqa.p[1] > piqa.found[1].p
+    assert "corrected by Holm for the 2 comparisons" in heading(comparison)
+    assert comparison.names == (
+        "teal, 52.7 % (target 50 %)",
+        "wina, 50.3 % (target 50 %)",
+        "wina, global + heads, 49.8 % (target 50 %)",
+    )
+    assert comparison.titles == ("teal", "wina", "wina, global + heads")
+    assert comparison.tasks[-1].task == "mean of tasks"
+
+
+def test_runs_that_are_not_as_sparse_as_the_reference_are_flagged(store):
+    comparison = compared(store, "teal", "wina", "dense")
+    assert flag_texts(comparison) == ("", "⚠ 2.4 points denser than A", ""), "dense is no competitor at a sparsity"
+    assert sparsity_texts(comparison) == (
+        "counted 52.7 % (target 50 %)",
+        "counted 50.3 % (target 50 %)",
+        "nothing dropped",
+    )
+    assert sparsity_tips(comparison)[0] == "counted 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
+    assert flag_texts(compared(store, "wina", "rotated")) == ("", ""), "0.5 points are within tolerance"
+
+
+def test_means_metrics_and_weights_are_the_cores(store):
+    runs = [SPECS[name].content_hash() for name in ("wina", "teal")]
+    study = shared_study(store, *runs)
+    expected = compare_with(store, *runs, study=study, allow_unpaired=True)
+    mean = task_of(compared(store, "teal", "wina"), "mean of tasks")
+    assert mean.found == (expected.mean,)
+    assert mean.averaged == (expected.averaged,) == (("demo_choice", "piqa"),)
+
+
+def tip_of(comparison, task, key):
+    column = next(column for column in columns_of(comparison) if column.key == key)
+    return column.tip(task_of(comparison, task))
+
+
+def test_tooltips_name_the_test_and_the_interval_that_were_used(store):
+    comparison = compared(store, "teal", "wina")
+    assert tip_of(comparison, "piqa", "p B").startswith("exact McNemar, p 0.013 before any correction; 40 documents")
+    assert tip_of(comparison, "piqa", "low B") == (
+        "exact McNemar, 95 % interval: Newcombe's score interval for paired proportions"
+    )
+    assert "unpaired z, 95 % interval: normal, from both standard errors" in tip_of(comparison, "demo_choice", "high B")
+    assert tip_of(comparison, "mean of tasks", "p B").startswith("propagated, p ")
+    assert tip_of(comparison, "mean of tasks", "low B").endswith("; mean of demo_choice and piqa")
+
+
+def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
+        pair = [SPECS[name] for name in ("teal", "wina")]
+        opened.save_study(StudySpec(name="paired", models=(SOURCE,), arms=(Arm(),)), pair)
+        for spec, right in zip(pair, (range(60), range(20, 100)), strict=True):
+            for task in ("piqa", "boolq"):
+                record_answers(opened, spec.content_hash(), right, task)
+        rows = {row.run: row for row in opened.metric_rows()}
+        comparison = compare(opened, [rows[spec.content_hash()] for spec in pair])
+    assert tip_of(comparison, "mean of tasks", "p B").startswith("sign flips, p ")
+    assert tip_of(comparison, "mean of tasks", "low B").startswith("sign flips, 95 % interval: the effects that ")
+    assert comparison.remarks == ()
+
+
+def test_what_a_run_lacks_is_left_empty(store):
+    comparison = compared(store, "teal", "dense", "wina")
+    piqa = task_of(comparison, "piqa")
+    assert piqa.found[0] is None
+    assert piqa.p[0] is None
+    assert piqa.p[1] == piqa.found[1].p, "corrected for the runs that have the task"
+    texts = {column.key: column.text(piqa) for column in columns_of(comparison)}
+    assert texts["effect B"] == "–"
+    assert texts["effect C"] == "+0.2"
+
+
+def test_runs_that_share_nothing_are_refused(store):
+    rows = {row.run: row for row in store.metric_rows()}
+    first, second = (rows[SPECS[name].content_hash()] for name in ("teal", "wina"))
+    with pytest.raises(WinaError, match="no task in common"):
+        compare(store, [first, second._replace(run="another")])
+
+
+def test_only_what_differs_in_the_specs_is_told(store):
+    differences = dict(compared(store, "teal", "rotated").differences)
+    assert differences["method.name"] == ("teal", "wina")
+    assert not [name for name in differences if name.startswith(("model", "evaluation", "plan"))]
+
+
+def test_settings_read_as_text_and_tables_as_their_size():
+    specs = [
+        {"plan": {"kind": "table", "sparsity": [[0.25, 0.75], [0.5, 0.5]]}, "tasks": ["a"], "limit": None},
+        {"plan": {"kind": "uniform"}, "tasks": ["a", "b"], "limit": None},
+    ]
+    assert dict(spec_differences(specs)) == {
+        "plan.kind": ("table", "uniform"),
+        "plan.sparsity": ("2 x 2 numbers, mean 0.5", "–"),
+        "tasks": ('["a"]', '["a", "b"]'),
+    }
+
+
+@pytest.fixture
+def view(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    shown = ResultsComparison()
+    qtbot.addWidget(shown)
+    shown.resize(1000, 300)
+    shown.show()
+    shown.show_comparison(compared(store, "teal", "wina", "rotated"), "")
+    return shown
+
+
+def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
+    view.copy.click()
+    lines = QGuiApplication.clipboard().text().split("\n")
+    assert lines[:2] == [
+        "A\tteal, 52.7 % (target 50 %)",
+        "B\twina, 50.3 % (target 50 %)\t⚠ 2.4 points denser than A",
+    ]
+    assert lines[3] == view.heading.whole()
+    assert lines[4].split("\t")[:6] == ["task", "metric", "n", "A", "B", "B \N{MINUS SIGN} A"]
+    assert any(line.startswith("method.name\tteal\twina") for line in lines)
+
+
+def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
+    view.write(tmp_path / "comparison.csv")
+    rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
+    piqa = next(row for row in rows if row["task"] == "piqa")
+    wina, teal = "wina, 50.3 % (target 50 %)", "teal, 52.7 % (target 50 %)"
+    assert float(piqa[f"effect: {wina}"]) == pytest.approx(0.2)
+    assert float(piqa[f"low: {wina}"]) < 0.2 < float(piqa[f"high: {wina}"])
+    assert float(piqa[teal]) == pytest.approx(0.6)
+
+
+def test_each_run_is_named_above_its_sparsities_and_its_warning(view, store):
+    assert view.captions()[:2] == [
+        "A:  teal counted 52.7 % (target 50 %)",
+        "B:  wina counted 50.3 % (target 50 %) ⚠ 2.4 points denser than A",
+    ]
+    view.show_comparison(compared(store, "wina", "rotated"), "")
+    assert len(view.captions()) == 2
+    assert not any("⚠" in caption for caption in view.captions())
+
+
+def test_another_reference_is_asked_for(view, qtbot):
+    with qtbot.waitSignal(view.reference_chosen) as asked:
+        view.reference.setCurrentIndex(2)
+        view.reference.activated.emit(2)
+    assert asked.args == [SPECS["rotated"].content_hash()]

@@ -1,0 +1,328 @@
+"""Frontier and profile plots: what is drawn, what the pointer reads, how the zoom behaves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyqtgraph as pg
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QColor
+from wina_app.pages.results.plots.frontier import Measure, frontier, models
+from wina_app.pages.results.plots.frontier_plot import FrontierPlot
+from wina_app.pages.results.rows import make_entries
+from wina_app.pages.sparsity.depth_profile import SparsityProfile
+from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.shared.colour_scales import scale_for
+from wina_app.style.theme import DARK, LIGHT, apply_theme, method_colour
+
+from tests.wina_app.stored_runs import record_demo_study
+from wina_core.store import Store
+
+ACC = Measure("demo_choice", "acc", True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        entries = make_entries(store.metric_rows())
+    return frontier(entries, ACC, next(iter(models(entries))))
+
+
+@pytest.fixture
+def plot(qtbot, qapp, data):
+    apply_theme(qapp, "light")
+    shown = FrontierPlot()
+    qtbot.addWidget(shown)
+    shown.resize(700, 400)
+    with qtbot.waitExposed(shown):
+        shown.show()
+    shown.show_frontier(data, "counted")
+    qapp.processEvents()
+    return shown
+
+
+def names_at(plot: DataPlot) -> list[str]:
+    return plot._labels.texts()
+
+
+def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
+    assert [trace.name for trace in plot.traces] == ["teal", "wina", "wina, global + heads"]
+    teal, wina, rotated = plot.traces
+    assert teal.colour == method_colour("teal")
+    assert wina.colour == rotated.colour == method_colour("wina")
+    assert teal.symbol == wina.symbol != rotated.symbol
+    assert list(teal.x) == pytest.approx([24.8, 39.8, 49.8, 64.8]), "as measured"
+    assert np.isfinite(teal.errors).all()
+
+
+def test_the_axes_have_titles_and_units(plot):
+    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, counted (%)"
+    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
+
+
+def test_the_dense_reference_is_dashed_and_in_view(plot):
+    (line,) = [item for item in plot.getPlotItem().items if isinstance(item, pg.InfiniteLine) and item.isVisible()]
+    assert line.value() == pytest.approx(0.71)
+    assert line.pen.style() == Qt.PenStyle.DashLine
+    low, high = plot.getPlotItem().vb.viewRange()[1]
+    assert low < 0.71 < high
+
+
+def test_lines_are_named_beside_their_ends(plot):
+    assert names_at(plot) == ["teal", "wina", "wina, global + heads", "dense"]
+
+
+def test_names_that_cannot_all_be_read_are_a_list_of_as_many_as_fit(plot, qapp):
+    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str, keys=[f"run {n}"] * 2) for n in range(80)]
+    plot.show_traces(many)
+    qapp.processEvents()
+    fitting = len(names_at(plot))
+    assert 10 < fitting < 80
+    assert plot._labels._more.text() == f"and {80 - fitting} more"
+    tops = sorted(name.text.y() for name in plot._labels._names if name.text.isVisible())
+    assert min(np.diff(tops)) >= plot._labels._more.boundingRect().height() - 1, "none upon another"
+    plot.highlight(["run 79"])
+    assert names_at(plot)[-1] == "line 79", "what is selected is named"
+    plot.show_traces(many[:3])
+    qapp.processEvents()
+    assert names_at(plot) == ["line 0", "line 1", "line 2"]
+    assert not plot._labels._more.isVisible()
+
+
+def test_names_reach_below_a_low_plot_before_they_are_given_up(plot, qapp):
+    area = plot.getPlotItem().vb.geometry().height()
+    height = plot._labels._names[0].text.boundingRect().height()
+    lines = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str) for n in range(int(area / height) + 1)]
+    plot.show_traces(lines)
+    qapp.processEvents()
+    assert len(names_at(plot)) == len(lines)
+
+
+def test_the_other_x_axes(plot, data):
+    plot.show_frontier(data, "target")
+    assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
+    assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
+    plot.show_frontier(data, "full")
+    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+
+
+def moved(data, **sparsities):
+    """The lines with their points' fields replaced; a function of the target, or a value."""
+
+    def made(point):
+        return replace(point, **{key: of(point.target_sparsity) for key, of in sparsities.items()})
+
+    return replace(data, lines=tuple(replace(one, points=tuple(map(made, one.points))) for one in data.lines))
+
+
+def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
+    backwards = moved(data, counted_sparsity=lambda target: 1.0 - target)
+    plot.show_frontier(backwards, "counted")
+    assert list(plot.traces[0].x) == pytest.approx([35.0, 50.0, 60.0, 75.0])
+    assert [plot.traces[0].keys[0], plot.traces[0].keys[-1]] == [
+        data.lines[0].points[-1].run,
+        data.lines[0].points[0].run,
+    ]
+
+
+def test_a_run_without_a_measurement_is_drawn_at_its_target(plot, data):
+    plot.show_frontier(moved(data, counted_sparsity=lambda _: None), "counted")
+    assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
+    assert "target 25.0 %, not measured" in plot.traces[0].readout(0)
+
+
+def test_the_readout_has_both_sparsities_and_says_when_a_point_misses_its_target(plot, data):
+    text = plot.traces[0].readout(3)
+    assert "counted 64.8 %  ·  target 65.0 %" in text
+    assert "than its target" not in text
+    off = moved(data, counted_sparsity=lambda target: target + 0.027, full_sparsity=lambda target: target - 0.01)
+    plot.show_frontier(off, "counted")
+    text = plot.traces[0].readout(3)
+    assert "counted 67.7 %  ·  full 64.0 %  ·  target 65.0 %" in text
+    assert "⚠ 2.7 points sparser than its target" in text
+    plot.show_frontier(replace(off, count="full"), "target")
+    assert "full 64.0 %  ·  counted 67.7 %  ·  target 65.0 %" in plot.traces[0].readout(3)
+    assert "⚠ 1.0 points denser than its target" in plot.traces[0].readout(3)
+
+
+def test_the_pointer_catches_the_nearest_point(plot):
+    texts = []
+    plot.readout_changed.connect(texts.append)
+    trace = plot.traces[2]
+    at = plot.getPlotItem().vb.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
+    plot.scene().sigMouseMoved.emit(at)
+    assert texts[-1] == trace.readout(1)
+    assert "target 40.0 %" in texts[-1]
+    plot.scene().sigMouseMoved.emit(plot.getPlotItem().vb.mapViewToScene(QPointF(30.0, 0.5)))
+    assert texts[-1] == ""
+
+
+def test_a_click_chooses_a_point_a_line_or_what_a_name_stands_for(plot):
+    trace, box = plot.traces[0], plot.getPlotItem().vb
+    point = box.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
+    between = box.mapViewToScene(QPointF((trace.x[2] + trace.x[3]) / 2, (trace.y[2] + trace.y[3]) / 2))
+    name = plot._labels._names[0].text.sceneBoundingRect().center()
+    assert plot.keys_at(point) == (trace.keys[1],)
+    assert plot.keys_at(between) == tuple(trace.keys)
+    assert plot.keys_at(name) == tuple(trace.keys)
+    assert plot.keys_at(box.mapViewToScene(QPointF(30.0, 0.5))) == ()
+
+
+def test_selected_points_have_rings_and_other_lines_step_back(plot):
+    run = plot.traces[1].keys[2]
+    plot.highlight([run])
+    opacities = [items._curve.opacity() for items in plot._items]
+    assert opacities[1] == 1.0
+    assert opacities[0] == opacities[2] < 0.5
+    x, y = plot._rings.getData()
+    assert (list(x), list(y)) == (pytest.approx([49.8]), [plot.traces[1].y[2]])
+    plot.highlight(["of another task"])
+    assert [items._curve.opacity() for items in plot._items] == [1.0] * 3
+    assert len(plot._rings.getData()[0]) == 0
+
+
+def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
+    box = plot.getPlotItem().vb
+    box.setRange(xRange=(40, 50), yRange=(0.6, 0.65), padding=0)
+    plot.show_frontier(data, "counted")
+    assert box.viewRange()[0] == pytest.approx([40, 50])
+    centre = plot.viewport().rect().center()
+    qtbot.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    qapp.processEvents()
+    low, high = box.viewRange()[0]
+    assert low < 25
+    assert high > 65
+
+
+def test_the_plot_follows_the_appearance(plot, qapp):
+    for mode, tokens in (("dark", DARK), ("light", LIGHT)):
+        apply_theme(qapp, mode)
+        image = plot.grab().toImage()
+        assert image.pixelColor(2, 2).name() == tokens.surface
+        assert [reference.colour.name() for reference in plot.references] == [tokens.dense]
+
+
+def test_without_rows_the_plot_is_empty(plot):
+    plot.show_frontier(None, "target")
+    assert plot.traces == ()
+    assert names_at(plot) == []
+
+
+def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
+    plot.show_frontier(replace(data, lines=()), "target")
+    assert len(plot.references) == 1
+    assert not plot.getPlotItem().getAxis("bottom").style["showValues"]
+    assert plot.getPlotItem().getAxis("left").style["showValues"]
+    plot.show_frontier(data, "target")
+    assert plot.getPlotItem().getAxis("bottom").style["showValues"]
+
+
+def test_the_profile_leaves_out_what_is_unknown(qtbot):
+    profile = SparsityProfile()
+    qtbot.addWidget(profile)
+    values = np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]])
+    profile.show_table(("q", "k"), values, scale_for("measured", values))
+    (trace,) = profile.traces
+    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
+    assert trace.readout(1) == "layer 1, q: 62.5 %"
+
+
+def test_equal_values_do_not_look_like_noise(qtbot, qapp):
+    profile = SparsityProfile()
+    qtbot.addWidget(profile)
+    values = np.full((8, 1), 0.5)
+    profile.show_table(("q",), values, scale_for("target", values))
+    profile.show()
+    qapp.processEvents()
+    low, high = profile.getPlotItem().vb.viewRange()[1]
+    assert high - low >= 20
+
+
+def test_a_reference_alone_is_in_view(qtbot, qapp):
+    plot = DataPlot("test")
+    qtbot.addWidget(plot)
+    plot.show_traces([Trace("a", QColor("red"), [1, 2], [5, 6], str)], [Reference("dense", QColor("grey"), 9.0)])
+    plot.show()
+    qapp.processEvents()
+    assert plot.getPlotItem().vb.viewRange()[1][1] > 9.0
+
+
+def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
+    none = replace(data, measure=Measure("deviation", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
+    plot.show_frontier(none, "target")
+    qapp.processEvents()
+    low, high = plot.getPlotItem().vb.viewRange()[1]
+    assert -0.1 < low <= 0.0 < high
+    plot.show_frontier(replace(none, dense=_moved(data.dense, -3.0)), "counted")
+    qapp.processEvents()
+    assert plot.getPlotItem().vb.viewRange()[1][0] < -3.0, "what is negative stays in sight"
+
+
+def _moved(lines, value):
+    return tuple(replace(line, points=tuple(replace(point, value=value) for point in line.points)) for line in lines)
+
+
+@pytest.fixture
+def profile(qtbot, qapp):
+    apply_theme(qapp, "light")
+    shown = SparsityProfile()
+    qtbot.addWidget(shown)
+    shown.resize(500, 300)
+    shown.show()
+    return shown
+
+
+def show_plan(profile, qapp, projections, values) -> None:
+    profile.show_table(projections, values, scale_for("target", values))
+    qapp.processEvents()
+
+
+def test_a_few_layers_have_ticks_at_whole_numbers(profile, qapp):
+    show_plan(profile, qapp, ("q", "k"), np.full((3, 2), 0.5))
+    axis = profile.getPlotItem().getAxis("bottom")
+    ticks = [tick for _, level in axis.tickValues(*axis.range, 400) for tick in level]
+    assert ticks
+    assert all(tick == round(tick) for tick in ticks)
+
+
+def test_a_projection_has_its_colour_whatever_else_there_is(profile, qapp):
+    show_plan(profile, qapp, ("q", "k", "v", "o", "gate", "up", "down"), np.full((3, 7), 0.5))
+    gated = {trace.name: trace.colour for trace in profile.traces}
+    show_plan(profile, qapp, ("q", "k", "v", "o", "up", "down"), np.full((3, 6), 0.5))
+    assert {trace.name: trace.colour for trace in profile.traces} == {
+        name: colour for name, colour in gated.items() if name != "gate"
+    }
+    assert len({colour.name() for colour in gated.values()}) == 7
+
+
+def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile, qapp):
+    values = np.full((3, 2), 0.5)
+    show_plan(profile, qapp, ("q", "k"), values)
+    low, high = profile.getPlotItem().vb.viewRange()[1]
+    assert low == pytest.approx(0, abs=5)
+    assert high == pytest.approx(100, abs=5)
+    profile.getPlotItem().setYRange(40.0, 60.0, padding=0)
+    show_plan(profile, qapp, ("q", "k"), values + 0.01)
+    assert profile.getPlotItem().vb.viewRange()[1] == pytest.approx([40.0, 60.0])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        rows = store.metric_rows()
+    broken = [row._replace(value=value) if row.method in ("dense", "teal") else row for row in rows]
+    entries = make_entries(broken)
+    with pytest.MonkeyPatch.context() as patch:
+        caught = []
+        patch.setattr("sys.excepthook", lambda *what: caught.append(what))
+        plot.show_frontier(frontier(entries, ACC, next(iter(models(entries)))), "target")
+        plot.grab()
+        qapp.processEvents()
+    assert caught == []
+    assert plot.references == ()
+    assert np.isfinite(plot.getPlotItem().vb.viewRange()).all()

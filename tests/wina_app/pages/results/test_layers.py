@@ -1,0 +1,95 @@
+"""Layers of selected runs: targets and measurements over depth, two maps or what lies between them."""
+
+import numpy as np
+import pytest
+from wina_app.pages.results.plots.depth_plot import DepthPlot
+from wina_app.pages.results.plots.layer_maps import ResultsLayers
+from wina_app.pages.results.plots.layers import EACH, MEAN, difference, profile_choices, profile_lines, read_layers
+from wina_app.style.theme import apply_theme
+
+from tests.wina_app.stored_runs import NO_ROTATION, PROJECTIONS, layout, record_run, run_spec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store import Store
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A uniform run, one with a table of its own, and a dense one."""
+    table = SparsityPlan.uniform(layout(), 0.5).with_cells({(0, 0): 0.25, (7, 6): 0.75})
+    specs = (
+        run_spec("wina", NO_ROTATION, 0.4),
+        run_spec("teal", NO_ROTATION, table),
+        run_spec("dense", NO_ROTATION, 0.0),
+    )
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
+        hashes = [record_run(store, spec) for spec in specs]
+        rows = {row.run: row for row in store.metric_rows()}
+        return read_layers(store, [rows[run] for run in hashes])
+
+
+def test_targets_are_those_of_the_plan(runs):
+    uniform, edited, dense = runs
+    assert uniform.projections == PROJECTIONS
+    assert (uniform.target == 0.4).all()
+    assert (edited.target[0, 0], edited.target[7, 6], edited.target[3, 3]) == (0.25, 0.75, 0.5)
+    assert uniform.measured[0, 1] == pytest.approx(0.4 + 0.01 * np.sin(1))
+    assert (dense.target, dense.measured) == (None, None)
+
+
+def test_profiles_of_the_mean_of_one_projection_and_of_each(runs):
+    assert profile_choices(runs) == (MEAN, EACH, *PROJECTIONS)
+    mean = profile_lines(runs, MEAN)
+    assert [(line.index, line.kind) for line in mean] == [
+        (0, "target"), (0, "measured"), (1, "target"), (1, "measured")
+    ]  # fmt: skip
+    assert mean[2].percent[0] == pytest.approx(100 * (0.5 - 0.25 / 7))
+    (_, _, target, _) = profile_lines(runs, "q")
+    assert target.percent[:2] == (25.0, 50.0)
+    assert len(profile_lines(runs[:1], EACH)) == 2 * len(PROJECTIONS)
+
+
+def test_the_difference_is_the_second_run_less_the_first(runs):
+    uniform, edited, dense = runs
+    projections, values = difference(uniform, edited)
+    assert projections == PROJECTIONS
+    assert values == pytest.approx(edited.target - 0.4)
+    assert difference(uniform, dense) is None
+
+
+@pytest.fixture
+def maps(qtbot, qapp):
+    apply_theme(qapp, "light")
+    shown = ResultsLayers()
+    qtbot.addWidget(shown)
+    shown.resize(900, 300)
+    shown.show()
+    return shown
+
+
+def test_one_map_two_beside_each_other_or_their_difference(maps, runs):
+    assert "Select a row" in maps.remark.text()
+    assert not maps.mode.isEnabled()
+    maps.show_runs(runs[:1])
+    assert [panel.title for panel in maps.figure()] == ["wina, 39.8 % (target 40 %), uniform"]
+    maps.show_runs(runs[:2])
+    assert [panel.title for panel in maps.figure()] == [run.name for run in runs[:2]]
+    maps.mode.buttons["difference"].click()
+    (panel,) = maps.figure()
+    assert panel.low == -panel.high
+    assert panel.text(panel.values[0][0]) == "−15.0"
+    maps.show_runs(runs[2:])
+    assert "Nothing was gated" in maps.remark.text()
+    assert maps.figure() == ()
+
+
+def test_targets_are_dashed_beside_what_was_measured(qtbot, runs):
+    plot = DepthPlot()
+    qtbot.addWidget(plot)
+    plot.show_profiles(runs, MEAN)
+    assert [trace.name for trace in plot.traces][:2] == [
+        f"wina, 39.8 % (target 40 %), uniform, {kind}" for kind in ("target", "measured")
+    ]
+    styles = {trace.style.name for trace in plot.traces if trace.name.endswith("target")}
+    assert styles == {"DashLine"}
+    assert "layer 0, 46.43 %" in plot.traces[2].readout(0)
+    assert plot.getPlotItem().getAxis("left").labelText == "sparsity, mean of projections (%)"

@@ -1,0 +1,287 @@
+"""The Results page as it is used: filter, sort, select, plot, copy, export, and results that land meanwhile."""
+
+import csv
+import json
+import shutil
+
+import pytest
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.page import ResultsPage
+from wina_app.pages.results.spec_dialog import ResultsSpec
+from wina_app.style.theme import apply_theme
+from wina_app.window.focus_order import controls
+
+from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from wina_core.results.columns import BY_KEY
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Store
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "results.sqlite"
+    with Store(f"sqlite:///{path}") as store:
+        record_demo_study(store)
+    return path
+
+
+def shown_page(qtbot, store: Store) -> ResultsPage:
+    access = DirectStore(store)
+    page = ResultsPage(access)
+    page.access = access
+    qtbot.addWidget(page)
+    page.resize(1208, 700)
+    with qtbot.waitActive(page):
+        page.show()
+    return page
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    return shown_page(qtbot, store)
+
+
+@pytest.fixture
+def filled_store(database, tmp_path):
+    copy = shutil.copy(database, tmp_path / "filled.sqlite")
+    with Store(f"sqlite:///{copy}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def filled(qtbot, qapp, filled_store):
+    apply_theme(qapp, "light")
+    return shown_page(qtbot, filled_store)
+
+
+def filter_by(qtbot, page: ResultsPage, text: str) -> None:
+    """Type a filter and rest."""
+    page.filter.setText(text)
+    qtbot.waitSignal(page._rest.timeout).wait()
+
+
+def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation: str = "none") -> int:
+    wanted = (method, metric, target, rotation)
+    return next(
+        number
+        for number, entry in enumerate(page.controller.table.shown)
+        if (entry.row.method, entry.row.metric, entry.row.target_sparsity, entry.row.rotation) == wanted
+    )
+
+
+def texts(page: ResultsPage, key: str) -> list[str]:
+    model = page.table.model()
+    return [model.index(row, BY_KEY[key]).data() for row in range(model.rowCount())]
+
+
+def test_without_results_the_page_says_what_it_is_for(qtbot, page, store):
+    assert page.is_empty
+    assert not page.primary.isEnabled()
+    with qtbot.waitSignal(page.crumb_clicked) as asked:
+        page.empty_triggered.emit()
+    assert asked.args == ["evaluate"]
+    record_run(store, run_spec("wina", NO_ROTATION, 0.5))
+    page.access.changed.emit()
+    assert not page.is_empty
+    assert page.table.model().rowCount() == 3
+
+
+def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
+    filled.filter.setFocus()
+    qtbot.waitUntil(filled.filter.hasFocus)
+    qtbot.keyClicks(filled.filter, "method:teal metric:acc")
+    assert len(filled.plots.frontier.plot.traces) == 3, "not while typing"
+    qtbot.waitSignal(filled._rest.timeout).wait()
+    assert set(texts(filled, "method")) == {"teal"}
+    assert [trace.name for trace in filled.plots.frontier.plot.traces] == ["teal"]
+    filter_by(qtbot, filled, "")
+    assert len(filled.plots.frontier.plot.traces) == 3
+
+
+def test_a_filter_for_an_unknown_column_is_explained_in_place(qtbot, filled):
+    filter_by(qtbot, filled, "methd:wina")
+    assert "no column" in filled.list.error.text()
+    assert filled.list.error.isVisible()
+    assert filled.table.model().rowCount() == 39, "the table stays as it was"
+    filter_by(qtbot, filled, "method:wina")
+    assert not filled.list.error.isVisible()
+
+
+def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):
+    filled.plots.show_plot("layers")
+    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
+    assert "second run" in filled.plots.layers.remark.text()
+    filter_by(qtbot, filled, "nothing like this")
+    assert "Select a row" in filled.plots.layers.remark.text()
+    filled.plots.show_plot("frontier")
+    assert filled.table.model().rowCount() == 0
+    assert not filled.primary.isEnabled()
+    assert filled.primary.toolTip()
+    assert filled.plots.frontier.plot.traces == ()
+    assert not filled.is_empty, "there are results, only not these"
+
+
+def test_a_click_on_a_heading_sorts(qtbot, filled):
+    header = filled.table.horizontalHeader()
+    filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
+    where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
+    values = [entry.row.value for entry in filled.controller.table.shown]
+    assert values in (sorted(values), sorted(values, reverse=True))
+
+
+def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
+    filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
+    filled.table.selectRow(20)
+    key = filled.controller.table.shown[20].key
+    filled.table.verticalScrollBar().setValue(5)
+    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
+    filled.access.changed.emit()
+    (index,) = filled.table.selectionModel().selectedRows()
+    assert filled.controller.table.shown[index.row()].key == key
+    assert filled.table.verticalScrollBar().value() == 5
+    assert filled.table.model().rowCount() == 42
+
+
+def test_results_that_land_together_are_read_together(qtbot, filled, filled_store):
+    readings = []
+    filled.controller.table.content_changed.connect(lambda: readings.append(filled.controller.table.stored))
+    for sparsity in (0.7, 0.75, 0.8):
+        record_run(filled_store, run_spec("teal", NO_ROTATION, sparsity))
+        filled.access.changed.emit()
+    assert readings == [42], "the first one at once"
+    qtbot.waitUntil(lambda: len(readings) > 1)
+    assert readings == [42, 48]
+
+
+def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("wina_app.pages.results.plots.controller.frontier", lambda *_: drawn.append(1))
+    filled.hide()
+    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
+    filled.access.changed.emit()
+    assert filled.controller.table.rowCount() == 42
+    assert not drawn
+    filled.show()
+    assert drawn == [1]
+    filled.hide()
+    filled.show()
+    assert drawn == [1], "nothing changed meanwhile"
+
+
+def test_the_selected_run_shows_its_layers(filled):
+    filled.plots.show_plot("layers")
+    layers = filled.plots.layers
+    assert "Select a row" in layers.remark.text()
+    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
+    shown = layers.maps[0]
+    assert shown.title.whole() == "wina, 39.8 % (target 40 %)"
+    (panel,) = shown.figure()
+    assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
+    assert [panel.text(value) for value in panel.values[0][:2]] == ["40.0", "40.8"]
+    filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
+    assert "Nothing was gated" in layers.remark.text()
+    assert not shown.isVisible()
+
+
+def test_metric_and_axis_are_chosen(qtbot, filled):
+    filled.plots.frontier.measure.setFocus()
+    qtbot.keyClick(filled.plots.frontier.measure, Qt.Key.Key_Home)
+    assert filled.plots.frontier.measure.currentText() == "demo:heldout: kl"
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
+    assert filled.plots.frontier.note.text() == "\N{DOWNWARDS ARROW} better"
+    assert filled.plots.frontier.plot.traces[0].errors == ()
+    filled.plots.frontier.x_axis.setFocus()
+    assert filled.plots.frontier.x_axis.currentData() == "counted"
+    qtbot.keyClick(filled.plots.frontier.x_axis, Qt.Key.Key_Down)
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+
+
+def test_selected_rows_are_copied_as_shown(qtbot, filled):
+    row = row_of(filled, "teal", "acc", 0.25)
+    filled.table.selectRow(row)
+    filled.table.setFocus()
+    qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    titles, cells = QGuiApplication.clipboard().text().split("\n")
+    assert titles.split("\t") == [column.title for column, shown in ColumnChoice().offered if shown]
+    assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "24.8", "24.8", "25.0"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".md", ".tex"])
+def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"results{suffix}"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    filter_by(qtbot, filled, "wina acc")
+    filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
+    filled.primary.click()
+    content = path.read_text()
+    shown = filled.controller.table.shown
+    assert len(shown) == 8
+    if suffix in (".csv", ".tsv"):
+        rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
+        assert [float(row["value"]) for row in rows] == [entry.row.value for entry in shown], "to the last digit"
+        assert [row["target %"] for row in rows] == [str(100 * entry.row.target_sparsity) for entry in shown]
+    elif suffix == ".json":
+        assert [row["value"] for row in json.loads(content)] == [entry.row.value for entry in shown]
+    else:
+        assert content.count("demo_choice") + content.count("demo\\_choice") == 8
+
+
+def test_an_export_without_a_suffix_takes_the_chosen_format(filled, tmp_path, monkeypatch):
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "results"), "TSV (*.tsv)"))
+    filled.primary.click()
+    assert (tmp_path / "results.tsv").read_text().count("\n") == 40
+    assert filled.message.label.text() == f"Saved 39 rows in {tmp_path / 'results.tsv'}."
+
+
+def test_an_export_that_fails_is_told_inline_and_loses_nothing(filled, tmp_path, monkeypatch):
+    target = tmp_path / "missing" / "results.csv"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    filled.primary.click()
+    assert filled.message.isVisible()
+    assert "folder does not exist" in filled.message.label.text()
+    assert filled.table.model().rowCount() == 39
+
+
+def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
+    row = row_of(filled, "wina", "acc", 0.4)
+    filled.controller.explain(row)
+    (dialog,) = filled.findChildren(ResultsSpec)
+    qtbot.addWidget(dialog)
+    study = StudySpec.model_validate_json(dialog.text.toPlainText())
+    assert study.arms[0].method.name == "wina"
+    assert study.sparsities == (0.4,)
+
+
+def test_the_keyboard_meets_the_table_before_the_plot(filled):
+    order = controls([filled.body])
+    stops = [
+        filled.table,
+        filled.plots.frontier.measure,
+        filled.plots.frontier.x_axis,
+        filled.plots.frontier.model,
+        filled.plots.frontier.plot,
+    ]
+    assert [control for control in order if control in stops] == stops
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("Pin or unpin the selected runs", "No run is selected"),
+        ("Edit the tags of the current run", "No run is selected"),
+        ("Edit the note of the current run", "No run is selected"),
+        ("Delete the selected runs", "No run is selected"),
+        ("Copy rows as Markdown", "No row is selected"),
+    ],
+)
+def test_what_is_done_with_selected_rows_says_that_none_is(filled, command, missing):
+    filled.table.clearSelection()
+    filled.table.setCurrentIndex(QModelIndex())
+    next(action for action in filled.commands if action.text() == command).trigger()
+    assert filled.message.isVisible()
+    assert filled.message.label.text().startswith(missing)

@@ -1,0 +1,308 @@
+"""The plots half of the Results page: what is computed when, and how table and plots follow one selection."""
+
+import shutil
+
+import pytest
+from PySide6.QtCore import QObject, QPointF, Qt, Signal
+from wina_app.pages.results.page import ResultsPage
+from wina_app.pages.results.plots.controller import PLOTS, ResultsPlotsController
+from wina_app.pages.results.run_selection import RunSelection
+from wina_app.pages.results.table import ResultsTable
+from wina_app.style.theme import apply_theme
+
+from tests.wina_app.fakes import Recorded
+from tests.wina_app.pages.results.results_content import show_rows
+from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from tests.wina_app.timed_points import timed
+from wina_core.store import Store
+
+_SHOWS = {
+    "frontier": "show_frontier",
+    "tasks": "show_bars",
+    "latency": "show_latency",
+    "layers": "show_layers",
+    "allocation": "show_profiles",
+    "compare": "show_comparison",
+}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "results.sqlite"
+    with Store(f"sqlite:///{path}") as store:
+        record_demo_study(store)
+        for sparsity in (0.25, 0.5):
+            store.record_latency(timed(sparsity=sparsity, median=3.0 * (1.0 - sparsity)))
+    return path
+
+
+@pytest.fixture
+def store(database, tmp_path):
+    with Store(f"sqlite:///{shutil.copy(database, tmp_path / 'filled.sqlite')}") as opened:
+        yield opened
+
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+class SlowStore(QObject):
+    """Answers when it is told to."""
+
+    changed = Signal()
+
+    def __init__(self, store):
+        super().__init__()
+        self.store, self.waiting = store, []
+
+    def ask(self, question, answer=lambda _: None, refused=lambda _: None):  # noqa: ARG002 - as StoreThread's
+        self.waiting.append(lambda: answer(question(self.store)))
+
+    def answer(self, number):
+        self.waiting.pop(number)()
+
+
+class Half:
+    """The controller over a recorded view."""
+
+    def __init__(self, store):
+        self.view, self.table, self.selection, self.store = Recorded(), ResultsTable(), RunSelection(), store
+        self.controller = ResultsPlotsController(store, self.table, self.selection, self.view)
+        self.rows = store.store.metric_rows()
+        self.runs = list(dict.fromkeys(row.run for row in self.rows))
+        show_rows(self.table, self.rows)
+
+    def shown(self):
+        """The plots that were drawn, each as often as it was."""
+        return [plot for plot, method in _SHOWS.items() for _ in self.view.calls(method)]
+
+    def axes(self):
+        """What the frontier was drawn against, each time."""
+        return [args[1] for name, args, _ in self.view._calls if name == "show_frontier"]
+
+
+@pytest.fixture
+def half(store):
+    return Half(DirectStore(store))
+
+
+def test_only_the_plot_that_is_shown_is_computed(half):
+    assert half.shown() == [], "the page is hidden"
+    half.controller.set_visible(True)
+    assert half.shown() == ["frontier"]
+    half.controller.show("tasks")
+    half.controller.show("frontier")
+    assert half.shown() == ["frontier", "tasks"], "nothing changed meanwhile"
+    show_rows(half.table, half.rows[:-3])
+    assert half.shown() == ["frontier", "frontier", "tasks"]
+
+
+def test_the_metric_that_is_shown_first_stays_while_others_arrive(half):
+    some = [row for row in half.rows if row.metric == "kl" and row.target_sparsity in (0.0, 0.25)]
+    assert some
+    show_rows(half.table, some)
+    half.controller.set_visible(True)
+    assert half.view.last("show_frontier").measure.metric == "kl"
+    show_rows(half.table, half.rows)
+    assert half.view.last("show_frontier").measure.metric == "kl"
+    half.controller.set_scope(None)
+    show_rows(half.table, half.rows[1:])
+    assert half.view.last("show_frontier").measure.metric == "acc", "of another study it is chosen anew"
+
+
+def test_the_bars_stay_at_their_first_sparsity_and_metric_until_another_is_chosen(half):
+    show_rows(half.table, [row for row in half.rows if row.metric == "kl" and row.target_sparsity in (0.0, 0.25)])
+    half.controller.show("tasks")
+    half.controller.set_visible(True)
+    first = half.view.last("show_bars")
+    show_rows(half.table, half.rows)
+    again = half.view.last("show_bars")
+    assert (again.sparsity, again.metric) == (first.sparsity, first.metric) == (0.25, first.metric)
+    half.controller.choose_sparsity(0.65)
+    assert half.view.last("show_bars").sparsity == 0.65
+
+
+def test_the_frontier_is_drawn_against_the_count_of_the_settings_until_another_axis_is_chosen(half):
+    half.controller.set_visible(True)
+    assert half.view.calls("show_frontier")[-1].count == "counted"
+    half.controller.choose_x_axis("target")
+    assert half.axes() == ["counted", "target"]
+    half.controller.set_count("full")
+    assert half.axes()[-1] == "full", "the setting is followed again"
+    half.controller.set_count("full")
+    assert len(half.axes()) == 3, "nothing changed"
+
+
+def test_another_count_is_followed_by_every_plot_that_compares(half):
+    half.controller.set_visible(True)
+    half.selection.select(half.runs[1:3])
+    for plot, count in zip(("tasks", "layers", "allocation", "compare"), ("full", "counted") * 2, strict=True):
+        half.controller.show(plot)
+        before = half.shown().count(plot)
+        half.controller.set_count(count)
+        assert half.shown().count(plot) > before, plot
+
+
+def test_each_plot_is_drawn_when_it_is_first_shown(half):
+    half.controller.set_visible(True)
+    half.selection.select(half.runs[1:3])
+    for plot in PLOTS:
+        half.controller.show(plot)
+    assert set(half.shown()) == set(PLOTS)
+    assert [run.run for run in half.view.last("show_layers")] == half.runs[1:3]
+    assert half.view.last("show_comparison").runs == tuple(half.runs[1:3])
+
+
+def test_what_is_shown_of_the_selection_follows_it(half):
+    half.controller.show("allocation")
+    half.controller.set_visible(True)
+    assert half.view.last("show_profiles") == ()
+    half.selection.select(half.runs[1:2])
+    assert [run.run for run in half.view.last("show_profiles")] == half.runs[1:2]
+    assert half.shown() == ["allocation"] * 2
+
+
+def test_rows_of_other_runs_do_not_compare_anew(half, qtbot):
+    half.controller.show("compare")
+    half.controller.set_visible(True)
+    half.selection.select(half.runs[1:3])
+    before = len(half.shown())
+    show_rows(half.table, [row for row in half.rows if row.run != half.runs[-1]])
+    assert len(half.shown()) == before
+    show_rows(half.table, [row for row in half.rows if row.run != half.runs[2]])
+    assert half.selection.runs == (half.runs[1],)
+    qtbot.waitUntil(lambda: half.view.last("show_comparison") is None)
+
+
+def test_an_answer_about_earlier_runs_is_dropped(store):
+    half = Half(SlowStore(store))
+    half.controller.show("layers")
+    half.controller.set_visible(True)
+    half.selection.select(half.runs[1:2])
+    half.selection.select(half.runs[2:3])
+    half.store.answer(-1)
+    half.store.answer(-1)
+    (drawn,) = half.view.calls("show_layers")
+    assert [run.run for run in drawn] == half.runs[2:3]
+
+
+def test_clicked_points_are_selected_or_added(half):
+    half.controller.choose_runs(half.runs[1:3], more=False)
+    assert half.selection.runs == tuple(half.runs[1:3])
+    half.controller.choose_runs(half.runs[3:4], more=True)
+    half.controller.choose_runs(half.runs[1:2], more=True)
+    assert half.selection.runs == tuple(half.runs[2:4])
+
+
+def test_timed_points_stand_for_the_runs_of_their_method_and_sparsity(half):
+    half.controller.show("latency")
+    half.controller.set_visible(True)
+    assert half.view.last("show_latency") == "products"
+    half.controller.choose_timed(["wina 0.500"], more=False)
+    chosen = {(row.method, row.target_sparsity) for row in half.rows if row.run in half.selection.runs}
+    assert chosen == {("wina", 0.5)}
+    assert len(half.selection.runs) == 2, "with and without the rotation"
+
+
+# ---- table and plots -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    access = DirectStore(store)
+    page = ResultsPage(access)
+    page.access = access
+    qtbot.addWidget(page)
+    page.resize(1208, 700)
+    with qtbot.waitExposed(page):
+        page.show()
+    qapp.processEvents()
+    return page
+
+
+def selected_runs(page):
+    return set(page.controller.runs_of(sorted({index.row() for index in page.table.selectionModel().selectedRows()})))
+
+
+def row_of(page, run):
+    return page.controller.rows_of([run])[0]
+
+
+def test_rows_that_are_selected_are_marked_in_the_plots(page):
+    run = page.plots.frontier.plot.traces[0].keys[2]
+    page.table.selectRow(row_of(page, run))
+    assert page.plots.frontier.plot.highlighted == {run}
+    assert len(page.table.selectionModel().selectedRows()) == 1, "the run's other rows stay as they are"
+    page.plots.show_plot("tasks")
+    assert page.plots.tasks.plot.highlighted == {run}
+    page.plots.show_plot("latency")
+    assert page.plots.latency.plots.left.highlighted == set(), "TEAL was not timed"
+
+
+def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):
+    plot = page.plots.frontier.plot
+    trace = plot.traces[1]
+    at = plot.mapFromScene(plot.getPlotItem().vb.mapViewToScene(QPointF(trace.x[1], trace.y[1])))
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert selected_runs(page) == {trace.keys[1]}
+    assert len(page.table.selectionModel().selectedRows()) == 3, "every metric of the run"
+    assert plot.highlighted == {trace.keys[1]}
+    plot.keys_chosen.emit(tuple(trace.keys), True)
+    assert selected_runs(page) == set(trace.keys)
+    assert page.compare.isEnabled()
+
+
+def test_selecting_is_told_once_whoever_began_it(page):
+    told = []
+    page.controller.selection.changed.connect(lambda: told.append(page.controller.selection.runs))
+    runs = page.plots.frontier.plot.traces[1].keys
+    page.plots.runs_chosen.emit((runs[0],), False)
+    page.table.selectRow(row_of(page, runs[2]))
+    page.table.clearSelection()
+    assert told == [(runs[0],), (runs[2],), ()]
+
+
+def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store):
+    run = page.plots.frontier.plot.traces[0].keys[2]
+    page.plots.runs_chosen.emit((run,), False)
+    record_run(store, run_spec("teal", NO_ROTATION, 0.75))
+    page.access.changed.emit()
+    assert len(page.plots.frontier.plot.traces[0].x) == 5
+    assert page.plots.frontier.plot.highlighted == {run}
+    assert selected_runs(page) == {run}
+
+
+def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
+    runs = page.plots.frontier.plot.traces[1].keys
+    assert not page.compare.isEnabled()
+    page.plots.runs_chosen.emit(tuple(runs[:3]), False)
+    qtbot.mouseClick(page.compare, Qt.MouseButton.LeftButton)
+    shown = page.plots.compare
+    assert shown.shown.runs == tuple(runs[:3])
+    assert "Holm" in shown.heading.whole()
+    shown.reference_chosen.emit(runs[2])
+    qtbot.waitUntil(lambda: shown.shown is not None and shown.shown.runs[0] == runs[2])
+    page.table.clearSelection()
+    qtbot.waitUntil(lambda: shown.shown is None)
+    assert "two or more runs" in shown.remark.text()
+
+
+def test_every_plot_is_one_command_away(page):
+    commands = {action.text(): action for action in page.commands}
+    keys = [action.shortcut().toString() for action in page.commands if not action.shortcut().isEmpty()]
+    assert len(set(keys)) == len(keys)
+    for number, plot in enumerate(PLOTS):
+        commands[f"Show the {page.plots.tabs.tabText(number).lower()} plot"].trigger()
+        assert page.plots.plot == plot
+
+
+def test_an_empty_plot_is_not_exported(page):
+    page.plots.show_plot("allocation")
+    page.plots.export.click()
+    assert "nothing in this plot" in page.message.label.text()
+
+
+def test_without_runs_to_compare_exporting_says_what_is_missing(page):
+    page.plots.show_plot("compare")
+    page.plots.export.click()
+    assert page.message.label.text().startswith("There is no comparison to export yet. Select rows of two or more runs")

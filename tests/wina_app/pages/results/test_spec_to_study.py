@@ -1,0 +1,37 @@
+"""A stored run as the study that computes it again."""
+
+import pytest
+from wina_app.pages.results.spec_to_study import study_of
+
+from tests.wina_app.stored_runs import GLOBAL, layout, run_spec
+from wina_core.specs import NO_ROTATION, AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource
+from wina_core.specs.plans import SparsityPlan
+from wina_core.studies.expand import expand
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("selection", ["topk", "threshold"])
+def test_a_run_as_a_study_expands_to_exactly_that_run(explicit, selection):
+    spec = run_spec("wina", GLOBAL, SparsityPlan.uniform(layout(), 0.5) if explicit else 0.5).model_copy(
+        update={
+            "model": ModelSource(location="someone/model"),
+            "method": MethodSpec(name="wina", selection=selection),
+            "calibration": CalibrationSpec() if selection == "threshold" else None,
+        }
+    )
+    (run,) = expand(study_of(spec))
+    assert run.content_hash() == spec.content_hash()
+
+
+def test_the_dense_run_as_a_study():
+    spec = run_spec("dense", NO_ROTATION, 0.0).model_copy(update={"model": ModelSource(location="someone/model")})
+    (run,) = expand(study_of(spec))
+    assert run.content_hash() == spec.content_hash()
+
+
+def test_an_allocated_run_is_a_study_that_allocates_again():
+    plan = AllocatedSparsity(sparsity=0.65, allocator=AllocatorSpec(name="greedy", variant="wina_released"))
+    spec = run_spec("wina", NO_ROTATION, 0.5).model_copy(
+        update={"plan": plan, "model": ModelSource(location="someone/model")}
+    )
+    assert [run.plan for run in expand(study_of(spec))] == [plan]

@@ -1,0 +1,125 @@
+"""The Results page narrowed to a study, beside the paper's numbers."""
+
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.pages.results.page import ResultsPage
+from wina_app.style.theme import apply_theme
+
+from tests.wina_app.stored_runs import DirectStore, record_demo_study
+from tests.wina_app.studies import PAPER, ROLE, record, write
+from wina_core.store import Store
+from wina_core.studies.expand import bind, expand, load_study
+from wina_core.studies.published import published_value
+
+
+@pytest.fixture
+def study(tmp_path):
+    return bind(load_study(write(tmp_path, "paper", PAPER)), {ROLE: "demo"})
+
+
+@pytest.fixture
+def store(tmp_path, study):
+    """Thirteen runs of another study, and the study's five; a little above the paper's numbers."""
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
+        record_demo_study(opened)
+        runs = expand(study)
+        opened.save_study(study, runs)
+        for number, run in enumerate(runs):
+            record(opened, run, "piqa", "acc_norm", 0.79 - 0.01 * number)
+        yield opened
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    apply_theme(qapp, "light")
+    access = DirectStore(store)
+    page = ResultsPage(access)
+    page.access = access
+    qtbot.addWidget(page)
+    page.resize(1200, 600)
+    with qtbot.waitActive(page):
+        page.show()
+    return page
+
+
+def titles(page):
+    model = page.table.model()
+    return [model.headerData(at, Qt.Orientation.Horizontal) for at in range(model.columnCount())]
+
+
+def column(page, key):
+    at = [column.key for column in page.table.model().columns].index(key)
+    return [page.table.model().index(row, at).data() for row in range(page.table.model().rowCount())]
+
+
+def test_a_studys_results_are_its_runs_alone_until_all_are_asked_for(page, study, qtbot):
+    assert page.table.model().rowCount() == 44
+    page.controller.show_study(study)
+    assert page.table.model().rowCount() == 5
+    assert page.list.scope.whole() == "Study: Table 3: a tiny one"
+    assert set(column(page, "task")) == {"piqa"}
+    qtbot.mouseClick(page.list.everything, Qt.MouseButton.LeftButton)
+    assert page.table.model().rowCount() == 44
+    assert not page.list.everything.isVisible()
+    assert "paper" not in titles(page)
+
+
+def test_the_papers_numbers_are_a_column_in_the_units_that_are_stored(page, study):
+    page.controller.show_study(study)
+    dense = published_value("commonsense", ROLE, "dense", 0.0, "piqa", "acc_norm")
+    wina = published_value("commonsense", ROLE, "WINA", 0.5, "piqa", "acc_norm")
+    shown = column(page, "paper")
+    assert float(shown[0]) == pytest.approx(dense / 100)
+    assert float(shown[4]) == pytest.approx(wina / 100)
+    at = titles(page).index("paper")
+    page.table.sortByColumn(at, Qt.SortOrder.AscendingOrder)
+    assert column(page, "paper") == sorted(shown)
+
+
+def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
+    page.controller.show_study(study)
+    ours = [trace for trace in page.plots.frontier.plot.traces if not trace.hollow]
+    paper = {trace.name: trace for trace in page.plots.frontier.plot.traces if trace.hollow}
+    assert [trace.name for trace in ours] == ["TEAL", "WINA"], "as the study calls them"
+    assert "WINA, paper" in paper
+    wina = paper["WINA, paper"]
+    assert wina.style == Qt.PenStyle.DashLine
+    assert list(wina.x) == [25.0, 40.0, 50.0, 65.0]
+    assert wina.colour == ours[1].colour
+    assert "paper" in wina.readout(0)
+    assert "dense, paper" in [reference.name for reference in page.plots.frontier.plot.references]
+    page.plots.frontier.x_axis.setFocus()
+    page.plots.frontier.x_axis.setCurrentIndex(page.plots.frontier.x_axis.findData("full"))
+    page.plots.frontier.x_axis.activated.emit(page.plots.frontier.x_axis.currentIndex())
+    assert not [trace for trace in page.plots.frontier.plot.traces if trace.hollow], "the paper counts no shortcuts"
+
+
+def test_the_papers_numbers_can_be_taken_away(page, study):
+    assert not page.plots.paper.isEnabled()
+    page.controller.show_study(study)
+    assert page.plots.paper.isChecked()
+    page.plots.show_plot("tasks")
+    assert "WINA, paper" in [trace.name for trace in page.plots.tasks.plot.traces]
+    page.plots.paper.click()
+    for plot, shown in (("tasks", page.plots.tasks.plot), ("frontier", page.plots.frontier.plot)):
+        page.plots.show_plot(plot)
+        assert shown.traces
+        assert not [trace for trace in shown.traces if trace.hollow]
+
+
+def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(page, study, store):
+    page.controller.show_study(study)
+    run = expand(study)[0]
+    record(store, run, "piqa", "acc_norm", 0.5)
+    page.controller.refresh()
+    assert page.table.model().rowCount() == 5
+    assert column(page, "value")[-1] == "0.5", "as measured last"
+
+
+def test_a_filter_by_the_papers_column_is_dropped_with_it(page, study):
+    page.controller.show_study(study)
+    page.controller.set_filter("paper:0.7 method:wina")
+    assert page.table.model().rowCount() == 2
+    page.controller.show_study(None)
+    assert page.table.model().rowCount() == 44
+    assert "no column" in page.list.error.text()

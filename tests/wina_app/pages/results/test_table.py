@@ -1,0 +1,384 @@
+"""What the Results page computes without any widget: table, groups, columns and frontier."""
+
+import math
+import shutil
+from itertools import product
+
+import pytest
+from PySide6.QtCore import QPersistentModelIndex, Qt
+from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.plots.frontier import (
+    Measure,
+    distinct_references,
+    frontier,
+    kinds,
+    measures,
+    models,
+    names,
+    readout,
+)
+from wina_app.pages.results.rows import Entry, make_entries
+from wina_app.pages.results.table import ResultsTable
+
+from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
+from tests.wina_app.stored_runs import (
+    ARMS,
+    GLOBAL,
+    SPARSITIES,
+    record_demo_study,
+    record_run,
+    run_spec,
+)
+from wina_core.results.columns import BY_KEY, COLUMNS
+from wina_core.specs import NO_ROTATION
+from wina_core.store import FrontierLine, Store
+
+ACC = Measure("demo_choice", "acc", True)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "results.sqlite"
+    with Store(f"sqlite:///{path}") as store:
+        record_demo_study(store)
+    return path
+
+
+@pytest.fixture
+def store(database, tmp_path):
+    copy = shutil.copy(database, tmp_path)
+    with Store(f"sqlite:///{copy}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def entries(store):
+    return make_entries(store.metric_rows())
+
+
+@pytest.fixture
+def table(store):
+    filled = ResultsTable()
+    show_rows(filled, store.metric_rows())
+    return filled
+
+
+def shown(table: ResultsTable, key: str) -> list[str]:
+    return [getattr(entry.row, key) for entry in table.shown]
+
+
+# ---- table -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_has_a_row_for_each_stored_metric(table):
+    assert table.rowCount() == 3 * (1 + len(ARMS) * len(SPARSITIES))
+    assert table.columnCount() == len(COLUMNS)
+    assert table.headerData(BY_KEY["stderr"], Qt.Orientation.Horizontal) == "± stderr"
+    index = table.index(0, BY_KEY["value"])
+    assert table.data(index, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
+
+
+def test_filtering_keeps_the_order(table):
+    before = [entry.key for entry in table.shown]
+    filter_by(table, "method:wina metric:acc")
+    assert set(shown(table, "method")) == {"wina"}
+    assert set(shown(table, "metric")) == {"acc"}
+    kept = [entry.key for entry in table.shown]
+    assert kept == [key for key in before if key in kept]
+    filter_by(table, "")
+    assert [entry.key for entry in table.shown] == before
+
+
+def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
+    filter_by(table, "metric:acc")
+    for key, order in product(("counted", "full"), Qt.SortOrder):
+        table.sort(BY_KEY[key], order)
+        values = [getattr(entry.row, f"{key}_sparsity") for entry in table.shown]
+        assert values[-1] is None, "dense was not gated"
+        known = values[:-1]
+        assert known == sorted(known, reverse=order == Qt.SortOrder.DescendingOrder)
+    table.sort(-1)
+    assert shown(table, "method")[0] == "dense"
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(Qt.SortOrder.AscendingOrder, [3, 2, 5, 0, 6, 1, 4]), (Qt.SortOrder.DescendingOrder, [0, 6, 2, 5, 3, 1, 4])],
+)
+def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expected):
+    values = (2.0, math.nan, 0.0, -math.inf, math.nan, 0.0, 2.0)
+    table = ResultsTable()
+    show_rows(table, [entries[0].row._replace(unit=str(at), value=value) for at, value in enumerate(values)])
+    table.sort(BY_KEY["value"], order)
+    assert [int(entry.row.unit) for entry in table.shown] == expected
+
+
+def test_several_columns_sort_one_within_the_other(table):
+    table.sort(BY_KEY["metric"])
+    table.sort_further(BY_KEY["target"])
+    table.sort_further(BY_KEY["method"])
+    table.sort_further(BY_KEY["target"])
+    found = [(entry.row.metric, -entry.row.target_sparsity, entry.row.method) for entry in table.shown]
+    assert found == sorted(found), "the target, asked for again, the other way round"
+    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target % ▾2"
+    table.sort(BY_KEY["value"])
+    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target %"
+    assert table.headerData(BY_KEY["value"], Qt.Orientation.Horizontal) == "value ▴"
+
+
+def test_new_results_leave_selection_and_order_alone(table, store):
+    table.sort(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
+    kept = QPersistentModelIndex(table.index(10, 0))
+    key = table.shown[10].key
+    before = table.stored
+    record_run(store, run_spec("wina", NO_ROTATION, 0.1), name="more")
+    show_rows(table, store.metric_rows())
+    assert table.rowCount() == before + 3
+    assert table.shown[kept.row()].key == key
+    values = [entry.row.value for entry in table.shown]
+    assert values == sorted(values, reverse=True)
+
+
+def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
+    dense = next(row for row, entry in enumerate(table.shown) if entry.row.method == "dense")
+    kept = QPersistentModelIndex(table.index(dense, 0))
+    filter_by(table, "method:teal")
+    assert not kept.isValid()
+
+
+def test_numbers_read_well(entries, table):
+    row = next(at for at, entry in enumerate(entries) if entry.row.method == "dense" and entry.row.metric == "acc")
+    texts = {factor.column.key: factor.text(row) for factor in table.frame.factors}
+    assert (texts["value"], texts["stderr"], texts["n"], texts["counted"]) == ("0.71", "0.016", "800", "–")
+    show_rows(table, [entries[row].row._replace(full_sparsity=-0.0512, value=math.nan)])
+    assert table.frame.factor("full").text(0) == "−5.1"
+    assert table.frame.factor("value").value(0) is None
+
+
+def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store, entries):
+    pinned = entries[-1].row.run
+    show_rows(table, store.metric_rows(), **{pinned: PLAIN._replace(pinned=True)})
+    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    table.sort(BY_KEY["target"])
+    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert table.is_pinned(0)
+    assert not table.is_pinned(3)
+
+
+# ---- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    lines = range(table.rowCount())
+    groups = [group for line in lines if (group := table.group_at(line))]
+    assert [(group.text, group.count) for group in groups] == [("dense", 1), ("teal", 4), ("wina", 8)]
+    values = [entry.row.value for entry in table.passing if entry.row.method == "teal"]
+    assert groups[1].mean == pytest.approx(sum(values) / 4)
+    assert (groups[1].low, groups[1].high) == (min(values), max(values))
+    assert [entry.row.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
+
+
+def test_a_value_that_is_unknown_is_no_part_of_the_mean(table, entries):
+    rows = [entry.row for entry in entries if entry.row.metric == "acc" and entry.row.method == "teal"]
+    show_rows(table, [rows[0]._replace(value=math.nan), *rows[1:]])
+    table.group_by("method")
+    group, known = table.group_at(0), [row.value for row in rows[1:]]
+    assert group.count == len(rows)
+    assert group.mean == pytest.approx(sum(known) / len(known))
+
+
+def test_rows_of_several_metrics_have_no_mean(table):
+    table.group_by("method")
+    group = table.group_at(0)
+    assert (group.count, group.mean) == (3, None)
+    assert group.label == "▾ dense   3 rows"
+
+
+def test_a_closed_group_is_its_heading_and_stays_closed(table, store):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    table.toggle(1 + 1)
+    assert table.rowCount() == 3 + 1 + 8
+    assert table.entry_at(2) is None
+    assert table.entry_at(3) is None, "the next heading"
+    assert table.data(table.index(2, 0), Qt.ItemDataRole.AccessibleTextRole).startswith("▸ teal   4 rows, mean 0.6")
+    show_rows(table, store.metric_rows(), "metric:acc")
+    assert table.rowCount() == 3 + 1 + 8
+    table.close_groups(True)
+    assert table.rowCount() == 3
+    table.close_groups(False)
+    assert table.rowCount() == 3 + 13
+    table.group_by("")
+    assert table.rowCount() == 13
+
+
+def test_a_selected_row_stays_selected_in_its_group(table):
+    kept = QPersistentModelIndex(table.index(5, 0))
+    key = table.shown[5].key
+    table.group_by("metric")
+    assert table.entry_at(kept.row()).key == key
+    table.close_groups(True)
+    assert not kept.isValid()
+
+
+def test_an_empty_table_is_grouped_and_sorted_all_the_same():
+    table = ResultsTable()
+    table.group_by("method")
+    table.sort(BY_KEY["value"])
+    assert table.rowCount() == 0
+    assert table.common == {}
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_all_rows_have_in_common_is_told(table):
+    filter_by(table, "metric:acc method:teal target:25")
+    common = table.common
+    assert common["method"] == "teal"
+    assert common["value"], "one row is all in common"
+    filter_by(table, "metric:acc method:teal")
+    assert table.common["n"] == "800"
+    assert "value" not in table.common
+
+
+def test_columns_are_hidden_moved_and_remembered():
+    choice = ColumnChoice()
+    changes = []
+    choice.changed.connect(lambda: changes.append(choice.shown()))
+    assert "seed" not in choice.shown()
+    choice.show("seed")
+    choice.show("model", False)
+    choice.move(["value", "task", "metric"])
+    again = ColumnChoice(choice.written)
+    assert again.shown() == choice.shown() == changes[-1]
+    assert [key for key in again.shown() if key in ("value", "task", "metric")] == ["value", "task", "metric"]
+    assert "seed" in again.shown()
+    assert "model" not in again.shown()
+    again.reset()
+    assert again.shown() == ColumnChoice().shown()
+
+
+def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sense():
+    choice = ColumnChoice(["value", "-method", "no longer there", "value"])
+    assert choice.shown()[0] == "model", "columns that it did not know are where they usually are"
+    assert "method" not in choice.shown()
+    assert "no longer there" not in choice.shown()
+    assert set(ColumnChoice().shown()) - {"method"} == set(choice.shown())
+
+
+def test_measured_sparsities_stand_before_the_target():
+    shown = ColumnChoice().shown()
+    assert shown[shown.index("selection") :][:5] == ["selection", "counted", "full", "target", "task"]
+
+
+def test_the_last_column_cannot_be_hidden():
+    choice = ColumnChoice([key if key == "value" else f"-{key}" for key in BY_KEY])
+    choice.show("value", False)
+    assert choice.shown() == ["value"]
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_has_the_chosen_columns_in_their_order(table):
+    filter_by(table, "metric:acc method:teal")
+    shown = table.as_shown(["value", "n", "method"])
+    assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.695937\t800\tteal"]
+    assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
+    assert "\\toprule" in shown.copy([0], ".tex")
+    assert shown.table([0]) == (["value", "n", "method"], [[table.passing[0].row.value, 800, "teal"]])
+
+
+def test_of_closed_groups_alone_a_copy_is_the_summary(table):
+    filter_by(table, "metric:acc")
+    table.group_by("method")
+    table.toggle(0)
+    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    assert (titles, len(rows)) == (["method"], 12), "rows of open groups are what is meant"
+    table.close_groups(True)
+    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    assert titles == ["method", "rows", "mean", "lowest", "highest"]
+    assert rows[0] == ["dense", 1, 0.71, 0.71, 0.71]
+
+
+# ---- frontier --------------------------------------------------------------------------------------------------------
+
+
+def test_the_frontier_has_a_line_for_each_arm_and_the_dense_reference(entries):
+    model = next(iter(models(entries)))
+    data = frontier(entries, ACC, model)
+    assert [line.label for line in data.lines] == ["teal", "wina", "wina, global + heads"]
+    assert all([point.target_sparsity for point in line.points] == list(SPARSITIES) for line in data.lines)
+    assert distinct_references(data.dense) == [("dense", 0.71)]
+
+
+def test_the_frontier_shows_only_the_given_rows(entries):
+    model = next(iter(models(entries)))
+    some = [entry for entry in entries if entry.row.method == "teal" and entry.row.target_sparsity < 0.45]
+    data = frontier(some, ACC, model)
+    assert [(line.label, len(line.points)) for line in data.lines] == [("teal", 2)]
+    assert data.dense == ()
+    assert frontier(entries, ACC, "another model").lines == ()
+
+
+def test_references_that_differ_are_named_apart(store):
+    record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
+    rows = make_entries(store.metric_rows())
+    moved = [
+        Entry(entry.row._replace(value=0.7)) if entry.row.rotation != "none" and entry.row.method == "dense" else entry
+        for entry in rows
+    ]
+    model = next(iter(models(rows)))
+    assert len(distinct_references(frontier(rows, ACC, model).dense)) == 1, "an exact rotation changes nothing"
+    names = [name for name, _ in distinct_references(frontier(moved, ACC, model).dense)]
+    assert names == ["dense", "dense, global + heads"]
+
+
+def test_names_say_only_what_sets_lines_apart(store):
+    def line_names(**changes) -> list[str]:
+        rows = [
+            Entry(entry.row._replace(**changes) if entry.row.rotation != "none" else entry.row)
+            for entry in make_entries(store.metric_rows())
+        ]
+        return names(frontier(rows, ACC, next(iter(models(rows)))).lines)
+
+    assert line_names() == ["teal", "wina", "wina, global + heads"]
+    assert line_names(settings="limit 100")[2] == "wina, global + heads, limit 100"
+    assert line_names(plan="edited") == ["teal, uniform", "wina, uniform", "wina, global + heads, edited"]
+
+
+def test_the_measures_are_what_the_rows_have(entries):
+    assert [measure.title for measure in measures(entries)] == [
+        "demo:heldout: kl",
+        "demo:heldout: perplexity",
+        "demo_choice: acc",
+    ]
+
+
+def test_a_readout_tells_all_there_is(entries):
+    model = next(iter(models(entries)))
+    line = frontier(entries, ACC, model).lines[0]
+    text = readout(line.label, ACC, line.points[0])
+    for part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "counted 24.8 %", "n 800"):
+        assert part in text
+
+
+def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
+    def line(method: str, selection: str = "topk", plan: str = "uniform", rotation: str = "none") -> FrontierLine:
+        return FrontierLine("", "m", method, rotation, selection, plan, "", ())
+
+    lines = [
+        line("wina", plan="curves"), line("wina"), line("wina", rotation="global"), line("wina", "top_p"),
+        line("wina (shared masks)"), line("teal", plan="curves"),
+    ]  # fmt: skip
+    assert names(lines) == [
+        "wina, curves", "wina, uniform", "wina, global, uniform", "wina, top p, uniform",
+        "wina (shared masks), uniform", "teal, curves",
+    ]  # fmt: skip
+    assigned = kinds(lines)
+    assert assigned[1] == assigned[2] == 0
+    assert assigned[0] == assigned[5], "the same spread has the same pattern"
+    assert len({assigned[row] for row in (0, 1, 3, 4)}) == 4

@@ -1,0 +1,192 @@
+"""The bars of tasks: which numbers they show, where they stand, and what is read off them."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from wina_app.pages.results.plots.task_bars import (
+    MOST_ARMS,
+    OWN_METRIC,
+    bar_chart,
+    bar_metrics,
+    bar_readout,
+    bar_sparsities,
+    first_sparsity,
+)
+from wina_app.pages.results.plots.task_bars_plot import BarsPlot
+from wina_app.pages.results.rows import make_entries
+from wina_app.style.theme import apply_theme, method_colour
+
+from tests.wina_app.stored_runs import record_demo_study
+from wina_core.store import Store
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Of the demo study, and of two tasks more whose values are those of its own."""
+    with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        stored = store.metric_rows()
+    own = [row for row in stored if row.metric == "acc"]
+    more = [
+        row._replace(unit=task, task=task, metric=metric)
+        for row in own
+        for task, metrics in (("piqa", ("acc", "acc_norm")), ("boolq", ("acc",)))
+        for metric in metrics
+    ]
+    return [*stored, *more]
+
+
+@pytest.fixture(scope="module")
+def entries(rows):
+    return make_entries(rows)
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return rows[0].model_hash
+
+
+def chart_of(entries, model, metric=OWN_METRIC, sparsity=0.5):
+    return bar_chart(entries, model, metric, sparsity, None)
+
+
+def test_what_there_is_to_choose(entries, model):
+    assert bar_metrics(entries) == [OWN_METRIC, "acc", "acc_norm", "kl", "perplexity"]
+    assert bar_sparsities(entries, model) == [0.25, 0.4, 0.5, 0.65]
+    assert first_sparsity([0.25, 0.4, 0.65]) == 0.4
+    assert first_sparsity([]) is None
+
+
+def test_each_task_has_the_metric_that_tables_prefer(entries, model):
+    chart = chart_of(entries, model)
+    assert chart.tasks == ("boolq", "demo_choice", "piqa")
+    assert [bar.metric for bar in chart.arms[0].bars] == ["acc", "acc", "acc_norm"]
+    assert chart.metric == "own metric (fraction)"
+
+
+def test_each_arm_has_its_run_of_the_chosen_sparsity(entries, model, rows):
+    chart = chart_of(entries, model, "acc", 0.65)
+    assert [arm.name for arm in chart.arms] == ["teal", "wina", "wina, global + heads"]
+    assert [arm.label for arm in chart.arms] == [f"{arm.name}, 64.8 % (target 65 %)" for arm in chart.arms]
+    assert chart.flagged == 0
+    wanted = {row.run for row in rows if row.target_sparsity == 0.65}
+    assert {arm.run for arm in chart.arms} == wanted
+    dense = next(row for row in rows if row.method == "dense" and row.metric == "acc")
+    assert [bar.value for bar in chart.dense] == [dense.value] * 3
+
+
+def test_too_many_arms_are_counted_not_drawn(model, rows):
+    one = next(row for row in rows if row.target_sparsity == 0.5 and row.metric == "acc")
+    many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
+    chart = chart_of(make_entries(many), model, "acc")
+    assert (len(chart.arms), chart.left_out) == (MOST_ARMS, 3)
+    assert len({arm.name for arm in chart.arms}) == MOST_ARMS
+
+
+def reached(rows, measured):
+    """Accuracies of plain WINA by target, with other measured sparsities: {target: measured}."""
+    own = [row for row in rows if (row.method, row.rotation, row.unit) == ("wina", "none", "demo_choice")]
+    return [
+        row._replace(counted_sparsity=measured[row.target_sparsity], full_sparsity=measured[row.target_sparsity])
+        for row in own
+        if row.target_sparsity in measured
+    ]
+
+
+def test_of_each_arm_the_run_that_was_measured_nearest_is_shown(model, rows):
+    found = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
+    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
+    assert (arm.label, arm.flag) == ("wina, 49.9 % (target 40 %)", "")
+
+
+def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
+    found = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
+    chart = chart_of(make_entries(found), model, "acc", 0.65)
+    (arm,) = chart.arms
+    assert arm.label == "wina ⚠ 67.7 % (target 65 %)"
+    assert arm.flag == "2.7 points sparser"
+    assert chart.flagged == 1
+    text = bar_readout(arm.name, chart, arm.bars[0])
+    assert "counted 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
+    assert text.count("⚠") == 1, "said once"
+
+
+def test_an_arm_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
+    found = reached(rows, {0.4: 0.4})
+    chart = chart_of(make_entries(found), model, "acc", 0.65)
+    (arm,) = chart.arms
+    assert arm.label == "wina ⚠ 40.0 % (target 40 %)"
+    assert bar_readout(arm.name, chart, arm.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
+
+
+def test_the_setting_decides_which_measurement_is_nearest(model, rows):
+    reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
+    found = [row._replace(full_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
+    (counted,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "counted").arms
+    (full,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "full").arms
+    assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
+
+
+def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
+    found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
+    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
+    assert arm.label == "wina, target 50 %"
+
+
+def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model, rows):
+    (one,) = reached(rows, {0.5: 0.5})
+    found = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
+    assert [arm.run for arm in chart_of(make_entries(found), model, "acc").arms] == ["first"]
+
+
+@pytest.fixture
+def plot(qtbot, qapp, entries, model):
+    apply_theme(qapp, "light")
+    shown = BarsPlot()
+    qtbot.addWidget(shown)
+    shown.resize(700, 300)
+    with qtbot.waitExposed(shown):
+        shown.show()
+    shown.show_chart(chart_of(entries, model))
+    qapp.processEvents()
+    return shown
+
+
+def test_arms_stand_beside_each_other_in_their_methods_colours(plot):
+    teal, wina, rotated, dense, marks = plot.traces
+    assert list(np.round([*teal.x[:1], *wina.x[:1], *rotated.x[:1]], 3)) == [-0.2, 0.0, 0.2]
+    assert teal.colour.name() == method_colour("teal").name()
+    assert wina.colour != rotated.colour, "one method, two arms"
+    assert np.isfinite(teal.errors).all()
+    assert dense.style == Qt.PenStyle.DashLine
+    assert not marks.named
+    assert plot.getPlotItem().vb.viewRange()[1][0] == pytest.approx(0.0), "bars begin at 0"
+
+
+def test_a_bar_is_read_and_chosen_anywhere_between_0_and_its_end(plot):
+    texts = []
+    plot.readout_changed.connect(texts.append)
+    wina = plot.traces[1]
+    inside = plot.getPlotItem().vb.mapViewToScene(QPointF(wina.x[1] + 0.08, wina.y[1] / 2))
+    plot.scene().sigMouseMoved.emit(inside)
+    assert texts[-1].startswith("wina  ·  demo_choice: acc ")
+    assert "± 0.016 (fraction)" in texts[-1]
+    assert "counted 49.8 %  ·  target 50.0 %" in texts[-1]
+    assert plot.keys_at(inside) == (wina.keys[1],)
+
+
+def test_selected_arms_stand_out(plot):
+    plot.highlight([plot.traces[1].keys[0]])
+    faint = [item._bars.opts["brushes"][0].color().alphaF() < 1.0 for item in plot._items[:3]]
+    assert faint == [True, False, True]
+    plot.highlight(["another run"])
+    assert [item._bars.opts["brushes"][0].color().alphaF() for item in plot._items[:3]] == [1.0] * 3
+
+
+def test_names_of_tasks_are_shortened_where_they_would_overlap(plot, qapp):
+    axis = plot.getPlotItem().getAxis("bottom")
+    assert [text for _, text in axis._tickLevels[0]] == ["boolq", "demo_choice", "piqa"]
+    plot.resize(300, 300)
+    qapp.processEvents()
+    assert "…" in axis._tickLevels[0][1][1]
+    assert [text for _, text in plot.figure()[0].ticks] == ["boolq", "demo_choice", "piqa"]

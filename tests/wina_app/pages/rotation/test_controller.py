@@ -1,0 +1,146 @@
+"""Choosing and measuring rotations, against a view that only remembers."""
+
+import pytest
+from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
+from wina_app.services.workspace import START_ROTATION
+from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, preset_of
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
+from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
+from wina_core.engine.protocol import Failed, RotateJob
+from wina_core.records import LayerRecord, RotationReport
+from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec
+
+PER_SITE = RotationSpec(mode="per_site")
+REPORT = RotationReport(
+    rotation=PER_SITE.content_hash(),
+    logits_deviation=3e-7,
+    residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=0.2),),
+    shortcut_parameters=983_040,
+    seconds=2.0,
+)
+
+REASON = "No global rotation is exact here, because its norm is a LayerNorm."
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded()
+    yield RotationController(workbench, view), view, workbench, engine
+    store.store.close()
+
+
+def test_without_a_model_nothing_can_be_rotated_and_the_reason_is_given(bench):
+    controller, view, _, engine = bench
+    assert view.named("show_action") == {"running": False, "reason": NO_MODEL}
+    controller.rotate()
+    assert not engine.submitted
+
+
+def test_the_choice_reaches_the_workspace_and_the_engine(bench):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.choose(PER_SITE.model_dump())
+    assert workbench.workspace.rotation == PER_SITE
+    controller.rotate()
+    assert engine.last.job == RotateJob(model=SOURCE, rotation=PER_SITE)
+    assert view.named("show_action")["running"]
+    engine.answer(result(REPORT), done())
+    assert workbench.workspace.rotation_report == REPORT
+    assert view.last("show_report") == REPORT
+
+
+def test_a_stored_measurement_is_shown_again_without_computing(bench):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.choose(PER_SITE.model_dump())
+    controller.rotate()
+    engine.answer(result(REPORT), done())
+    controller.choose(RotationSpec().model_dump())
+    assert view.last("show_report") is None
+    controller.choose(PER_SITE.model_dump())
+    assert view.last("show_report") == REPORT
+    assert len(engine.submitted) == 1
+
+
+def test_a_contradiction_is_said_in_place_and_changes_nothing(bench):
+    controller, view, workbench, _ = bench
+    load(workbench)
+    before = workbench.workspace.rotation
+    controller.choose(PER_SITE.model_dump() | {"mlp_basis": ()})
+    assert "attention_basis and mlp_basis" in view.last("show_error")
+    assert "attention_basis and mlp_basis" in view.named("show_action")["reason"]
+    assert workbench.workspace.rotation == before
+    controller.choose(PER_SITE.model_dump())
+    assert view.named("show_action")["reason"] == ""
+
+
+def test_the_identity_needs_no_rotating_and_says_so(bench):
+    controller, view, workbench, _ = bench
+    load(workbench)
+    controller.choose(NO_ROTATION.model_dump())
+    assert view.named("show_action") == {"running": False, "reason": IDENTITY}
+
+
+def test_a_failure_is_shown_and_the_page_works_on(bench):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.rotate()
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="The text file is missing; check the path."))
+    assert view.last("show_error") == "The text file is missing; check the path."
+    assert not view.named("show_action")["running"]
+
+
+def test_a_measurement_of_an_earlier_choice_is_stored_but_not_shown(bench):
+    controller, _, workbench, engine = bench
+    load(workbench)
+    controller.choose(PER_SITE.model_dump())
+    controller.rotate()
+    workbench.workspace.set_rotation(NO_ROTATION)
+    engine.answer(result(REPORT), done())
+    assert (workbench.workspace.rotation, workbench.workspace.rotation_report) == (NO_ROTATION, None)
+
+
+def test_exporting_names_the_folder(bench):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.rotate("/exports/rotated")
+    assert engine.last.job.export_to == "/exports/rotated"
+    engine.answer(result(REPORT.model_copy(update={"exported_to": "/exports/rotated"})), done())
+    assert "/exports/rotated" in view.last("show_notice")
+
+
+def test_presets_are_recognized():
+    assert preset_of(RotationSpec()) == "Free, eigenvectors alone"
+    assert list(ROTATION_PRESETS.values())[:2] == [FREE_ROTATION, FREE_KL_ROTATION]
+    assert ROTATION_PRESETS[preset_of(AS_RELEASED_ROTATION)] == AS_RELEASED_ROTATION
+    assert preset_of(RotationSpec(mode="per_layer", per_head=False)) == CUSTOM
+
+
+def test_costs_are_those_of_the_shortcuts():
+    assert [cost(mode, layout(8), 256).split()[1] for mode in ("per_layer", "per_site")] == ["7", "15"]
+    gated = sum(map(sum, layout(8).parameters))
+    assert f"+{100 * 15 * 256**2 / gated:.1f} %" in cost("per_site", layout(8), 256)
+    assert cost("global", layout(8), 256) == "Free at run time."
+
+
+def test_a_rotation_that_is_free_and_found_in_seconds_is_the_one_to_begin_with(bench):
+    _, view, workbench, _ = bench
+    assert workbench.workspace.rotation == START_ROTATION
+    assert view.last("show_choice") == START_ROTATION
+
+
+def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(bench):
+    _, view, workbench, _ = bench
+    load(workbench, model=summary().model_copy(update={"rotations": ("none",), "rotation_reason": REASON}))
+    assert workbench.workspace.rotation == RotationSpec(mode="none", per_head=True)
+    assert view.last("show_choice") == workbench.workspace.rotation
+
+
+def test_a_model_that_an_export_rotated_with_shortcuts_is_not_rotated_again(bench):
+    _, _, workbench, _ = bench
+    model, sizes = summary(), shape().model_copy(update={"shortcuts": "per_site"})
+    update = {"rotations": ("none",), "rotation_reason": REASON, "shape": sizes}
+    load(workbench, model=model.model_copy(update=update))
+    assert workbench.workspace.rotation.is_identity

@@ -1,0 +1,81 @@
+"""The Rotation page's controls: what they stand for, and when they mean nothing."""
+
+import pytest
+from wina_app.pages.rotation.page import RotationPage
+from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS
+
+from tests.wina_app.stored_runs import summary
+from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec
+
+REASON = "No global or per_site rotation is exact here, because the norm is a LayerNorm."
+
+
+@pytest.fixture
+def page(qtbot) -> RotationPage:
+    page = RotationPage()
+    qtbot.addWidget(page)
+    page.show_context([], summary())
+    page.show_choice(FREE_ROTATION)
+    return page
+
+
+@pytest.mark.parametrize("spec", ROTATION_PRESETS.values())
+def test_every_preset_goes_through_the_controls_unchanged(page, spec):
+    page.show_choice(spec)
+    assert RotationSpec.model_validate(page.fields()) == spec
+    assert ROTATION_PRESETS[page.panel.preset.currentText()] == spec
+
+
+def test_a_changed_control_is_heard_and_no_preset_any_more(qtbot, page):
+    panel = page.panel
+    panel.objective.setCurrentIndex(panel.objective.findData("kl"))
+    with qtbot.waitSignal(page.choice_changed):
+        panel.objective.activated.emit(panel.objective.currentIndex())
+    assert RotationSpec.model_validate(page.fields()) == FREE_KL_ROTATION  # its usual steps and text came along
+    panel.steps.setValue(7)
+    page.show_choice(RotationSpec.model_validate(page.fields()))
+    assert panel.preset.currentText() == CUSTOM
+
+
+def test_what_means_nothing_is_disabled_with_the_reason(page):
+    panel = page.panel
+    assert panel.steps.isEnabled()
+    page.show_choice(RotationSpec())
+    assert not panel.steps.isEnabled()
+    assert "Eigenvectors" in panel.steps.toolTip()
+    page.show_choice(AS_RELEASED_ROTATION.model_copy(update={"per_head": True}))
+    panel.weighting.setCurrentIndex(panel.weighting.findData("sensitivity"))
+    panel.weighting.activated.emit(1)
+    assert not panel.attention["k"].isEnabled()
+    assert "Fisher" in panel.attention["k"].toolTip()
+    assert RotationSpec.model_validate(page.fields()) == RotationSpec(mode="per_site", weighting="sensitivity")
+    page.show_choice(NO_ROTATION)
+    for control in (panel.weighting, panel.objective, panel.steps, panel.text):
+        assert not control.isEnabled()
+        assert control.toolTip()
+
+
+def test_refining_looks_at_more_text_unless_a_length_was_chosen(page):
+    panel = page.panel
+    page.show_choice(RotationSpec())
+    panel.objective.setCurrentIndex(panel.objective.findData("error"))
+    panel.objective.activated.emit(1)
+    assert panel.tokens.value() == FREE_ROTATION.text.tokens
+    panel.tokens.setValue(5_000)
+    panel.objective.setCurrentIndex(panel.objective.findData("eigen"))
+    panel.objective.activated.emit(0)
+    assert panel.tokens.value() == 5_000
+
+
+def test_modes_that_are_not_exact_are_greyed_out_with_the_reason(page):
+    refusing = summary().model_copy(update={"rotations": ("none", "per_layer"), "rotation_reason": REASON})
+    page.show_context([], refusing)
+    states = {button.text(): button.isEnabled() for button in page.panel.modes.buttons()}
+    assert states == {"None": True, "Global": False, "Per layer": True, "Per site": False}
+    assert page.panel.modes.button(1).toolTip() == REASON
+    presets = page.panel.preset.model()
+    allowed = {row: presets.item(row).isEnabled() for row in range(len(ROTATION_PRESETS))}
+    assert not allowed[list(ROTATION_PRESETS.values()).index(AS_RELEASED_ROTATION)]
+    assert allowed[list(ROTATION_PRESETS.values()).index(NO_ROTATION)]
+    page.show_context([], summary())
+    assert all(button.isEnabled() for button in page.panel.modes.buttons())

@@ -1,0 +1,166 @@
+"""From a budget and an allocator to a job, and from its result to one step of undo."""
+
+import pytest
+from wina_app.pages.sparsity.allocation_controller import KEPT, OTHER_ARM, AllocationController
+from wina_app.pages.sparsity.allocation_summary import outcome
+from wina_app.pages.sparsity.plan_editor import SparsityEditing
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
+from tests.wina_app.stored_runs import SOURCE, layout, summary
+from wina_core.engine.protocol import AllocateJob, Failed
+from wina_core.records import AllocationRecord
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+
+CURVES = AllocatorSpec(name="curves")
+PLAN = SparsityPlan.uniform(layout(), 0.5).with_cells({(0, 0): 0.3, (7, 6): 0.6}, origin="curves")
+
+
+def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPlan = PLAN) -> AllocationRecord:
+    """What the engine returns."""
+    return AllocationRecord(
+        key="k", plan=plan, objective="KL", value=value, bound=bound, evaluations=1200, seconds=34.2
+    )
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded()
+    plans = SparsityEditing(workbench.workspace, Recorded())
+    load(workbench)
+    yield AllocationController(workbench, view, plans), view, workbench, engine, plans
+    store.store.close()
+
+
+def test_the_job_names_all_that_the_budget_is_spread_for(bench):
+    controller, view, workbench, engine, _ = bench
+    method, rotation = MethodSpec(name="wina", masks="shared"), RotationSpec(mode="per_layer")
+    workbench.workspace.set_method(method)
+    workbench.workspace.set_rotation(rotation)
+    controller.allocate(CURVES, 0.65)
+    assert engine.last.job == AllocateJob(
+        model=SOURCE, rotation=rotation, method=method, plan=AllocatedSparsity(sparsity=0.65, allocator=CURVES)
+    )
+    assert view.last("show_allocating") is True
+    controller.allocate(CURVES, 0.5)
+    assert len(engine.submitted) == 1, "one at a time"
+
+
+def test_the_result_is_the_plan_in_one_step_of_undo_with_its_objective_and_bound(bench):
+    controller, view, workbench, engine, plans = bench
+    before = workbench.workspace.plan
+    controller.allocate(CURVES, 0.5)
+    engine.answer(result(found()), done())
+    assert workbench.workspace.plan == PLAN
+    assert view.last("show_allocating") is False
+    text = "curves: KL 0.0123 nats per token, at most 1.7 % above the optimum on the curves"
+    assert view.last("show_allocation") == text
+    plans.undo_stack.undo()
+    assert workbench.workspace.plan == before
+    assert view.last("show_allocation") == ""
+    plans.undo_stack.redo()
+    assert view.last("show_allocation") == text
+    plans.paint(frozenset({(1, 1)}), 0.9)
+    assert view.last("show_allocation") == "", "an edited plan is not the allocated one any more"
+
+
+def test_uniform_is_done_at_once(bench):
+    controller, _, workbench, engine, _ = bench
+    controller.allocate(AllocatorSpec(), 0.25)
+    assert not engine.submitted
+    assert workbench.workspace.plan == SparsityPlan.uniform(layout(), 0.25)
+
+
+def test_a_cancelled_allocation_leaves_the_plan_and_can_go_on(bench):
+    controller, view, workbench, engine, _ = bench
+    before = workbench.workspace.plan
+    controller.allocate(CURVES, 0.5)
+    controller.cancel()
+    engine.answer(done(cancelled=True))
+    assert workbench.workspace.plan == before
+    assert view.last("show_notice") == KEPT
+    first = engine.last.job
+    controller.allocate(CURVES, 0.5)
+    assert engine.last.job == first, "the same question, so that the engine goes on where it stopped"
+    assert len(engine.submitted) == 2
+
+
+def test_a_failed_allocation_is_said_in_place(bench):
+    controller, view, _, engine, _ = bench
+    controller.allocate(CURVES, 0.5)
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="CATS cannot reach 65 %; ask for less."))
+    assert view.last("show_error") == "CATS cannot reach 65 %; ask for less."
+    assert view.last("show_allocating") is False
+
+
+OTHERS = {
+    "model of another layout": lambda bench: load(bench, ModelSource(location="/models/other"), summary(4)),
+    "model": lambda bench: load(bench, ModelSource(location="/models/other")),
+    "rotation": lambda bench: bench.workspace.set_rotation(RotationSpec(mode="per_layer")),
+    "method": lambda bench: bench.workspace.set_method(MethodSpec(name="teal")),
+}
+
+
+@pytest.mark.parametrize("choose", OTHERS.values(), ids=OTHERS)
+def test_a_result_for_another_model_rotation_or_method_is_not_taken_over(bench, choose):
+    controller, view, workbench, engine, _ = bench
+    controller.allocate(CURVES, 0.5)
+    choose(workbench)
+    plan = workbench.workspace.plan
+    engine.answer(result(found()), done())
+    assert workbench.workspace.plan == plan
+    assert view.last("show_notice") == OTHER_ARM
+    assert not any(view.calls("show_allocation"))
+
+
+@pytest.mark.parametrize("choose", OTHERS.values(), ids=OTHERS)
+def test_what_was_found_is_said_only_of_the_model_rotation_and_method_it_was_found_for(bench, choose):
+    controller, view, workbench, engine, _ = bench
+    work = workbench.workspace
+    before = work.source, work.rotation, work.method
+    controller.allocate(CURVES, 0.5)
+    engine.answer(result(found()), done())
+    text = view.last("show_allocation")
+    assert text.startswith("curves: KL 0.0123")
+    choose(workbench)
+    assert view.last("show_allocation") == ""
+    load(workbench, before[0])
+    work.set_rotation(before[1])
+    work.set_method(before[2])
+    work.set_plan(PLAN)
+    assert view.last("show_allocation") == text
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (found(0.5, None), "curves: KL 0.5 nats per token"),
+        (found(0.5, 0.5), "curves: KL 0.5 nats per token, the optimum on the curves"),
+        (found(0.5, 0.4), "curves: KL 0.5 nats per token, at most 25 % above the optimum on the curves"),
+        (found(0.5, 0.0), "curves: KL 0.5 nats per token"),
+    ],
+)
+def test_the_outcome_claims_no_more_than_is_proven(record, text):
+    assert outcome(CURVES, record) == text
+
+
+def test_curves_are_measured_for_their_own_sake_and_the_plan_stays(bench):
+    controller, view, workbench, engine, _ = bench
+    plan = workbench.workspace.plan
+    controller.measure_divergences()
+    assert engine.last.job.plan.allocator == CURVES
+    assert view.last("show_allocation_progress").active
+    engine.answer(result(found()), done())
+    assert workbench.workspace.plan == plan
+    assert not any(view.calls("show_allocation"))
+    assert view.last("show_allocation_progress") is None
+
+
+def test_an_allocated_plan_is_told_to_whoever_compares_with_it(bench):
+    controller, _, _, engine, _ = bench
+    told = []
+    controller.allocated.connect(told.append)
+    controller.allocate(CURVES, 0.5)
+    engine.answer(result(found()), done())
+    assert told == [PLAN]

@@ -1,0 +1,140 @@
+"""Keeping the budget, against all ways of sorting cells into those at an end and those between, tried one by one."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wina_app.pages.sparsity.budget_projection import balanced
+from wina_app.pages.sparsity.constraints import EXACT, Constraints, edited, remark, replaced
+from wina_app.pages.sparsity.edits import HIGHEST
+
+from tests.wina_app.stored_runs import layout
+from wina_core.specs.plans import SparsityPlan
+
+targets = st.floats(0.0, HIGHEST).map(lambda value: round(value, 4))
+
+
+@st.composite
+def tables(draw, cells=5):
+    """(values, parameters, free) of one layer."""
+    several = {"min_size": cells, "max_size": cells}
+    values = draw(st.lists(targets, **several))
+    parameters = draw(st.lists(st.integers(1, 10**9), **several))
+    free = draw(st.lists(st.booleans(), **several).filter(any))
+    return np.array([values]), np.array([parameters], dtype=float), np.array([free])
+
+
+def brute_force(values, parameters, free, budget):
+    """The nearest table: every free cell at 0, at the highest or shifted by what the others leave, in all combinations.
+
+    None where no combination meets the budget.
+    """
+    start, weight = values[free], parameters[free] / parameters.sum()
+    wanted = budget - float((parameters * values)[~free].sum() / parameters.sum())
+    best, nearest = math.inf, None
+    for places in product(("zero", "between", "highest"), repeat=len(start)):
+        between = np.array([place == "between" for place in places])
+        found = np.array([HIGHEST if place == "highest" else 0.0 for place in places])
+        if between.any():
+            left = wanted - float((weight * found)[~between].sum())
+            found[between] = (start + (left - float((weight * start)[between].sum())) / weight[between].sum())[between]
+        meets = abs(float((weight * found).sum()) - wanted) < 1e-12
+        if meets and (found > -1e-12).all() and (found < HIGHEST + 1e-12).all():
+            distance = float((weight * (found - start) ** 2).sum())
+            if distance < best:
+                best, nearest = distance, found
+    return nearest
+
+
+@given(tables(), st.floats(0.0, 1.0))
+def test_the_balanced_table_is_the_nearest_of_all_that_meet_the_budget(table, budget):
+    values, parameters, free = table
+    found = balanced(values, parameters, free, budget, HIGHEST)
+    assert (found[~free] == values[~free]).all()
+    assert ((found >= 0) & (found <= HIGHEST)).all()
+    expected = brute_force(values, parameters, free, budget)
+    reached = float(np.average(found, weights=parameters))
+    if expected is not None:
+        assert abs(reached - budget) <= EXACT
+        # a cell of next to no weight may be anywhere: what its place costs is below all rounding
+        heavy = parameters[free] / parameters.sum() > 1e-6
+        assert found[free][heavy] == pytest.approx(expected[heavy], abs=1e-6)
+    else:
+        assert abs(reached - budget) > 1e-13
+        end = HIGHEST if reached < budget else 0.0
+        assert found[free] == pytest.approx(end, abs=1e-15), "as near as it goes"
+
+
+@given(tables(), st.floats(0.0, 1.0))
+def test_balancing_twice_changes_nothing_more(table, budget):
+    values, parameters, free = table
+    once = balanced(values, parameters, free, budget, HIGHEST)
+    assert balanced(once, parameters, free, budget, HIGHEST) == pytest.approx(once, abs=1e-9)
+
+
+def test_a_target_above_the_highest_that_edits_reach_is_not_pulled_down_by_a_plan_that_fits():
+    values, parameters = np.array([[0.9995, 0.5]]), np.ones((1, 2))
+    free = np.array([[True, False]])
+    assert (balanced(values, parameters, free, float(values.mean()), HIGHEST) == values).all()
+
+
+def test_nor_is_it_by_what_others_are_given_up_for():
+    values, parameters = np.array([[0.9995, 0.5, 0.5]]), np.ones((1, 3))
+    free = np.array([[True, True, False]])
+    found = balanced(values, parameters, free, float(values.mean()) + 0.1, HIGHEST)
+    assert found == pytest.approx(np.array([[0.9995, 0.8, 0.5]]))
+
+
+cells = st.tuples(st.integers(0, 3), st.integers(0, 6))
+PLAN = SparsityPlan.uniform(layout(4), 0.5).with_cells({(0, 0): 0.2, (1, 6): 0.9, (3, 3): 0.0})
+
+
+@given(st.dictionaries(cells, targets, min_size=1, max_size=12), st.frozensets(cells, max_size=12))
+def test_an_edit_keeps_locked_cells_its_own_targets_and_the_budget(values, locked):
+    constraints = Constraints(locked, PLAN.budget)
+    after = edited(PLAN, values, constraints)
+    for row, column in locked:
+        assert after.sparsity[row][column] == PLAN.sparsity[row][column]
+    for (row, column), value in values.items():
+        assert (row, column) in locked or after.sparsity[row][column] == value
+    said = remark(after, frozenset(values), constraints)
+    assert bool(said) == (values.keys() <= locked or abs(after.budget - PLAN.budget) > EXACT)
+
+
+def test_an_edit_without_a_kept_budget_changes_nothing_else():
+    after = edited(PLAN, {(2, 2): 0.75, (1, 6): 0.1}, Constraints(frozenset({(1, 6)})))
+    assert after == PLAN.with_cells({(2, 2): 0.75})
+
+
+def test_a_budget_that_cannot_be_kept_is_said_with_both_numbers():
+    everything = {(row, column): 0.1 for row in range(4) for column in range(7) if (row, column) != (0, 1)}
+    constraints = Constraints(budget=0.5)
+    after = edited(PLAN, everything, constraints)
+    assert after.sparsity[0][1] == HIGHEST
+    said = remark(after, frozenset(everything), constraints)
+    assert "budget of 50.0 % cannot be kept" in said
+    assert f"{100 * after.budget:.1f} %" in said
+
+
+def test_another_plan_goes_around_locked_cells():
+    found = SparsityPlan.uniform(layout(4), 0.3)
+    locked = frozenset({(0, 0), (1, 6)})
+    assert replaced(PLAN, found, Constraints()) is found
+    after = replaced(PLAN, found, Constraints(locked))
+    assert after == found.with_cells({(0, 0): 0.2, (1, 6): 0.9})
+    kept = replaced(PLAN, found, Constraints(locked, found.budget))
+    assert kept.budget == pytest.approx(0.3, abs=EXACT)
+    assert (kept.sparsity[0][0], kept.sparsity[1][6]) == (0.2, 0.9)
+
+
+def test_all_others_move_alike():
+    """Weighted by their numbers of weights in the mean, not in how far they move."""
+    start = SparsityPlan.uniform(layout(4), 0.5)
+    after = np.array(edited(start, {(0, 4): 0.9}, Constraints(budget=0.5)).sparsity)
+    others = np.delete(after.ravel(), 4)
+    assert np.ptp(others) < 1e-12
+    weight = layout(4).parameters[0][4] / sum(map(sum, layout(4).parameters))
+    assert others[0] == pytest.approx(0.5 - 0.4 * weight / (1 - weight))

@@ -1,0 +1,314 @@
+"""The Sparsity page's logic, driven without a widget: a fake view, a real database."""
+
+import numpy as np
+import pytest
+from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.services.workspace import Workspace
+
+from tests.wina_app.stored_runs import (
+    GLOBAL,
+    SOURCE,
+    DirectStore,
+    layout,
+    record_calibration,
+    record_run,
+    run_spec,
+    summary,
+)
+from wina_core.records import LayerRecord, MetricRecord, UnitRecord
+from wina_core.specs import (
+    DEVIATION,
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    Arm,
+    MethodSpec,
+)
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+
+
+class FakeView:
+    """Remembers what it was told to show."""
+
+    def __init__(self):
+        self.errors: list[str] = []
+        self.error = ""
+
+    def show_table(self, layers, projections):
+        self.table = (tuple(layers), tuple(projections))
+
+    def show_map(self, key, values, remark):
+        self.key, self.values, self.remark = key, values, remark
+
+    def show_figures(self, figures, other):
+        self.figures, self.other = figures, other
+
+    def show_targets(self, span):
+        self.span = span
+
+    def show_method(self, method):
+        self.method = method
+
+    def show_context(self):
+        pass
+
+    def show_locks(self, locked, selected_are_locked):
+        self.locked = locked, selected_are_locked
+
+    def show_kept_budget(self, budget):
+        self.kept = budget
+
+    def show_error(self, text):
+        self.error = text
+
+    def show_notice(self, text):
+        self.notice = text
+
+    def clear_message(self):
+        self.error = ""
+
+
+@pytest.fixture
+def bench(qapp, store):  # noqa: ARG001 - signals need an application
+    """(controller, view, workspace, database) with the model open."""
+    workspace, view, access = Workspace(), FakeView(), DirectStore(store)
+    controller = SparsityController(workspace, access, view)
+    workspace.set_model(SOURCE, summary())
+    return controller, view, workspace, access
+
+
+def test_a_model_starts_with_a_uniform_plan(bench):
+    _, view, _, _ = bench
+    assert view.table == (tuple("01234567"), ("q", "k", "v", "o", "gate", "up", "down"))
+    assert (view.values == 0.5).all()
+    assert view.figures.budget == 0.5
+
+
+def test_figures_follow_every_position_of_a_drag(bench):
+    controller, view, workspace, _ = bench
+    controller.editing.begin_gesture()
+    for target in (0.2, 0.9):
+        controller.editing.paint(frozenset({(0, 6)}), target)
+        assert view.figures.budget == workspace.plan.budget != 0.5
+    controller.editing.end_gesture()
+
+
+def test_edits_reach_the_workspace_and_the_view(bench):
+    controller, view, workspace, _ = bench
+    controller.editing.select(frozenset({(0, 6), (1, 6)}))
+    controller.editing.set_target(0.8)
+    assert workspace.plan.sparsity[0][6] == workspace.plan.sparsity[1][6] == 0.8
+    assert workspace.plan.origin == "edited"
+    assert view.span == (0.8, 0.8)
+    assert view.figures.budget == pytest.approx(workspace.plan.budget)
+    controller.editing.step(-5)
+    assert workspace.plan.sparsity[0][6] == pytest.approx(0.75)
+    controller.editing.type_target("62.5")
+    assert workspace.plan.sparsity[0][6] == 0.625
+
+
+def test_typed_nonsense_changes_nothing_and_is_explained(bench):
+    controller, view, workspace, _ = bench
+    controller.editing.select(frozenset({(0, 0)}))
+    controller.editing.type_target("120")
+    assert "from 0 to under 100" in view.error
+    assert (np.asarray(workspace.plan.sparsity) == 0.5).all()
+
+
+def test_the_uniform_preset_can_be_undone(bench):
+    controller, _, workspace, _ = bench
+    controller.editing.paint(frozenset({(2, 2)}), 0.9)
+    before = workspace.plan
+    controller.editing.set_uniform(0.25)
+    assert workspace.plan == SparsityPlan.uniform(layout(), 0.25)
+    controller.editing.undo_stack.undo()
+    assert workspace.plan == before
+
+
+def test_a_new_model_starts_a_new_history(bench):
+    controller, _, workspace, _ = bench
+    controller.editing.set_uniform(0.25)
+    workspace.set_model(SOURCE, summary(4))
+    assert not controller.editing.undo_stack.canUndo()
+    assert workspace.plan.layout == layout(4)
+
+
+def test_a_plan_for_another_model_is_refused_and_loses_nothing(bench, tmp_path):
+    controller, view, workspace, _ = bench
+    path = tmp_path / "other.json"
+    path.write_text(SparsityPlan.uniform(layout(4), 0.3).model_dump_json())
+    before = workspace.plan
+    controller.open_plan(path)
+    assert "was made for a model with 4 layers" in view.error
+    assert workspace.plan == before
+
+
+def test_a_file_that_is_no_plan_is_refused_and_loses_nothing(bench, tmp_path):
+    controller, view, workspace, _ = bench
+    (tmp_path / "plan.json").write_text("{}")
+    before = workspace.plan
+    controller.open_plan(tmp_path / "plan.json")
+    assert "is not a sparsity plan" in view.error
+    assert workspace.plan == before
+
+
+def test_saving_and_opening_a_plan(bench, tmp_path):
+    controller, view, workspace, _ = bench
+    controller.editing.paint(frozenset({(2, 2)}), 0.9)
+    saved = workspace.plan
+    controller.save_plan(tmp_path / "plan.json")
+    controller.editing.set_uniform(0.1)
+    controller.open_plan(tmp_path / "plan.json")
+    assert workspace.plan == saved
+    controller.save_plan(tmp_path / "missing" / "plan.json")
+    assert "folder does not exist" in view.error
+
+
+def test_measured_sparsity_comes_from_a_run_with_exactly_this_plan(bench, store):
+    controller, view, workspace, access = bench
+    workspace.set_rotation(GLOBAL)
+    controller.show("measured")
+    assert np.isnan(view.values).all()
+    assert "evaluate it" in view.remark
+    record_run(store, run_spec("wina", NO_ROTATION, 0.5), name="another rotation")
+    record_run(store, run_spec("teal", GLOBAL, 0.5), name="another method")
+    access.changed.emit()
+    assert np.isnan(view.values).all()
+    record_run(store, run_spec("wina", GLOBAL, 0.5))
+    access.changed.emit()
+    assert view.remark == ""
+    assert np.abs(view.values - 0.5).max() == pytest.approx(0.01, abs=2e-3)
+    assert view.figures.measured == pytest.approx(0.5, abs=0.01)
+    controller.show("difference")
+    assert np.abs(view.values).max() == pytest.approx(0.01, abs=2e-3)
+
+
+def test_an_edit_makes_the_measurement_unknown_until_a_run_has_the_new_plan(bench, store):
+    controller, view, workspace, access = bench
+    record_run(store, run_spec("wina", workspace.rotation, 0.5))
+    access.changed.emit()
+    controller.show("measured")
+    controller.editing.paint(frozenset({(0, 0)}), 0.2)
+    assert np.isnan(view.values).all()
+    record_run(store, run_spec("wina", workspace.rotation, workspace.plan))
+    access.changed.emit()
+    assert view.values[0, 0] == pytest.approx(0.2, abs=0.011)
+
+
+def test_a_plan_of_the_same_budget_is_not_taken_for_this_one(bench, store):
+    controller, view, workspace, access = bench
+    swapped = workspace.plan.with_cells({(0, 0): 0.4, (1, 0): 0.6})
+    assert swapped.budget == pytest.approx(0.5)
+    record_run(store, run_spec("wina", workspace.rotation, swapped))
+    access.changed.emit()
+    controller.show("measured")
+    assert np.isnan(view.values).all()
+
+
+CURVES = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="curves"))
+
+
+@pytest.mark.parametrize("rho", [None, ((0.9,) * 7,) * 8], ids=["targets", "targets and rho"])
+def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, store, rho):
+    """Its spec has the budget alone, which the table meets only nearly."""
+    controller, view, workspace, access = bench
+    controller.show("measured")
+    values = workspace.plan.with_cells({(0, 0): 0.3, (7, 6): 0.6}).sparsity
+    found = SparsityPlan(layout=layout(), sparsity=values, origin=CURVES.origin, rho=rho)
+    assert abs(found.budget - CURVES.budget) > 1e-4
+    controller.editing.take_over(found, "allocate")
+    record_allocated(store, workspace, found)
+    access.changed.emit()
+    assert view.remark == ""
+    assert (view.values == 0.5).all()
+    other_rho = ((0.8,) * 7,) * 8
+    for other in (found.with_cells({(3, 3): 0.4}, CURVES.origin), found.model_copy(update={"rho": other_rho})):
+        controller.editing.take_over(other, "another table")
+        assert np.isnan(view.values).all()
+
+
+def test_an_allocated_run_from_before_tables_were_stored_is_no_plans(bench, store):
+    controller, view, workspace, access = bench
+    controller.show("measured")
+    controller.editing.take_over(workspace.plan.with_cells({(0, 0): 0.3}, CURVES.origin), "allocate")
+    record_allocated(store, workspace, None)
+    access.changed.emit()
+    assert np.isnan(view.values).all()
+
+
+def record_allocated(store, workspace, table):
+    """A run of CURVES that dropped half of everything, with the table that was found for it."""
+    spec = run_spec("wina", workspace.rotation, 0.5).model_copy(update={"plan": CURVES})
+    tables = {"sparsity": ((0.5,) * 7,) * 8}
+    if table is not None:
+        tables |= {"target": table.sparsity, "rho": table.rho}
+    layers = tuple(
+        LayerRecord(layer=layer, projection=projection, metric=metric, value=value)
+        for metric, values in tables.items()
+        for layer, row in enumerate(values or ())
+        for projection, value in zip(layout().projections, row, strict=True)
+    )
+    store.save_study(StudySpec(name="allocated", models=(SOURCE,), arms=(Arm(),)), [spec])
+    metric = MetricRecord(task="t", metric="kl", value=0.1)
+    unit = UnitRecord(run=spec.content_hash(), unit=DEVIATION, metrics=(metric,), layers=layers, seconds=1.0)
+    store.record_unit(unit)
+
+
+def test_predictions_follow_calibration_and_edits(bench, store):
+    controller, view, workspace, access = bench
+    controller.show("predicted")
+    assert np.isnan(view.values).all()
+    assert "press Calibrate" in view.remark
+    assert view.figures.predicted is None
+    assert "press Calibrate" in view.figures.reasons["predicted"]
+    record_calibration(store, workspace.method, workspace.rotation)
+    access.changed.emit()
+    assert view.values[0, 0] == pytest.approx(0.25, rel=0.01)
+    assert view.figures.predicted is not None
+    controller.editing.paint(frozenset({(0, 0)}), 0.25)
+    assert view.values[0, 0] == pytest.approx(0.0625, rel=0.05)
+    workspace.set_method(MethodSpec(name="teal"))
+    assert np.isnan(view.values).all(), "the curves are another method's"
+
+
+def test_calibration_is_asked_for_what_is_shown(bench):
+    controller, _, workspace, _ = bench
+    jobs = []
+    controller.calibration_requested.connect(jobs.append)
+    controller.calibrate()
+    assert (jobs[0].model, jobs[0].rotation, jobs[0].method) == (SOURCE, workspace.rotation, workspace.method)
+
+
+@pytest.mark.usefixtures("qapp")
+def test_late_answers_about_an_earlier_plan_are_dropped(store):
+    """The store answers later, on another thread; by then the plan may have changed."""
+
+    class SlowStore(DirectStore):
+        def __init__(self, opened):
+            super().__init__(opened)
+            self.waiting = []
+
+        def ask(self, question, answer=None, refused=None):  # noqa: ARG002
+            self.waiting.append((question, answer))
+
+        def work(self):
+            question, answer = self.waiting.pop(0)
+            answer(question(self.store))
+
+    record_run(store, run_spec("wina", Workspace().rotation, 0.5))
+    workspace, view, access = Workspace(), FakeView(), SlowStore(store)
+    controller = SparsityController(workspace, access, view)
+    workspace.set_model(SOURCE, summary())
+    controller.show("measured")
+    for value in (0.1, 0.2, 0.3):
+        controller.editing.paint(frozenset({(0, 0)}), value)
+    assert len(access.waiting) == 1, "one question at a time"
+    access.work()
+    assert np.isnan(view.values).all(), "the answer was about the plan before the edits"
+    controller.editing.undo_stack.undo()
+    controller.editing.undo_stack.undo()
+    controller.editing.undo_stack.undo()
+    while access.waiting:
+        access.work()
+    assert not np.isnan(view.values).any()

@@ -1,0 +1,144 @@
+"""Dragging the lines of the profile over depth, with real mouse events."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QImage
+from wina_app.pages.sparsity.depth_profile import SparsityProfile
+from wina_app.plots.colour_maps import ColourScale, percent, percent_with_decimal
+from wina_app.style.theme import apply_theme
+
+NAMES = ("q", "k", "v", "o", "gate", "up", "down")
+SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
+LEFT, SHIFT = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture
+def profile(qtbot, qapp):  # noqa: ARG001 - plots need an application
+    """Shown; seven lines over eight layers, 10 points apart."""
+    widget = SparsityProfile()
+    qtbot.addWidget(widget)
+    widget.resize(480, 480)
+    with qtbot.waitExposed(widget):
+        widget.show()
+    widget.show_table(NAMES, np.tile(np.arange(1, 8) / 10, (8, 1)), SCALE)
+    widget.editable = True
+    return widget
+
+
+@pytest.fixture
+def said(profile):
+    """What the profile asked for."""
+    found = []
+    profile.drag_began.connect(lambda: found.append("began"))
+    profile.dragged.connect(lambda cells, points: found.append((cells, points)))
+    profile.drag_ended.connect(lambda: found.append("ended"))
+    return found
+
+
+def place(profile: SparsityProfile, layer: float, height: float) -> QPoint:
+    return profile.mapFromScene(profile.getPlotItem().vb.mapViewToScene(QPointF(layer, height)))
+
+
+def drag(qtbot, profile, start, end, modifier=NONE):
+    view = profile.viewport()
+    qtbot.mousePress(view, LEFT, modifier, start)
+    qtbot.mouseMove(view, end)
+    qtbot.mouseRelease(view, LEFT, modifier, end)
+
+
+def pixels(profile: SparsityProfile) -> float:
+    """Percentage points of one pixel."""
+    return profile.getPlotItem().vb.viewPixelSize()[1]
+
+
+def test_a_point_is_dragged_by_itself(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 70))
+    assert (said[0], said[-1]) == ("began", "ended")
+    cells, points = said[-2]
+    assert cells == {(3, 4)}
+    assert points == pytest.approx(20, abs=2 * pixels(profile))
+
+
+def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 42), SHIFT)
+    cells, points = said[-2]
+    assert cells == {(layer, 4) for layer in range(8)}
+    assert points == pytest.approx(-8, abs=2 * pixels(profile))
+
+
+def test_a_line_is_dragged_by_its_name(qtbot, profile, said):
+    name = profile.mapFromScene(profile._labels._names[2].text.sceneBoundingRect().center())
+    drag(qtbot, profile, name, name - QPoint(0, 30))
+    cells, points = said[-2]
+    assert cells == {(layer, 2) for layer in range(8)}
+    assert points == pytest.approx(30 * pixels(profile), abs=0.1)
+
+
+def test_a_click_that_trembles_changes_nothing(qtbot, profile, said):
+    start = place(profile, 3, 50)
+    drag(qtbot, profile, start, start + QPoint(1, 1))
+    assert said == []
+
+
+def test_elsewhere_the_plot_itself_is_dragged(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3.5, 55), place(profile, 3.5, 75))
+    assert said == []
+
+
+def test_what_is_no_target_is_not_dragged(qtbot, profile, said):
+    profile.editable = False
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 70))
+    assert said == []
+
+
+def test_the_pointer_says_what_can_be_dragged(qtbot, profile):
+    view = profile.viewport()
+    qtbot.mouseMove(view, place(profile, 3, 50))
+    assert view.cursor().shape() == Qt.CursorShape.SizeVerCursor
+    qtbot.mouseMove(view, place(profile, 3.5, 55))
+    assert view.cursor().shape() == Qt.CursorShape.ArrowCursor
+
+
+def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
+    values = np.tile(np.arange(1, 8) / 10, (8, 1))
+    values[:, 1] = np.nan
+    profile.show_table(NAMES, values, SCALE)
+    drag(qtbot, profile, place(profile, 2, 40), place(profile, 2, 60))
+    assert said[-2][0] == {(2, 3)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_that_change_leave_the_picture_that_painting_all_anew_would(qtbot, qapp, scheme):
+    apply_theme(qapp, scheme)
+    rng = np.random.default_rng(0)
+    tables = [rng.uniform(0.2, 0.8, (24, 7)).round(3)]
+    for columns in ([2], [4], [0, 5], range(7), [6]):
+        tables.append(np.where(np.isin(np.arange(7), columns), rng.uniform(0.2, 0.8, (24, 7)).round(3), tables[-1]))
+    stepwise, anew = [_painted(qtbot, *shown) for shown in ([tables], [tables[-1:]])]
+    apply_theme(qapp, "light")
+    assert stepwise == anew
+
+
+def _painted(qtbot, tables) -> QImage:
+    """A profile that showed one table after the other."""
+    widget = SparsityProfile()
+    qtbot.addWidget(widget)
+    widget.resize(480, 320)
+    with qtbot.waitExposed(widget):
+        widget.show()
+    widget.clearFocus()  # whichever of two windows has the keyboard, its frame is none of the lines
+    for values in tables:
+        widget.show_table(NAMES, values, SCALE)
+        image = widget.grab().toImage()
+    return image
+
+
+def test_numbers_that_are_only_written_otherwise_are_read_out_so_and_not_drawn_anew(profile):
+    before = profile.traces
+    profile.show_table(NAMES, np.tile(np.arange(1, 8) / 10, (8, 1)), replace(SCALE, text=percent_with_decimal))
+    assert all(now is then for now, then in zip(profile.traces, before, strict=True))
+    assert profile.traces[2].readout(5) == "layer 5, v: 30.0 %"

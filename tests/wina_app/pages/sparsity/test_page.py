@@ -1,0 +1,307 @@
+"""The Sparsity page as it is used: mouse, keys, buttons, files."""
+
+from typing import ClassVar
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
+from PySide6.QtWidgets import QFileDialog, QWidget
+from wina_app.pages.sparsity.page import SparsityPage
+
+from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
+from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
+from wina_core.specs.plans import SparsityPlan
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    return open_page(qtbot, qapp, store)
+
+
+@pytest.fixture
+def filled(page):
+    page.workspace.set_model(SOURCE, summary())
+    return page
+
+
+def centre(page: SparsityPage, row: int, column: int) -> QPoint:
+    return page.heatmap.geometry_now().cell(row, column).center().toPoint()
+
+
+def click(qtbot, page: SparsityPage, row: int, column: int) -> None:
+    qtbot.mouseClick(page.heatmap.viewport(), LEFT, pos=centre(page, row, column))
+
+
+def test_without_a_model_the_page_says_what_it_is_for(qtbot, page):
+    assert page.is_empty
+    assert not page.primary.isEnabled()
+    assert page.primary.toolTip()
+    assert not page.plan_menu.isEnabled()
+    assert page.plan_menu.toolTip() == "Open a model first"
+    assert not command(page, "Open a plan from a file").isEnabled()
+    with qtbot.waitSignal(page.crumb_clicked) as asked:
+        page.empty_triggered.emit()
+    assert asked.args == ["model"]
+    page.workspace.set_model(SOURCE, summary())
+    assert not page.is_empty
+    assert page.primary.isEnabled()
+    assert page.plan_menu.isEnabled()
+    assert command(page, "Open a plan from a file").isEnabled()
+
+
+def test_click_a_cell_type_and_undo(qtbot, filled):
+    plan = filled.workspace.plan
+    click(qtbot, filled, 2, 4)
+    qtbot.keyClicks(filled.heatmap, "62.5")
+    qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)
+    assert filled.workspace.plan.sparsity[2][4] == 0.625
+    assert filled.editor.spin.value() == 62.5
+    assert "set 1 cell to 62.5 %" in filled.plan_buttons["Undo"].toolTip()
+    filled.plan_buttons["Undo"].click()
+    assert filled.workspace.plan == plan
+    filled.plan_buttons["Redo"].click()
+    assert filled.workspace.plan.sparsity[2][4] == 0.625
+
+
+def test_the_pixels_follow_the_plan(qtbot, filled):
+    click(qtbot, filled, 2, 4)
+    cell = filled.heatmap.geometry_now().cell(2, 4)
+    where = QPoint(round(cell.left()) + 8, round(cell.bottom()) - 8)
+    before = filled.heatmap.viewport().grab().toImage().pixelColor(where)
+    qtbot.keyClicks(filled.heatmap, "+")
+    after = filled.heatmap.viewport().grab().toImage().pixelColor(where)
+    assert filled.workspace.plan.sparsity[2][4] == pytest.approx(0.55)
+    assert after != before
+
+
+def test_dragging_the_slider_is_one_step_of_undo(filled):
+    plan = filled.workspace.plan
+    filled.heatmap.set_selection(filled.heatmap.selection.click_column(6))
+    slider = filled.editor.slider
+    slider.setSliderDown(True)
+    for value in (510, 600, 720):
+        slider.setValue(value)
+    slider.setSliderDown(False)
+    assert [row[6] for row in filled.workspace.plan.sparsity] == [0.72] * 8
+    assert filled.controller.editing.undo_stack.count() == 1
+    filled.plan_buttons["Undo"].click()
+    assert filled.workspace.plan == plan
+    assert not filled.plan_buttons["Undo"].isEnabled()
+
+
+def test_a_stroke_changes_numbers_and_lays_nothing_out_anew(qapp, filled):
+    filled.editor.brush.click()
+    filled.heatmap.stroke_began.emit()
+    laid_out = _LayoutRequests(filled)
+    budgets = []
+    for target in (20, 35, 64):
+        filled.editor.slider.setValue(10 * target)
+        filled.heatmap.painted.emit(frozenset({(0, 0), (1, 1)}))
+        qapp.processEvents()
+        if not budgets:
+            laid_out.seen.clear()  # the budget is no whole number of percent from now on, and needs more room
+        budgets.append(filled.figures.text("budget"))
+    assert len(set(budgets)) == 3
+    assert laid_out.seen == []
+    assert filled.plan_buttons["Undo"].toolTip() == "Undo set 2 cells to 64.0 %"
+
+
+class _LayoutRequests(QObject):
+    """Every layout within a widget that is done anew; a plot's scene, which has none, asks its viewport too."""
+
+    def __init__(self, widget: SparsityPage) -> None:
+        super().__init__(widget)
+        self.seen: list[QObject] = []
+        for part in (widget, *widget.findChildren(QWidget)):
+            part.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest and watched.layout() is not None:
+            self.seen.append(watched)
+        return False
+
+
+def test_the_spin_box_sets_the_selection_and_shows_several_values(filled):
+    filled.heatmap.set_selection(filled.heatmap.selection.click((0, 0)).drag_to((1, 1)))
+    filled.editor.spin.setValue(35.0)
+    assert filled.workspace.plan.sparsity[1][1] == 0.35
+    filled.heatmap.set_selection(filled.heatmap.selection.click((1, 1)).drag_to((2, 2)))
+    assert filled.editor.spin.text() == "35 to 50 %"
+    assert filled.workspace.plan.sparsity[2][2] == 0.5, "showing is not editing"
+
+
+def test_locks_and_the_kept_budget_are_switched_by_key_button_and_command(qtbot, filled):
+    click(qtbot, filled, 2, 4)
+    qtbot.keyClicks(filled.heatmap, "l")
+    assert filled.editing.locked == {(2, 4)}
+    assert filled.editor.lock.isChecked()
+    assert "locked" in filled.heatmap.tooltip((2, 4))
+    qtbot.keyClicks(filled.heatmap, "80\r")
+    assert filled.message.label.text().startswith("The cell is locked")
+    filled.editor.lock.click()
+    assert filled.editing.locked == frozenset()
+    keep = next(action for action in filled.commands if action.text() == "Keep the budget")
+    keep.trigger()
+    assert filled.editor.keep.isChecked()
+    qtbot.keyClicks(filled.heatmap, "80\r")
+    assert filled.workspace.plan.sparsity[2][4] == 0.8
+    assert filled.workspace.plan.budget == pytest.approx(0.5, abs=1e-9)
+    for _ in range(4):
+        filled.undo_stack.undo()
+    assert not filled.editor.keep.isChecked()
+    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.5)
+
+
+def test_a_block_is_cut_and_pasted_by_the_keyboard(qtbot, filled):
+    control = Qt.KeyboardModifier.ControlModifier
+    filled.editing.paint(frozenset({(0, 0)}), 0.625)
+    click(qtbot, filled, 0, 0)
+    filled.heatmap.setFocus()
+    qtbot.waitUntil(filled.heatmap.hasFocus)
+    qtbot.keyClick(filled.heatmap, Qt.Key.Key_X, control)
+    assert filled.workspace.plan.sparsity[0][0] == 0.0
+    filled.heatmap.set_selection(filled.heatmap.selection.click_row(3))
+    qtbot.keyClick(filled.heatmap, Qt.Key.Key_V, control)
+    assert filled.workspace.plan.sparsity[3] == (0.625,) * 7
+    assert filled.undo_stack.count() == 3
+
+
+def test_a_line_is_dragged_in_the_profile_as_one_step(qtbot, filled):
+    plan, profile = filled.workspace.plan, filled.profile
+    view, shift = profile.viewport(), Qt.KeyboardModifier.ShiftModifier
+    place = profile.mapFromScene(profile.getPlotItem().vb.mapViewToScene(QPointF(3, 50)))
+    qtbot.mousePress(view, LEFT, shift, place)
+    for pixels in (10, 30, 20):
+        qtbot.mouseMove(view, place - QPoint(0, pixels))
+    qtbot.mouseRelease(view, LEFT, shift, place - QPoint(0, 20))
+    assert filled.undo_stack.count() == 1
+    changed = [row != (0.5,) * 7 for row in filled.workspace.plan.sparsity]
+    assert changed == [True] * 8
+    filled.undo_stack.undo()
+    assert filled.workspace.plan == plan
+    filled.controller.show("measured")
+    assert not profile.editable, "what was measured is no target"
+
+
+def test_the_brush_gives_its_value_to_every_cell_it_crosses(qtbot, filled):
+    click(qtbot, filled, 0, 0)
+    filled.editor.spin.setValue(80.0)
+    filled.editor.brush.click()
+    view = filled.heatmap.viewport()
+    qtbot.mousePress(view, LEFT, pos=centre(filled, 2, 1))
+    for row in (3, 4, 5):
+        qtbot.mouseMove(view, centre(filled, row, 1))
+    qtbot.mouseRelease(view, LEFT, pos=centre(filled, 5, 1))
+    assert [row[1] for row in filled.workspace.plan.sparsity] == [0.5, 0.5, 0.8, 0.8, 0.8, 0.8, 0.5, 0.5]
+    assert filled.controller.editing.undo_stack.count() == 2, "the spin box, then one stroke"
+    filled.editor.spin.setValue(20.0)
+    assert filled.workspace.plan.sparsity[2][1] == 0.8, "the brush's value is no edit yet"
+
+
+def test_the_same_percentage_makes_the_same_plan_from_every_control(qtbot, filled):
+    filled.heatmap.set_selection(filled.heatmap.selection.all())
+    for enter in (
+        lambda: filled.editor.spin.setValue(32.3),
+        lambda: filled.editor.slider.setValue(323),
+        lambda: (qtbot.keyClicks(filled.heatmap, "32.3"), qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)),
+        lambda: (filled.toolbar.budget.setValue(32.3), filled.toolbar.allocate.click()),
+    ):
+        filled.controller.editing.set_uniform(0.5)
+        enter()
+        assert filled.workspace.plan.sparsity == ((0.323,) * 7,) * 8
+
+
+def test_the_profile_has_a_line_for_each_projection(filled):
+    assert [trace.name for trace in filled.profile.traces] == list(layout().projections)
+    filled.controller.editing.paint(frozenset({(3, 0)}), 0.7)
+    assert filled.profile.traces[0].y[3] == pytest.approx(70.0)
+
+
+def test_a_plan_goes_to_a_file_and_back(filled, tmp_path, monkeypatch):
+    path = str(tmp_path / "plan.json")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (path, ""))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (path, ""))
+    filled.controller.editing.paint(frozenset({(0, 0)}), 0.7)
+    saved = filled.workspace.plan
+    command(filled, "Save the plan as a file").trigger()
+    filled.controller.editing.set_uniform(0.1)
+    command(filled, "Open a plan from a file").trigger()
+    assert filled.workspace.plan == saved
+
+
+def test_a_plan_for_another_model_is_an_inline_error(filled, tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    path.write_text(SparsityPlan.uniform(layout(4), 0.5).model_dump_json())
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    command(filled, "Open a plan from a file").trigger()
+    assert filled.message.isVisible()
+    assert "was made for a model with 4 layers" in filled.message.label.text()
+
+
+def test_tooltips_tell_all_that_is_known_of_a_cell(filled, store):
+    record_calibration(store, filled.workspace.method, filled.workspace.rotation)
+    filled.access.changed.emit()
+    text = filled.heatmap.tooltip((5, 6))
+    assert "layer 5 · down" in text
+    assert "target: 50 %" in text
+    assert "measured: not known yet" in text
+    assert "predicted error: 0." in text
+
+
+def test_an_edit_among_eighty_layers_repaints_one_cell(qtbot, page):
+    page.workspace.set_model(SOURCE, summary(80))
+    page.heatmap.set_selection(page.heatmap.selection.click((0, 0)))
+    qtbot.wait(50)
+
+    class Painted(QObject):
+        areas: ClassVar[list] = []
+
+        def eventFilter(self, _, event):
+            if event.type() == QEvent.Type.Paint:
+                self.areas.append(event.rect())
+            return False
+
+    spy = Painted()
+    page.heatmap.viewport().installEventFilter(spy)
+    page.controller.editing.step(1)
+    qtbot.waitUntil(lambda: bool(spy.areas))
+    cell = page.heatmap.geometry_now().cell(0, 0).toAlignedRect()
+    assert all(cell.contains(area) for area in spy.areas)
+    assert page.workspace.plan.sparsity[0][0] == pytest.approx(0.51)
+
+
+def test_the_read_outs_tell_how_they_are_computed_and_are_copied(qapp, filled):
+    assert filled.figures.text("predicted") == "\N{EN DASH}"
+    assert "press Calibrate" in filled.figures.tip("predicted")
+    assert "weighted by their numbers of weights" in filled.figures.tip("budget")
+    command(filled, "Copy the read-outs").trigger()
+    lines = qapp.clipboard().text().splitlines()
+    assert lines[0] == "Budget\t50.0 %"
+    assert len(lines) == 8
+
+
+def test_a_plan_is_named_in_a_line_of_the_page_and_replaced_knowingly(qtbot, filled, store):
+    bar = filled.plan_name
+    command(filled, "Save the plan under a name").trigger()
+    assert bar.name.hasFocus()
+    assert not bar.save.isEnabled()
+    qtbot.keyClicks(bar.name, "mine")
+    assert bar.save.text() == "Save"
+    qtbot.keyClick(bar.name, Qt.Key.Key_Return)
+    assert bar.isHidden()
+    assert [row.name for row in store.list_plans()] == ["mine"]
+    command(filled, "Save the plan under a name").trigger()
+    assert bar.save.text() == "Replace"
+    qtbot.keyClick(bar.name, Qt.Key.Key_Escape)
+    assert bar.isHidden()
+
+
+def test_comparing_shows_both_in_map_and_read_outs(filled):
+    filled.controller.editing.set_uniform(0.3)
+    command(filled, "Compare with the plan before the last change").trigger()
+    assert filled.toolbar.map.currentData() == "change"
+    assert filled.figures.text("budget") == "30.0 % (\N{MINUS SIGN}20.0)"
+    command(filled, "Stop comparing").trigger()
+    assert filled.figures.text("budget") == "30.0 %"
+    assert not command(filled, "Stop comparing").isEnabled()

@@ -1,0 +1,278 @@
+"""Editing the plan and taking it back, without a widget."""
+
+import numpy as np
+import pytest
+from wina_app.heatmap.selection import Selection
+from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.services.workspace import Workspace
+
+from tests.wina_app.fakes import Recorded
+from tests.wina_app.stored_runs import SOURCE, layout, summary
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import SparsityPlan
+
+UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
+
+
+@pytest.fixture
+def bench(qapp):  # noqa: ARG001 - signals need an application
+    """(editing, view, workspace) with four layers at 50 %."""
+    workspace, view = Workspace(), Recorded()
+    editing = SparsityEditing(workspace, view)
+    workspace.set_model(SOURCE, summary(4))
+    return editing, view, workspace
+
+
+def select(editing, *cells):
+    editing.select(frozenset(cells))
+
+
+def everything(editing, workspace):
+    return workspace.plan, workspace.method, editing.locked, editing.kept_budget
+
+
+EDITS = {
+    "set 1 cell to 70.0 %": lambda e: e.paint(frozenset({(0, 0)}), 0.7),
+    "change 2 cells by +5 points": lambda e: e.step(5),
+    "clear 2 cells": lambda e: e.clear_targets(),
+    "cut 2 cells": lambda e: e.cut(),
+    "paste 2 cells": lambda e: e.paste("10\t20", Selection(4, 7).click((1, 1))),
+    "move 1 cell by -7.5 points": lambda e: e.shift(frozenset({(3, 3)}), -7.5),
+    "lock 2 cells": lambda e: e.toggle_locks(),
+    "uniform plan of 25.0 %": lambda e: e.set_uniform(0.25),
+    "open x.json": lambda e: e.take_over(UNIFORM.with_cells({(2, 2): 0.1}), "open x.json"),
+    "keep the budget of 50.0 %": lambda e: e.keep_budget(True),
+    "choose teal": lambda e: e.set_method(MethodSpec(name="teal")),
+}
+
+
+@pytest.mark.parametrize("text", EDITS)
+def test_everything_is_one_step_that_says_what_it_takes_back(bench, text):
+    editing, _, workspace = bench
+    select(editing, (1, 1), (1, 2))
+    before = everything(editing, workspace)
+    EDITS[text](editing)
+    after = everything(editing, workspace)
+    assert after != before
+    assert (editing.undo_stack.count(), editing.undo_stack.undoText()) == (1, text)
+    editing.undo_stack.undo()
+    assert everything(editing, workspace) == before
+    editing.undo_stack.redo()
+    assert everything(editing, workspace) == after
+
+
+def test_all_steps_are_undone_one_after_another(bench):
+    editing, _, workspace = bench
+    select(editing, (1, 1), (1, 2))
+    states = [everything(editing, workspace)]
+    for text, edit in EDITS.items():
+        if not text.startswith("cut"):  # what was cleared before
+            edit(editing)
+            states.append(everything(editing, workspace))
+    while editing.undo_stack.canUndo():
+        assert everything(editing, workspace) == states.pop()
+        editing.undo_stack.undo()
+    assert everything(editing, workspace) == states[0]
+
+
+def test_undoing_an_edit_leaves_a_method_that_was_chosen_elsewhere_since(bench):
+    editing, _, workspace = bench
+    editing.paint(frozenset({(0, 0)}), 0.7)
+    workspace.set_method(MethodSpec(name="teal"))
+    editing.undo_stack.undo()
+    assert workspace.plan == UNIFORM
+    assert workspace.method == MethodSpec(name="teal")
+
+
+def test_a_gesture_is_one_step_and_counts_all_its_cells(bench):
+    editing, _, workspace = bench
+    editing.begin_gesture()
+    for row in range(3):
+        editing.paint(frozenset({(row, 2)}), 0.8)
+    editing.end_gesture()
+    editing.paint(frozenset({(3, 2)}), 0.8)
+    assert editing.undo_stack.count() == 2
+    assert editing.undo_stack.text(0) == "set 3 cells to 80.0 %"
+    editing.undo_stack.undo()
+    editing.undo_stack.undo()
+    assert workspace.plan == UNIFORM
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_drag_there_and_back_changes_nothing_not_even_at_the_ends_of_the_range(bench, keep):
+    editing, _, workspace = bench
+    start = UNIFORM.with_cells({(0, 0): 0.05, (1, 0): 0.98})
+    workspace.set_plan(start)
+    if keep:
+        editing.keep_budget(True)
+    steps = editing.undo_stack.count()
+    editing.begin_gesture()
+    for points in (30.0, 60.0, -60.0, 0.0):
+        editing.shift(frozenset({(0, 0), (1, 0)}), points)
+    editing.end_gesture()
+    assert workspace.plan == start
+    assert editing.undo_stack.count() == steps
+
+
+def test_an_edit_that_changes_nothing_is_no_step(bench):
+    editing, _, _ = bench
+    editing.paint(frozenset({(0, 0)}), 0.5)
+    editing.keep_budget(False)
+    editing.unlock_all()
+    assert editing.undo_stack.count() == 0
+
+
+LOCKED = (2, 3)
+CHANGES = {
+    "paint": lambda e: e.paint(frozenset({LOCKED, (0, 0)}), 0.9),
+    "step": lambda e: e.step(-20),
+    "type": lambda e: e.type_target("12"),
+    "clear": lambda e: e.clear_targets(),
+    "cut": lambda e: e.cut(),
+    "paste": lambda e: e.paste("7", Selection(4, 7).all()),
+    "shift": lambda e: e.shift(frozenset({LOCKED}), 9.0),
+    "uniform": lambda e: e.set_uniform(0.1),
+    "allocation": lambda e: e.take_over(SparsityPlan.uniform(layout(4), 0.7), "allocate by curves"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("keep", [False, True])
+def test_nothing_changes_a_locked_cell(bench, change, keep):
+    editing, _, workspace = bench
+    workspace.set_plan(UNIFORM.with_cells({LOCKED: 0.42}))
+    select(editing, LOCKED)
+    editing.toggle_locks()
+    editing.keep_budget(keep)
+    select(editing, LOCKED, (0, 5))
+    CHANGES[change](editing)
+    assert workspace.plan.sparsity[2][3] == 0.42
+
+
+def test_an_edit_of_locked_cells_alone_says_so_and_is_no_step(bench):
+    editing, view, workspace = bench
+    select(editing, (0, 0), (0, 1))
+    editing.toggle_locks()
+    editing.set_target(0.9)
+    assert view.last("show_notice").startswith("The 2 cells are locked")
+    assert workspace.plan == UNIFORM
+    assert editing.undo_stack.count() == 1
+    select(editing, (0, 0), (1, 1))
+    editing.set_target(0.9)
+    assert len(view.calls("show_notice")) == 1, "one of them was free"
+    assert workspace.plan == UNIFORM.with_cells({(1, 1): 0.9})
+
+
+def test_a_stroke_over_locked_cells_says_so_once_it_is_over(bench):
+    editing, view, _ = bench
+    select(editing, (0, 0), (0, 1))
+    editing.toggle_locks()
+    editing.begin_gesture()
+    editing.paint(frozenset({(0, 0)}), 0.9)
+    editing.paint(frozenset({(0, 1)}), 0.9)
+    assert view.calls("show_notice") == []
+    editing.end_gesture()
+    assert len(view.calls("show_notice")) == 1
+
+
+def test_locks_toggle_together_and_are_shown(bench):
+    editing, view, _ = bench
+    select(editing, (0, 0))
+    editing.toggle_locks()
+    select(editing, (0, 0), (0, 1))
+    editing.toggle_locks()
+    assert editing.locked == {(0, 0), (0, 1)}, "what is partly locked is locked first"
+    assert view.last("show_locks") == editing.locked
+    editing.toggle_locks()
+    assert editing.locked == frozenset()
+    editing.undo_stack.undo()
+    editing.unlock_all()
+    assert editing.locked == frozenset()
+
+
+def test_the_kept_budget_is_exact_and_is_the_new_plans_after_another_was_taken_over(bench):
+    editing, view, workspace = bench
+    editing.keep_budget(True)
+    assert view.last("show_kept_budget") == 0.5
+    editing.paint(frozenset({(0, 4), (1, 6)}), 0.9)
+    editing.paint(frozenset({(2, 2)}), 0.0)
+    assert workspace.plan.budget == pytest.approx(0.5, abs=1e-9)
+    assert workspace.plan.sparsity[2][2] == 0.0
+    editing.set_uniform(0.25)
+    assert view.last("show_kept_budget") == pytest.approx(0.25)
+    editing.paint(frozenset({(0, 4)}), 0.9)
+    assert workspace.plan.budget == pytest.approx(0.25, abs=1e-9)
+    editing.undo_stack.undo()
+    editing.undo_stack.undo()
+    assert view.last("show_kept_budget") == 0.5
+
+
+def test_a_budget_that_cannot_be_kept_is_said_and_kept_again_as_soon_as_it_can(bench):
+    editing, view, workspace = bench
+    editing.keep_budget(True)
+    select(editing, *((row, column) for row in range(4) for column in range(7) if (row, column) != (0, 1)))
+    editing.set_target(0.2)
+    assert "cannot be kept" in view.last("show_notice")
+    assert workspace.plan.budget < 0.4
+    select(editing, (0, 0))
+    editing.set_target(0.2001)
+    assert workspace.plan.budget == pytest.approx(0.5, abs=1e-9)
+    assert view.calls("clear_message")
+
+
+def test_an_allocation_around_locks_says_what_stayed(bench):
+    editing, view, workspace = bench
+    select(editing, (0, 0))
+    editing.toggle_locks()
+    editing.keep_budget(True)
+    editing.take_over(SparsityPlan.uniform(layout(4), 0.7), "allocate")
+    assert view.last("show_notice").startswith("1 locked cell stayed")
+    assert workspace.plan.sparsity[0][0] == 0.5
+    assert workspace.plan.budget == pytest.approx(0.7, abs=1e-9)
+
+
+def test_a_bad_paste_changes_nothing_and_names_the_cell(bench):
+    editing, view, workspace = bench
+    editing.paste("50\tfifty", Selection(4, 7).click((0, 0)))
+    assert 'column 2 of the block is "fifty"' in view.last("show_error")
+    assert workspace.plan == UNIFORM
+    assert not editing.undo_stack.canUndo()
+
+
+def test_a_paste_says_what_was_left_out(bench):
+    editing, view, workspace = bench
+    editing.paste("10\t20", Selection(4, 7).click((0, 6)))
+    assert workspace.plan == UNIFORM.with_cells({(0, 6): 0.1})
+    assert "1 cell of the block would be beyond the table" in view.last("show_notice")
+
+
+def test_another_models_plan_is_refused_and_starts_with_no_locks_and_no_history(bench):
+    editing, view, workspace = bench
+    editing.take_over(SparsityPlan.uniform(layout(5), 0.5), "open")
+    assert "5 layers" in view.last("show_error")
+    select(editing, (0, 0))
+    editing.toggle_locks()
+    editing.keep_budget(True)
+    workspace.set_model(SOURCE, summary(4))
+    assert editing.locked == {(0, 0)}, "the same model, opened again, has the plan and the locks that it had"
+    workspace.set_model(SOURCE, summary(5))
+    assert (editing.locked, editing.kept_budget, editing.undo_stack.count()) == (frozenset(), None, 0)
+    assert np.array(workspace.plan.sparsity).shape == (5, 7)
+
+
+def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
+    editing, _, _ = bench
+    settled = []
+    editing.settled.connect(lambda: settled.append(editing.in_gesture))
+    editing.begin_gesture()
+    editing.paint(frozenset({(0, 0)}), 0.9)
+    assert settled == []
+    editing.end_gesture()
+    editing.paint(frozenset({(0, 0)}), 0.8)
+    assert settled == [False, False]
+
+
+def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
+    view = Recorded()
+    SparsityEditing(Workspace(), view).take_over(UNIFORM, "open")
+    assert "no model is open; open one first" in view.last("show_error")

@@ -1,0 +1,200 @@
+"""What is read off stored curves and counted from a plan's targets: maps, read-outs and presets."""
+
+import math
+
+import numpy as np
+import pytest
+from wina_app.pages.sparsity.cell_curves import CellCurves
+from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
+from wina_app.pages.sparsity.presets import (
+    PAPER_BUDGETS,
+    attention_only,
+    dense_ends,
+    mlp_only,
+    presets,
+    rising,
+    uniform,
+)
+from wina_app.pages.sparsity.stored_data import CellFacts, Facts
+from wina_app.shared.colour_scales import map_texts, scale_for
+from wina_app.shared.heatmap_tables import MAP_KEYS, PlanMaps, remark
+
+from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
+from wina_core.accounting.cost import costs
+from wina_core.errors import WinaError
+from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store.rows import CellStat
+
+WINA, CATS = MethodSpec(name="wina"), MethodSpec(name="cats")
+LAYOUT = layout(2)
+UNIFORM = SparsityPlan.uniform(LAYOUT, 0.4)
+
+
+def curve(projection: str, *points: tuple[float, float], layer: int = 0) -> list[CellStat]:
+    return [CellStat("m", layer, projection, x, value) for x, value in points]
+
+
+def everywhere(*points: tuple[float, float], at_zero: float = 0.0) -> CellCurves:
+    """The same curve in every cell."""
+    stats = [row for layer in range(2) for name in PROJECTIONS for row in curve(name, *points, layer=layer)]
+    found = CellCurves.of(LAYOUT, stats, at_zero)
+    assert found is not None
+    return found
+
+
+def maps(plan: SparsityPlan = UNIFORM, method: MethodSpec = WINA, **cells: CellCurves) -> PlanMaps:
+    return PlanMaps(plan, method, Facts(cells=CellFacts(**cells)))
+
+
+def figures(shown: PlanMaps, method: MethodSpec = WINA, mode: str = "global", of=None) -> PlanFigures:
+    return plan_figures(shown, Counting(method, RotationSpec(mode=mode), "none", of or summary(2)), "an arm")
+
+
+def test_curves_are_linear_between_their_points_and_end_where_they_end():
+    stats = [*curve("q", (0.3, 0.1), (0.5, 0.3)), *curve("k", (0.3, 0.1), (0.5, 0.3))]
+    curves = CellCurves.of(LAYOUT, stats, at_zero=0.0)
+    targets = np.full((2, 7), 0.4)
+    targets[0, 1] = 0.95
+    read = curves.at(targets)
+    assert read[0, 0] == pytest.approx(0.2)
+    assert math.isnan(read[0, 1]), "never extrapolated"
+    assert math.isnan(read[1, 0]), "another layer has none"
+    assert curves.at(np.full((2, 7), 0.15))[0, 0] == pytest.approx(0.05), "from nothing lost where nothing is dropped"
+    assert CellCurves.of(LAYOUT, []) is None
+
+
+def test_curves_of_different_grids_are_read_on_their_own_points():
+    curves = CellCurves.of(LAYOUT, [*curve("q", (0.0, 0.0), (1.0, 1.0)), *curve("k", (0.0, 0.0), (0.5, 2.0))])
+    read = curves.at(np.full((2, 7), 0.25))
+    assert read[0, :2].tolist() == [0.25, 1.0]
+    assert math.isnan(curves.at(np.full((2, 7), 0.75))[0, 1])
+
+
+def test_a_target_that_a_rounding_error_puts_on_a_curves_last_point_is_on_it():
+    curves = everywhere((0.0, 0.0), (19 * 0.05 - 1e-16, 0.5))
+    assert curves.at(np.full((2, 7), 0.9500000000000001))[0, 0] == pytest.approx(0.5)
+
+
+def test_every_map_has_a_table_a_name_an_explanation_and_a_way_to_its_data():
+    shown = maps()
+    for key in MAP_KEYS:
+        table = shown.table(key)
+        assert table.shape == (2, 7)
+        assert map_texts(key).explanation
+        scale = scale_for(key, table)
+        assert scale.low < scale.high
+        if key != "target":
+            assert np.isnan(table).all()
+            said = remark(key, shown, "an arm")
+            assert any(word in said for word in ("press", "evaluate", "choose"))
+
+
+def test_maps_that_depend_on_the_target_follow_it():
+    cells = {
+        "errors": everywhere((0.5, 0.2)),
+        "energies": everywhere((0.5, 0.9), at_zero=1.0),
+        "thresholds": everywhere((0.0, -1.0), (0.5, 3.0)),
+        "divergences": everywhere((0.5, 0.1)),
+    }
+    plan = UNIFORM.with_cells({(0, 0): 0.25, (0, 1): 0.0})
+    shown = maps(plan, **cells)
+    assert shown.table("predicted")[0, :2] == pytest.approx([0.1, 0.0])
+    assert shown.table("kept")[0, :2] == pytest.approx([0.95, 1.0])
+    assert shown.table("threshold")[0, 0] == pytest.approx(1.0)
+    assert shown.table("kl")[0, 0] == pytest.approx(0.05**2), "square roots are linear"
+
+
+def test_beside_a_low_rank_part_the_threshold_is_that_of_the_masks_sparsity():
+    plan = UNIFORM.with_cells({(0, 0): 0.25})
+    shown = maps(plan, MethodSpec(name="rsparse", rho=0.8), thresholds=everywhere((0.0, 0.0), (1.0, 10.0)))
+    assert shown.table("threshold")[0, 0] == pytest.approx(10 * (1 - 0.75 * 0.8))
+
+
+def test_cells_under_a_shared_mask_are_read_at_its_one_sparsity():
+    shared = MethodSpec(name="wina", masks="shared")
+    plan = UNIFORM.with_cells({(0, 0): 0.5, (0, 1): 0.1, (0, 2): 0.1})
+    read = maps(plan, shared, errors=everywhere((0.9, 0.9))).table("predicted")[0, :3]
+    counts = np.array(LAYOUT.parameters[0][:3])
+    assert read == pytest.approx([np.average([0.5, 0.1, 0.1], weights=counts)] * 3)
+
+
+def test_of_shares_that_were_not_calibrated_nothing_is_predicted():
+    plan = UNIFORM.model_copy(update={"rho": ((0.5,) * 7,) * 2})
+    shown = maps(plan, MethodSpec(name="rsparse"), errors=everywhere((0.9, 0.9)))
+    assert np.isnan(shown.table("predicted")).all()
+    assert "shares rho of its own" in remark("predicted", shown, "an arm")
+
+
+def test_the_difference_to_another_plan_is_signed():
+    shown = PlanMaps(UNIFORM.with_cells({(0, 0): 0.3}), WINA, Facts(), UNIFORM)
+    assert shown.table("change")[0, 0] == pytest.approx(-0.1)
+    scale = scale_for("change", shown.table("change"))
+    assert scale.low == -scale.high
+
+
+@pytest.mark.parametrize("mode", ["global", "per_site"])
+def test_sparsities_and_savings_are_those_of_the_accounting(mode):
+    found = figures(maps(), mode=mode)
+    row = costs(shape(2), WINA, UNIFORM, context=CONTEXT, rotations=(mode,)).rows[-1]
+    assert (found.counted, found.full) == (row.counted_sparsity, row.full_sparsity)
+    assert (found.counted_saving, found.full_saving) == (row.counted_flops_saving, row.full_flops_saving)
+    assert found.full < found.counted
+
+
+def test_predicted_error_is_a_mean_and_predicted_kl_a_sum():
+    found = figures(maps(errors=everywhere((0.8, 0.8)), divergences=everywhere((0.8, 0.8))))
+    assert found.predicted == pytest.approx(0.4)
+    assert found.kl == pytest.approx(14 * 0.4**2)
+
+
+def test_what_is_unknown_says_why():
+    plan = UNIFORM.with_cells({(1, 6): 0.97})
+    beyond = figures(maps(plan, errors=everywhere((0.95, 0.8))))
+    assert beyond.predicted is None
+    assert "No curve reaches the targets of 1 cell," in beyond.reasons["predicted"]
+    assert "down of layer 1 with 97.0 %" in beyond.reasons["predicted"]
+    unreachable = figures(maps(method=CATS), CATS)
+    assert unreachable.counted is None
+    assert "leaves q, k, v" in unreachable.reasons["counted"]
+    old = summary(2).model_copy(update={"shape": None})
+    assert "open it again" in figures(maps(), of=old).reasons["full_saving"]
+
+
+@pytest.mark.parametrize("budget", PAPER_BUDGETS)
+@pytest.mark.parametrize("make", [uniform, dense_ends, rising])
+def test_presets_meet_the_budget(make, budget):
+    plan = make(layout(8), WINA, budget)
+    assert plan.budget == pytest.approx(budget, abs=1e-6)
+
+
+def test_presets_look_as_they_are_called():
+    table = np.asarray(dense_ends(layout(8), WINA, 0.5).sparsity)
+    assert (table[[0, -1]] == 0).all()
+    assert np.unique(table[1:-1]).size == 1
+    depth = np.asarray(rising(layout(8), WINA, 0.5).sparsity)[:, 0]
+    assert (np.diff(depth) > 0).all()
+    attention = np.asarray(attention_only(layout(8), WINA, 0.5).sparsity)
+    assert (attention[:, :4] == 0.5).all()
+    assert (attention[:, 4:] == 0).all()
+    assert (np.asarray(mlp_only(layout(8), WINA, 0.5).sparsity) == 0.5 - attention).all()
+    assert uniform(layout(8), WINA, 0.5).origin == "uniform"
+    assert len({preset.key for preset in presets()}) == len(presets())
+
+
+def test_presets_leave_alone_what_the_method_does_not_gate():
+    table = np.asarray(uniform(layout(8), CATS, 0.3).sparsity)
+    assert (table[:, [PROJECTIONS.index(name) for name in "qkvo"]] == 0).all()
+    with pytest.raises(WinaError, match="gates none of q, k, v, o; choose another preset or method"):
+        attention_only(layout(8), CATS, 0.5)
+
+
+def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
+    with pytest.raises(WinaError, match=r"cannot meet a budget of 90\.0 %.*hold only 74\.9 % of the weights"):
+        dense_ends(layout(8), WINA, 0.9)
+
+
+def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
+    stored = summary(2).model_copy(update={"shape": shape(2).model_copy(update={"shortcuts": "per_site"})})
+    assert figures(maps(), mode="none", of=stored) == figures(maps(), mode="per_site")
+    assert figures(maps(), mode="none").full > figures(maps(), mode="per_site").full

@@ -1,0 +1,141 @@
+"""What the Sparsity page's toolbar chooses and asks for: method, map, preset, allocation, calibration."""
+
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.sparsity.page import SparsityPage
+
+from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
+from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
+from wina_core.engine.protocol import InspectJob
+from wina_core.specs import AllocatorSpec, MethodSpec
+from wina_core.specs.plans import SparsityPlan
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    return open_page(qtbot, qapp, store)
+
+
+@pytest.fixture
+def filled(page):
+    page.workspace.set_model(SOURCE, summary())
+    return page
+
+
+def show(page: SparsityPage, key: str) -> None:
+    """Choose a map with the toolbar's switch."""
+    row = page.toolbar.map.findData(key)
+    page.toolbar.map.setCurrentIndex(row)
+    page.toolbar.map.activated.emit(row)
+
+
+def test_the_uniform_preset_and_the_budget(filled):
+    filled.toolbar.budget.setValue(25.0)
+    filled.toolbar.allocate.click()
+    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.25)
+    assert filled.figures.text("budget") == "25.0 %"
+
+
+def test_the_texts_of_the_spin_boxes_keep_off_their_borders(page):
+    for box in (page.editor.spin, page.toolbar.budget):
+        assert box.lineEdit().textMargins().left() > 0
+
+
+def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbot, filled, store):
+    show(filled, "predicted")
+    assert filled.profile.traces == ()
+    assert "press Calibrate" in filled.heatmap.remark
+    with qtbot.waitSignal(filled.calibration_requested) as asked:
+        filled.calibrate.click()
+    assert asked.args[0].model == SOURCE
+    record_calibration(store, filled.workspace.method, filled.workspace.rotation)
+    filled.access.changed.emit()
+    assert filled.heatmap.remark == ""
+    assert len(filled.profile.traces) == 7
+
+
+def test_a_running_calibration_cannot_be_asked_for_again(filled):
+    filled.show_calibrating(True)
+    assert not filled.calibrate.isEnabled()
+    assert "under way" in filled.calibrate.toolTip()
+    filled.show_calibrating(False)
+    assert filled.calibrate.isEnabled()
+
+
+def test_methods_are_chosen_here(filled):
+    filled.toolbar.method.setCurrentText("teal")
+    assert filled.workspace.method.name == "teal"
+    filled.toolbar.selection.setCurrentIndex(1)
+    assert filled.workspace.method.selection == "threshold"
+
+
+def test_the_button_says_what_the_chosen_allocator_does(filled):
+    toolbar, asked = filled.toolbar, []
+    toolbar.allocation_chosen.connect(lambda allocator, budget: asked.append((allocator, budget)))
+    assert toolbar.allocate.text() == "Set all"
+    toolbar.allocator.setCurrentText("Curves")
+    assert toolbar.allocate.text() == "Allocate"
+    assert "all layers at once" in toolbar.allocator.toolTip()
+    toolbar.budget.setValue(65.0)
+    toolbar.allocate.click()
+    assert asked == [(AllocatorSpec(name="curves"), 0.65)]
+
+
+def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
+    toolbar = filled.toolbar
+    toolbar.allocator.setCurrentText("Refine")
+    assert filled.allocation.isHidden()
+    entry = JobEntry("j", "Allocate 50 %", InspectJob(model=SOURCE), state="running")
+    entry.done, entry.total, entry.eta_seconds = 0.42, 1.0, 42.0
+    filled.show_allocating(True)
+    filled.show_allocation_progress(entry)
+    for control in (toolbar.allocate, toolbar.allocator, toolbar.budget, filled.measure_kl):
+        assert not control.isEnabled()
+    assert "cancel it in its line" in toolbar.allocate.toolTip()
+    assert (filled.allocation.bar.value(), filled.allocation.amount.text()) == (420, "42 %  ·  42 s left")
+    with qtbot.waitSignal(filled.cancel_requested):
+        filled.allocation.cancel.click()
+    filled.show_allocating(False)
+    filled.show_allocation_progress(None)
+    assert toolbar.allocate.isEnabled()
+    assert filled.allocation.isHidden()
+    filled.show_allocation("curves: KL 0.01", "1,200 forward passes")
+    assert filled.allocation.outcome.whole() == "curves: KL 0.01"
+
+
+def test_every_map_is_a_command_with_a_key_and_shows_on_the_switch(qtbot, filled, store):
+    record_calibration(store, filled.workspace.method, filled.workspace.rotation)
+    filled.access.changed.emit()
+    for row in range(filled.toolbar.map.count()):
+        name = filled.toolbar.map.itemText(row)
+        action = command(filled, f"Show: {name}")
+        assert action.shortcut().toString().startswith("Alt+")
+        action.trigger()
+        assert filled.toolbar.map.currentText() == name
+    qtbot.keyClick(filled, Qt.Key.Key_6, Qt.KeyboardModifier.AltModifier)
+    assert filled.toolbar.map.currentData() == "predicted"
+
+
+def test_presets_ask_for_the_toolbars_budget(filled):
+    filled.toolbar.budget.setValue(30.0)
+    command(filled, "Preset: First and last layer dense").trigger()
+    table = filled.workspace.plan.sparsity
+    assert table[0] == table[7] == (0.0,) * 7
+    assert filled.workspace.plan.budget == pytest.approx(0.3, abs=1e-6)
+    filled.toolbar.presets.menu().actions()[-1].trigger()
+    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.65)
+    assert filled.toolbar.budget.value() == 65.0
+
+
+def test_options_of_the_gate_rule_reach_the_workspace(filled):
+    toolbar = filled.toolbar
+    toolbar.method.setCurrentText("wina")
+    toolbar.shared.trigger()
+    toolbar.correction.trigger()
+    assert filled.workspace.method == MethodSpec(name="wina", masks="shared", correction="mean")
+    assert toolbar.method.currentText() == "wina", "the options have a place of their own"
+    toolbar.method.setCurrentText("teal")
+    assert filled.workspace.method == MethodSpec(name="teal", correction="mean")
+    assert not toolbar.shared.isEnabled()
+    assert toolbar.shared.toolTip()

@@ -1,0 +1,66 @@
+"""Every page opens without an error and without a stall: with nothing, with a model, and with 10,000 stored runs."""
+
+import gc
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QLabel
+from wina_app.application import Application
+
+from tests.wina_app.tour import every_page, furnish
+from wina_core.store import Store
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RUNS, METRICS = 10_000, 100_000
+EMPTY = {"rotation", "sparsity", "evaluate", "playground", "results"}
+"""Pages that say what they are for, and have nothing to show, before a model is open or anything is stored."""
+
+
+@pytest.fixture(scope="session")
+def large_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """10,000 runs with ten metrics each, as the benchmarks fill it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+        from large_store import METRICS as NAMES
+        from large_store import fill, various_runs
+    file = tmp_path_factory.mktemp("large") / "results.sqlite"
+    with Store(file) as store:
+        fill(store, various_runs(RUNS), [names for names in NAMES if names[1] == "acc"])
+    gc.collect()  # of the garbage made here: else it may be collected while the window is watched
+    return file
+
+
+def open_every_page(application: Application, qtbot) -> set[str]:
+    """Which of them are in their empty state; none has anything to complain about."""
+    window, empty = application.window, set()
+    for key in every_page(window):
+        qtbot.wait(20)  # what a page reads once it is shown
+        page = window.pages[key]
+        assert window.current_page is page
+        assert page.message.isHidden(), f"{key}: {page.message.label.text()}"
+        assert window.message.isHidden(), window.message.label.text()
+        empty |= {key} if page.is_empty else set()
+    return empty
+
+
+def test_every_page_opens_before_there_is_anything(application, qtbot):
+    assert open_every_page(application, qtbot) == EMPTY
+    application.window.show_page("model")
+    assert application.window.pages["model"].begin.isVisible()
+
+
+def test_every_page_opens_with_the_demo(application, qtbot):
+    furnish(application)
+    assert not open_every_page(application, qtbot)
+
+
+def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot, monkeypatch):
+    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{large_database}")
+    application = request.getfixturevalue("application")
+    results = application.window.pages["results"]
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS, timeout=60_000)
+    assert open_every_page(application, qtbot) == EMPTY - {"results"}
+    assert "100,000 rows" in [label.text() for label in results.findChildren(QLabel)]
+    results.controller.group_by("hash")
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS, timeout=60_000)

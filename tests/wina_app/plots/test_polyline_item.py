@@ -1,0 +1,93 @@
+"""Jagged lines are painted in pieces, which look like the line they are of."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QImage
+from wina_app.plots import polyline_item
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Trace
+from wina_app.plots.polyline_item import pieces
+
+
+def test_the_pieces_of_a_dashed_line_go_on_around_its_corners():
+    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
+    assert pieces(x, y, np.array([4.0, 2.0])).tolist() == [[0, 0, 3, 0], [3, 0, 3, 1], [3, 3, 3, 7]]
+
+
+def test_a_line_without_gaps_has_a_piece_between_each_two_points():
+    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
+    assert pieces(x, y, np.empty(0)).tolist() == [[0, 0, 3, 0], [3, 0, 3, 9]]
+
+
+def test_pieces_lie_in_memory_as_qt_reads_them():
+    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
+    for pattern in (np.empty(0), np.array([4.0, 2.0])):
+        found = pieces(x, y, pattern)
+        assert found.flags.c_contiguous
+        assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize("style", [Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine])
+def test_pieces_look_like_the_whole_line(qtbot, monkeypatch, style):
+    painted = _follow(monkeypatch)
+    x = np.arange(20.0)
+    y = 50 + 40 * (-1) ** x
+    in_pieces = _coverage(_plot(qtbot, x, y, style))
+    assert painted[-1] >= 19
+    monkeypatch.setattr(polyline_item, "_JAGGED", np.inf)
+    monkeypatch.setattr(polyline_item, "_LONG", np.inf)
+    whole = _coverage(_plot(qtbot, x, y, style))
+    assert painted[-1] == 0
+    assert whole.sum() > 1000
+    assert in_pieces.sum() == pytest.approx(whole.sum(), rel=0.05)
+    assert np.abs(in_pieces - whole).sum() < 0.15 * whole.sum()
+
+
+def test_a_line_that_goes_up_and_down_by_many_pixels_is_painted_in_pieces(qtbot, monkeypatch):
+    painted = _follow(monkeypatch)
+    x = np.arange(20.0)
+    y = 50 + 10 * (-1) ** x
+    _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
+    assert painted[-1] == 0
+    monkeypatch.setattr(polyline_item, "_LONG", 100.0)
+    _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
+    assert painted[-1] == 19
+
+
+def test_lines_that_are_smooth_or_have_gaps_are_painted_whole(qtbot, monkeypatch):
+    painted = _follow(monkeypatch)
+    x = np.arange(20.0)
+    for y in (5 * x, np.where(x == 7, np.nan, 50 + 40 * (-1) ** x)):
+        _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
+    assert set(painted) == {0}
+
+
+def _follow(monkeypatch) -> list[int]:
+    """In how many pieces each painting of a line is."""
+    painted, made = [], polyline_item._Curve._pieces
+
+    def follow(*arguments):
+        found = made(*arguments)
+        painted.append(0 if found is None else len(found))
+        return found
+
+    monkeypatch.setattr(polyline_item._Curve, "_pieces", follow)
+    return painted
+
+
+def _plot(qtbot, x, y, style) -> DataPlot:
+    plot = DataPlot("a line")
+    qtbot.addWidget(plot)
+    plot.resize(400, 300)
+    plot.show_traces([Trace("line", QColor("#0072b2"), x, y, None, style=style, named=False)])
+    plot.getPlotItem().vb.setRange(xRange=(0, 19), yRange=(0, 100), padding=0)
+    plot.show()
+    return plot
+
+
+def _coverage(plot: DataPlot) -> np.ndarray:
+    """How blue each pixel is, from 0 to 1."""
+    image = plot.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    pixels = np.frombuffer(image.constBits(), dtype=np.uint8).reshape(image.height(), -1, 4)[..., :3].astype(float)
+    return np.clip((pixels[..., 0] - pixels[..., 2]) / 178, 0, 1)

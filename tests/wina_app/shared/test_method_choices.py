@@ -1,0 +1,72 @@
+"""What of the ways to run a method applies to which: read off the methods, the registered ones and those to come."""
+
+from typing import get_args
+
+import pytest
+from wina_app.pages.model.cost import NAMES
+from wina_app.shared.method_choices import MASKS, SELECTIONS, Gating, has_low_rank, shares_masks
+from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, WEIGHTINGS
+
+from wina_core import methods
+from wina_core.masks.presets import PRESETS
+from wina_core.methods import Method, method_specs
+from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting
+
+
+class Lately(Method):
+    """Scores o by its column norms and adds a low-rank part."""
+
+    name = "lately"
+    default_rho = 0.8
+
+    def norms_of(self, name, block, *, fused):  # noqa: ARG002 - the base's
+        return (name,) if name == "o" else ()
+
+
+ALL = Gating(selection="threshold", masks="shared", correction="mean", rho=0.7)
+
+
+@pytest.mark.parametrize(
+    ("name", "shares", "splits"),
+    [("dense", False, False), ("teal", False, False), ("wina", True, False), ("cats", False, False),
+     ("rsparse", False, True), ("scap", False, False), ("larosa", False, False), ("lately", True, True)],
+)  # fmt: skip
+def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, shares, splits, monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "lately", Lately)
+    method = MethodSpec(name=name)
+    assert (shares_masks(method), has_low_rank(method)) == (shares, splits)
+    if method == DENSE:
+        assert ALL.of(method) == DENSE
+        return
+    expected = {"masks": "shared" if shares else "separate", "rho": 0.7 if splits else None}
+    assert ALL.of(method) == MethodSpec(name=name, selection="threshold", correction="mean", **expected)
+
+
+def test_every_registered_method_is_asked_here():
+    assert {spec.name for spec in method_specs()} == {"dense", "teal", "wina", "cats", "rsparse", "scap", "larosa"}
+
+
+@pytest.mark.parametrize("name", ["wina", "rsparse"])
+def test_released_code_shares_no_masks(name):
+    released = MethodSpec(name=name, variant="as_released")
+    assert Gating(masks="shared").of(released) == released
+
+
+def test_a_named_arm_keeps_the_masks_that_define_it():
+    arm = PRESETS["wina-free"].method
+    assert arm.masks == "shared"
+    assert Gating().of(arm) == arm
+
+
+@pytest.mark.parametrize(
+    ("offered", "known"),
+    [(SELECTIONS, Selection), (MASKS, Masks), (WEIGHTINGS, Weighting), (OBJECTIVES, Objective)],
+)
+def test_every_value_of_a_spec_is_offered_with_its_name(offered, known):
+    assert tuple(offered) == get_args(known)
+
+
+def test_every_rotation_has_its_name_and_its_sentence():
+    assert tuple(MODES) == ROTATION_MODES
+    assert tuple(NAMES) == ("dense", *ROTATION_MODES)
+    assert {spec.mode for spec in ROTATION_PRESETS.values()} == set(ROTATION_MODES)

@@ -1,0 +1,177 @@
+"""Everything has a name for screen readers, is reached by Tab, and shows when it has the keyboard."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QObject, Qt, SignalInstance
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QGraphicsView,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QProgressBar,
+    QScrollBar,
+    QTabBar,
+    QTextEdit,
+    QWidget,
+)
+from wina_app.widgets.help_button import HelpMark
+from wina_app.window import guide
+
+from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
+
+CONTROLS = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QGraphicsView,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QProgressBar,
+    QTabBar,
+    QTextEdit,
+)
+MARKS_A_PAGE = 5
+
+
+def test_every_control_has_a_name_for_screen_readers(application):
+    window = application.window
+    nameless = {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
+    furnish(application)
+    for side in every_side(window):
+        nameless |= {(side, key, _path(control)) for key in every_page(window) for control in _nameless(window)}
+    for dialog in every_dialog(application):
+        nameless |= {_path(control) for control in _nameless(dialog)}
+    assert not nameless
+
+
+def _nameless(root: QWidget) -> Iterator[QWidget]:
+    for control in root.findChildren(QWidget):
+        if isinstance(control, CONTROLS) and not isinstance(control, QScrollBar) and not _is_part_of_another(control):
+            title = control.title() if isinstance(control, QMenu) else ""
+            text = control.text() if isinstance(control, QAbstractButton) else ""
+            if not (control.accessibleName() or text or title):
+                yield control
+
+
+def _is_part_of_another(control: QWidget) -> bool:
+    """A control that Qt made inside of another one, which has the name."""
+    parent = control.parent()
+    inside = isinstance(parent, QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit | QTabBar)
+    return inside or parent.metaObject().className() in ("QComboBoxPrivateContainer", "QDockWidget", "QMenuBar")
+
+
+def _path(control: QWidget) -> str:
+    parts, one = [], control
+    while one is not None and len(parts) < 4:
+        parts.append(type(one).__name__)
+        one = one.parent()
+    return f"{' < '.join(parts)} {control.objectName()}"
+
+
+def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp):
+    window, faults = application.window, []
+    qapp.setCursorFlashTime(0)
+    window.activateWindow()
+    furnish(application)
+    for side in every_side(window):
+        for page in every_page(window):
+            if side == "pages alone" or page == "sparsity":
+                faults += [f"{page}, {side}: {fault}" for fault in _walk(window, window.focusNextPrevChild)]
+    for dialog in every_dialog(application):
+        dialog.activateWindow()
+        faults += [f"{type(dialog).__name__}: {fault}" for fault in _walk(dialog, dialog.focusNextPrevChild)]
+    assert not faults, "\n".join(faults)
+
+
+def _walk(window: QWidget, step: Callable[[bool], bool]) -> Iterator[str]:
+    """Go once round by Tab; tells what was not reached, not scrolled into sight, or looked the same."""
+    settle()
+    waiting = {widget for widget in window.findChildren(QWidget) if _takes_tab(widget)}
+    step(True)
+    passed: set[QWidget] = set()
+    while (here := window.focusWidget()) not in passed and here is not None:
+        settle()
+        passed.add(here)
+        seen = here.viewport() if isinstance(here, QAbstractScrollArea) else here  # which covers all of the area
+        if seen.visibleRegion().isEmpty():
+            yield f"{_path(here)} {here.accessibleName()!r} has the keyboard out of sight"
+        focused = _picture(here)
+        step(True)
+        if window.focusWidget() is not here and _picture(here) == focused:
+            yield f"{_path(here)} {here.accessibleName()!r} looks the same with the keyboard"
+    for missed in waiting - passed:
+        if _takes_tab(missed):  # of radio buttons only the chosen one still does
+            yield f"{_path(missed)} {missed.accessibleName()!r} is not reached"
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    by_tab = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+    return by_tab and widget.isVisible() and widget.isEnabled() and widget.focusProxy() is None
+
+
+def _picture(widget: QWidget) -> QImage:
+    """With what its holder draws around it."""
+    return widget.grab().toImage()
+
+
+def test_no_widget_has_an_attribute_by_the_name_of_one_of_qts_methods(application):
+    """Qt would call it for its own: a choice named `metric` ended the program when the fonts changed."""
+    furnish(application)
+    clashes = {
+        f"{type(widget).__name__}.{name}"
+        for widget in application.window.findChildren(QObject)
+        for name, value in vars(widget).items()
+        if not isinstance(value, SignalInstance) and callable(getattr(_qt_class(type(widget)), name, None))
+    }
+    assert not clashes
+
+
+def _qt_class(kind: type) -> type:
+    return next(base for base in kind.__mro__ if base.__module__.startswith("PySide6"))
+
+
+# ---- terms of the field --------------------------------------------------------------------------------------------
+
+
+def test_every_page_explains_a_few_of_its_terms(application):
+    for key, page in application.window.pages.items():
+        marks = page.findChildren(HelpMark)
+        assert 1 <= len(marks) <= MARKS_A_PAGE, (key, len(marks))
+        names = [mark.accessibleName() for mark in marks]
+        assert len(set(names)) == len(names), key
+
+
+@pytest.mark.parametrize("press", ["mouse", "keyboard"])
+def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qtbot, press):
+    window = application.window
+    window.show_page("evaluate")
+    application.workbench.workspace.set_model(*_demo())
+    settle()
+    mark = next(mark for mark in window.pages["evaluate"].findChildren(HelpMark) if "prefix" in mark.accessibleName())
+    term = guide.terms()["dense prefix"]
+    assert mark.toolTip() == term.text
+    while window.focusWidget() is not mark:
+        assert window.focusNextPrevChild(True)
+    if press == "mouse":
+        qtbot.mouseClick(mark, Qt.MouseButton.LeftButton)
+    else:
+        qtbot.keyClick(mark, Qt.Key.Key_Space)
+    assert window.docks["help"].isVisible()
+    assert window.help.topic == term.topic == "glossary.md#dense-prefix"
+
+
+def _demo():
+    from tests.wina_app.stored_runs import SOURCE, summary
+
+    return SOURCE, summary()

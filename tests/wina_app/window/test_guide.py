@@ -1,0 +1,221 @@
+"""The user guide: what it links to is there, its commands are understood, and its terms fit into a tooltip."""
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+from wina_app.__main__ import PAGES
+from wina_app.window import guide
+from wina_app.window.help_dock import HelpView
+
+from wina_core.specs.plans import SparsityPlan
+from wina_core.studies.expand import count_runs, load_study
+
+CHAPTERS = sorted(guide.folder().glob("*.md"))
+MOST_WORDS = 45
+"""Of what a tooltip shows of a term."""
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def _text(chapter: Path) -> str:
+    return chapter.read_text(encoding="utf-8")
+
+
+@cache
+def _anchors(chapter: Path) -> frozenset[str]:
+    return frozenset(guide.anchor(heading) for heading in _HEADING.findall(_text(chapter)))
+
+
+def _lead_nowhere(chapter: Path) -> list[str]:
+    wrong = []
+    for link in _LINK.findall(_text(chapter)):
+        if link.startswith("https://"):
+            continue
+        name, _, heading = link.partition("#")
+        target = (chapter.parent / name).resolve() if name else chapter
+        if not target.is_file() or (heading and heading not in _anchors(target)):
+            wrong.append(link)
+    return wrong
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_links_and_pictures_of_a_chapter_lead_somewhere(chapter: Path) -> None:
+    assert _lead_nowhere(chapter) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](missing.md)", "[a](index.md#no-such-heading)", "[a](#no-such-heading)", "![a](../screenshots/no.png)"]
+)
+def test_a_link_that_leads_nowhere_is_noticed(text: str, tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text("# Here\n")
+    chapter = tmp_path / "chapter.md"
+    chapter.write_text(text)
+    assert len(_lead_nowhere(chapter)) == 1
+
+
+def test_pictures_are_the_shipped_screenshots() -> None:
+    """The Help dock shows none from elsewhere."""
+    pictures = [link for chapter in CHAPTERS for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", _text(chapter))]
+    assert pictures
+    assert all(link.startswith("../screenshots/") for link in pictures)
+
+
+def test_the_first_page_names_every_chapter_once() -> None:
+    linked = re.findall(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", _text(guide.folder() / "index.md"), re.MULTILINE)
+    assert sorted(linked) == sorted(chapter.name for chapter in CHAPTERS if chapter.name != "index.md")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_a_chapter_is_plain_markdown_with_one_title_and_headings_of_their_own(chapter: Path) -> None:
+    """HTML is shown as text by one of a browser and a forge, and of two equal headings only one can be gone to."""
+    text = _text(chapter)
+    prose = re.sub(r"`[^`]*`", "", re.sub(r"^ {4}.*$", "", text, flags=re.MULTILINE))
+    headings = [guide.anchor(heading) for heading in _HEADING.findall(prose)]
+    assert re.search(r"</?[a-z]+[ >/]", prose) is None
+    assert text.startswith("# ")
+    assert len(re.findall(r"^# ", prose, re.MULTILINE)) == 1
+    assert len(headings) == len(set(headings))
+
+
+def test_rows_of_tables_have_as_many_cells_as_their_heads() -> None:
+    for chapter in CHAPTERS:
+        for table in re.findall(r"(?:^\|.*\|\n)+", _text(chapter), re.MULTILINE):
+            assert len({row.count("|") for row in table.splitlines()}) == 1, f"{chapter.name}: {table}"
+
+
+def test_terms_are_in_the_order_of_the_alphabet_and_fit_into_a_tooltip() -> None:
+    terms = list(guide.terms().values())
+    names = [term.name.casefold() for term in terms]
+    assert len(terms) > 50
+    assert names == sorted(names)
+    assert {term.name: len(term.text.split()) for term in terms if not 5 <= len(term.text.split()) <= MOST_WORDS} == {}
+
+
+def test_every_heading_that_the_window_asks_for_is_there() -> None:
+    """Question marks and links name terms and topics in the sources of the window."""
+    sources = "\n".join(file.read_text(encoding="utf-8") for file in Path(guide.__file__).parent.rglob("*.py"))
+    asked = re.findall(r"HelpMark\(\s*\"([^\"]+)\"", sources)
+    topics = re.findall(r"\"([a-z-]+\.md)(?:#([\w-]+))?\"", sources)
+    assert [name for name in asked if name.lower() not in guide.terms()] == []
+    assert [name for name, _ in topics if not (guide.folder() / name).is_file()] == []
+    assert [(name, at) for name, at in topics if at and at not in _anchors(guide.folder() / name)] == []
+
+
+def test_what_a_page_is_for_is_told_under_its_own_heading() -> None:
+    assert set(PAGES) <= _anchors(guide.folder() / "pages.md")
+
+
+_IN_PLACE = {"Heatmaps", "Jobs", "Tables and plots"}
+"""Headings of keys that mean something in one place of the window alone, which no action has."""
+_KEYS = re.compile(r"(?:(?:Ctrl|Alt|Shift)\+)+\S+?(?=[ ,]|$)|F\d+", re.MULTILINE)
+
+
+def _keys_told() -> dict[str, set[str]]:
+    """Heading of the chapter on the keyboard: what the first columns of its tables name."""
+    parts = re.split(r"^## ", _text(guide.folder() / "keyboard.md"), flags=re.MULTILINE)[1:]
+    cells = {part.partition("\n")[0]: re.findall(r"^\| (.*?) \|", part, re.MULTILINE) for part in parts}
+    return {heading: set(_KEYS.findall("\n".join(keys))) for heading, keys in cells.items()}
+
+
+def test_the_keys_that_are_told_are_those_of_the_window(application) -> None:
+    told, window = _keys_told(), application.window
+    shown = set(window.current_page.commands)
+    everywhere = {action.shortcut().toString() for action in window.menus.every() if action not in shown} - {""}
+    of_pages = {action.shortcut().toString() for page in window.pages.values() for action in page.commands}
+    assert everywhere <= told["Everywhere"]
+    assert set().union(*(keys for name, keys in told.items() if name not in _IN_PLACE)) <= everywhere | of_pages
+
+
+def _example(heading: str) -> str:
+    """The block of text under a heading of the chapter on files."""
+    part = _text(guide.folder() / "files.md").partition(f"## {heading}\n")[2]
+    return re.sub(r"^ {4}", "", re.search(r"(?:^(?: {4}.*)?\n)*^ {4}.*$", part, re.MULTILINE)[0], flags=re.MULTILINE)
+
+
+def test_the_study_and_the_plan_that_are_shown_are_ones(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(_example("Studies (TOML or JSON)"), encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
+    plan = SparsityPlan.model_validate_json(_example("Plans (JSON)"))
+    assert count_runs(study) == 1 + 2 * 4  # dense once, the others at each sparsity
+    assert plan.budget == pytest.approx((2 * 0.5 + 0.3) / 3)
+
+
+def _commands() -> list[str]:
+    text = _text(guide.folder() / "command-line.md")
+    return re.findall(r"^ {4}wina (.+)$", text, re.MULTILINE)
+
+
+@cache
+def _wina():
+    import typer
+
+    from wina_core.cli import app
+
+    return typer.main.get_command(app)
+
+
+def _parse(line: str) -> str:
+    """Read a command as the command line would, without doing it; returns its name."""
+    command, arguments, name = _wina(), shlex.split(line), []
+    while arguments and arguments[0] in getattr(command, "commands", {}):
+        name.append(arguments.pop(0))
+        command = command.commands[name[-1]]
+    command.make_context(" ".join(name), arguments)
+    return " ".join(name)
+
+
+@pytest.mark.parametrize("line", _commands())
+def test_a_command_of_the_guide_is_one_that_wina_understands(line: str) -> None:
+    _parse(line)
+
+
+def test_every_command_of_wina_is_in_the_guide() -> None:
+    def names(command, path: tuple[str, ...] = ()) -> set[str]:
+        inner = getattr(command, "commands", {})
+        own = {" ".join(path)} if not inner or command.invoke_without_command else set()
+        return own.union(*(names(each, (*path, name)) for name, each in inner.items()))
+
+    assert names(_wina()) <= {_parse(line) for line in _commands()}
+
+
+def test_a_command_that_wina_does_not_understand_is_noticed() -> None:
+    from typer import BadParameter
+
+    with pytest.raises(BadParameter) as refused:
+        _parse("cost demo --context many")
+    assert "integer" in refused.value.message
+
+
+def test_the_help_dock_shows_every_chapter_and_goes_to_every_heading(qtbot) -> None:
+    view = HelpView()
+    qtbot.addWidget(view)
+    for chapter in CHAPTERS:
+        view.show_topic(chapter.name)
+        shown = view.text.toPlainText()
+        assert view.chapters.currentData() == chapter.name
+        assert "](" not in shown, "a link or picture stands there as text"
+        headings = [block.text() for block in _blocks(view.text.document()) if block.blockFormat().headingLevel()]
+        assert {guide.anchor(heading) for heading in headings} == _anchors(chapter)
+
+
+def test_pictures_are_as_wide_as_the_help_dock_lets_them_be(qtbot) -> None:
+    view = HelpView()
+    qtbot.addWidget(view)
+    view.resize(500, 600)
+    view.show()
+    view.show_topic("index.md")
+    view.text.document().size()  # lays it out
+    for width in (700, 400):
+        view.resize(width, 600)
+        qtbot.waitUntil(lambda: 0 <= view.text.viewport().width() - view.text.document().idealWidth() < 80)
+    assert not view.text.horizontalScrollBar().maximum()
+
+
+def _blocks(document):
+    block = document.firstBlock()
+    while block.isValid():
+        yield block
+        block = block.next()

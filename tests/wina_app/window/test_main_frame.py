@@ -1,0 +1,369 @@
+"""What the frame adds to its pages: menus, settings, help, toasts, opening files, and the last session."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
+from wina_app.application import Application
+from wina_app.jobs.notifications import LONG_SECONDS, JobNotices
+from wina_app.pages.sparsity.plan_files import write_plan
+from wina_app.services.engine_thread import EngineThread
+from wina_app.services.preferences import Preferences
+from wina_app.services.session import Session
+from wina_app.services.settings import Settings
+from wina_app.services.store_thread import StoreThread
+from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import Workspace
+from wina_app.style.theme import dress, magnitude_map, text_scale, tokens
+from wina_app.window import guide
+from wina_app.window.file_kinds import kind_of
+from wina_app.window.file_opener import OpeningController
+from wina_app.window.settings_dialog import SettingsDialog
+
+from tests.wina_app.conftest import close
+from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench, result
+from tests.wina_app.stored_runs import SOURCE, layout, summary
+from wina_core.engine.protocol import Accepted, Done, Failed, InspectJob
+from wina_core.errors import WinaError
+from wina_core.specs import Arm, MethodSpec, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Store
+from wina_core.studies.expand import save_study_file
+
+# ---- actions -----------------------------------------------------------------------------------------------------
+
+
+def test_no_two_actions_share_a_shortcut_on_any_page(application):
+    window = application.window
+    for key in window.pages:
+        window.show_page(key)
+        keys = Counter(
+            action.shortcut().toString() for action in window.menus.every() if not action.shortcut().isEmpty()
+        )
+        assert not {name: n for name, n in keys.items() if n > 1}, key
+
+
+def test_every_action_has_a_shortcut_that_its_tooltip_names(application):
+    window = application.window
+    for key in window.pages:
+        window.show_page(key)
+        recent = window.menus.recent.actions()
+        for action in window.menus.every():
+            if action not in recent:
+                shown = action.shortcut().toString(action.shortcut().SequenceFormat.NativeText)
+                assert shown, f"{action.text()} on {key} has no shortcut"
+                assert shown in action.toolTip() or not action.isEnabled(), action.text()
+
+
+def test_undo_works_on_the_page_that_is_shown(application):
+    window, workspace = application.window, application.workbench.workspace
+    workspace.set_model(SOURCE, summary())
+    window.show_page("sparsity")
+    before = workspace.plan
+    application.sparsity.editing.set_uniform(0.3)
+    undo = next(action for action in window.menus.edit.actions() if "ndo" in action.text())
+    window.show_page("model")
+    assert not undo.isEnabled()
+    window.show_page("sparsity")
+    undo.trigger()
+    assert workspace.plan.sparsity == before.sparsity
+
+
+def test_the_layout_can_be_reset(application):
+    window = application.window
+    window.docks["jobs"].hide()
+    window.docks["help"].show()
+    window.reset_layout()
+    assert window.docks["jobs"].isVisible()
+    assert not window.docks["help"].isVisible()
+
+
+# ---- settings ----------------------------------------------------------------------------------------------------
+
+
+def test_the_dialog_has_a_named_control_for_every_setting(qtbot):
+    dialog = SettingsDialog(None, Preferences())
+    qtbot.addWidget(dialog)
+    assert set(dialog.controls) == set(Preferences.model_fields)
+    for name, control in dialog.controls.items():
+        assert control.accessibleName() == Preferences.model_fields[name].title
+
+
+def test_every_control_sets_its_setting(qtbot):
+    dialog = SettingsDialog(None, Preferences())
+    qtbot.addWidget(dialog)
+    heard = []
+    dialog.changed.connect(heard.append)
+    for name, control in dialog.controls.items():
+        match control:
+            case QComboBox():
+                control.setCurrentIndex((control.currentIndex() + 1) % control.count())
+            case QCheckBox():
+                control.toggle()
+            case QSpinBox():
+                control.stepUp()
+            case QLineEdit():
+                control.setText("other")
+                control.editingFinished.emit()
+        assert getattr(heard[-1], name) != getattr(Preferences(), name)
+    dialog.show_preferences(Preferences())
+    assert heard[-1] == Preferences()
+
+
+def test_no_control_of_the_settings_is_cut_off_at_its_side(qtbot):
+    dialog = SettingsDialog(None, Preferences())
+    dress(dialog)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert not dialog._form.horizontalScrollBar().isVisible()
+
+
+def test_settings_take_effect_at_once_and_are_kept(application):
+    window = application.window
+    body = tokens().body
+    chosen = Preferences(theme="dark", text_size=150, colour_map="cividis")
+    try:
+        window.apply_preferences(chosen)
+        assert (tokens().dark, text_scale(), magnitude_map()) == (True, 1.5, "cividis")
+        assert tokens().body == pytest.approx(1.5 * body, abs=1)
+        assert application.workbench.settings.preferences == chosen
+        window.apply_preferences(Preferences(sparsity_count="full"))
+        assert application.results.plots.count == "full", "the plots follow"
+    finally:
+        window.apply_preferences(Preferences())
+
+
+# ---- opening -----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_path_is_is_told_by_its_content(tmp_path: Path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "study.toml").touch()
+    (tmp_path / "plan.json").write_text("{}")
+    save_study_file(StudySpec(name="s", models=(SOURCE,), arms=(Arm(),)), tmp_path / "study.json")
+    assert kind_of(tmp_path / "study.json") == "study"
+    write_plan(SparsityPlan.uniform(layout(), 0.5), tmp_path / "plan.json")
+    Store(f"sqlite:///{tmp_path / 'named.anyhow'}").close()
+    assert kind_of(tmp_path / "model") == kind_of(tmp_path / "model" / "config.json") == "model"
+    assert kind_of(tmp_path / "study.toml") == "study"
+    assert kind_of(tmp_path / "plan.json") == "plan"
+    assert kind_of(tmp_path / "named.anyhow") == "database"
+    for bad in (tmp_path, tmp_path / "missing", tmp_path / "picture.png"):
+        (tmp_path / "picture.png").touch()
+        with pytest.raises(WinaError, match=bad.name):
+            kind_of(bad)
+
+
+def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path):
+    window = application.window
+    study = tmp_path / "mine.toml"
+    study.write_text("")
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(study))])
+    event = QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0))
+    window.dropEvent(event)
+    assert window.current_page.key == "studies"
+    assert application.workbench.settings.studies == [str(study)]
+
+
+def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbot):
+    window, settings = application.window, application.workbench.settings
+    other = tmp_path / "other.sqlite"
+    window.show_failure("The database is damaged.")
+    window.pages["model"].show_error("The database is damaged.")
+    window.pages["results"].show_error("Something else.")
+    application.opening.new_database(other)
+    qtbot.waitUntil(lambda: settings.recent_databases == [str(other)])
+    assert window.message.isHidden()
+    assert window.pages["model"].message.isHidden()
+    assert not window.pages["results"].message.isHidden()
+    assert other.is_file()
+    assert window.current_page.key == "results"
+    assert str(other) in window.status._database.whole()
+    application.opening.new_database(other)
+    assert "exists already" in window.message.label.text()
+
+
+def test_a_file_that_is_no_database_leaves_the_present_one(application, tmp_path: Path, qtbot):
+    (tmp_path / "no.sqlite").write_bytes(b"SQLite format 3\0 and then nonsense" * 50)
+    with qtbot.waitSignal(application.workbench.store.opened, raising=False, timeout=2000):
+        pass
+    shown = application.window.status._database.whole()
+    application.opening.open(tmp_path / "no.sqlite")
+    qtbot.waitUntil(application.window.message.isVisible)
+    assert application.window.status._database.whole() == shown
+
+
+def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
+    workbench, _engine, store = make_workbench(tmp_path)
+    store.switch = lambda _url, _refused: store.opened.emit(store.store)
+    opening = OpeningController(workbench, Recorded(), {})
+    opening.open_database("postgresql://me:secret@host/results")
+    assert workbench.settings.recent_databases == []
+    opening.open_database("postgresql://me@host/results")
+    assert workbench.settings.recent_databases == ["postgresql://me@host/results"]
+
+
+def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):
+    workbench, _engine, _store = make_workbench(tmp_path)
+    view = Recorded()
+    opening = OpeningController(workbench, view, {})
+    workbench.submit(InspectJob(model=SOURCE), "Load")
+    opening.open_database(str(tmp_path / "other.sqlite"))
+    assert "while jobs run" in view.last("show_failure")
+    assert not (tmp_path / "other.sqlite").exists()
+
+
+def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_path: Path, qtbot):
+    """A study was saved in the database, and its job is not submitted yet."""
+    store, view = StoreThread(str(tmp_path / "results.sqlite")), Recorded()
+    workbench = Workbench(FakeEngine(), store, Settings(tmp_path / "window.json"))
+    opening = OpeningController(workbench, view, {})
+    store.start()
+    store.ask(lambda store: store.url, lambda _: workbench.submit(InspectJob(model=SOURCE), "Evaluate"))
+    opening.open_database(str(tmp_path / "first.sqlite"))
+    opening.open_database(str(tmp_path / "other.sqlite"))
+    qtbot.waitUntil(lambda: view.calls("show_failure") != [])
+    assert "while jobs run" in view.last("show_failure")
+    workbench.jobs.apply(Done(job_id=workbench.jobs.active[0].id, cancelled=True))
+    opening.open_database(str(tmp_path / "other.sqlite"))
+    qtbot.waitUntil(lambda: view.last("show_database") == str(tmp_path / "other.sqlite"))
+    store.finish()
+    assert view.calls("show_database") == [str(tmp_path / name) for name in ("results.sqlite", "other.sqlite")]
+    assert not (tmp_path / "first.sqlite").exists()
+
+
+# ---- what is told in passing -------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path):
+    workbench, engine, _store = make_workbench(tmp_path)
+    view = Recorded()
+    logs = []
+    notices = JobNotices(workbench, view, logs.append)
+    job_id = workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    engine.event.emit(Accepted(job_id=job_id, started=True))
+    workbench.jobs[job_id].started -= LONG_SECONDS + 1
+    engine.event.emit(done()(job_id))
+    assert view.calls("say") == ["Done"]
+    workbench.submit(InspectJob(model=SOURCE), "Load again")
+    engine.answer(result(summary()), done())
+    assert len(view.calls("say")) == 1, "a short job was waited for"
+    workbench.submit(InspectJob(model=SOURCE), "Load a third time")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="It broke."))
+    assert view.last("say") == "Failed"
+    *_, show_log = view._calls[-1][1]
+    show_log()
+    assert logs == [engine.last.job_id], "of that job alone"
+    del notices
+
+
+def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
+    window = application.window
+    for number in range(5):
+        window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
+    assert len(window.toasts.shown) == 3
+    qtbot.mouseClick(window.toasts.shown[-1].button, Qt.MouseButton.LeftButton)
+    assert window.current_page.key == "results"
+    assert len(window.toasts.shown) == 2
+
+
+# ---- help --------------------------------------------------------------------------------------------------------
+
+
+def test_help_goes_to_the_term_that_was_asked_for(application):
+    window = application.window
+    term = guide.terms()["dense prefix"]
+    window.show_help(term.topic)
+    assert window.docks["help"].isVisible()
+    assert window.help.text.textCursor().block().text() == term.name
+    window.show_help("index.md")
+    window.help.back.click()
+    assert window.help.topic == term.topic
+
+
+def test_every_page_has_its_help(application):
+    text = (guide.folder() / "pages.md").read_text(encoding="utf-8")
+    anchors = {guide.anchor(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
+    assert set(application.window.pages) <= anchors
+
+
+# ---- the last session --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("qapp")
+def test_the_next_start_goes_on_where_the_last_one_ended(tmp_path: Path):
+    settings = Settings(tmp_path / "window.json")
+    before = Workspace()
+    session = Session(settings, before)
+    before.set_model(SOURCE, summary())
+    before.set_rotation(RotationSpec(mode="none", per_head=True))
+    before.set_method(MethodSpec(name="teal"))
+    before.set_plan(SparsityPlan.uniform(layout(), 0.3).with_cells({(2, 3): 0.7}))
+    session.save()
+    after = Workspace()
+    opened = []
+    again = Session(Settings(tmp_path / "window.json"), after)
+    again.restore(opened.append)
+    assert opened == [SOURCE]
+    after.set_model(SOURCE, summary())
+    assert (after.rotation, after.method, after.plan) == (before.rotation, before.method, before.plan)
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_part_of_the_session_that_makes_no_sense_costs_only_itself(tmp_path: Path):
+    settings = Settings(tmp_path / "window.json")
+    workspace = Workspace()
+    session = Session(settings, workspace)
+    workspace.set_model(SOURCE, summary())
+    workspace.set_method(MethodSpec(name="teal"))
+    session.save()
+    stored = json.loads((tmp_path / "window.json").read_text())
+    stored["session"]["plan"] = {"kind": "nonsense"}
+    (tmp_path / "window.json").write_text(json.dumps(stored))
+    after, opened = Workspace(), []
+    Session(Settings(tmp_path / "window.json"), after).restore(opened.append)
+    assert opened == [SOURCE]
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_model_opened_instead_begins_afresh(tmp_path: Path):
+    settings = Settings(tmp_path / "window.json")
+    workspace = Workspace()
+    session = Session(settings, workspace)
+    workspace.set_model(SOURCE, summary())
+    workspace.set_method(MethodSpec(name="teal"))
+    session.save()
+    after = Workspace()
+    again = Session(Settings(tmp_path / "window.json"), after)
+    again.restore(lambda _source: None)
+    after.set_model(SOURCE.model_copy(update={"location": "/models/another"}), summary())
+    assert after.method.name == "wina"
+
+
+# ---- starting ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_the_window_itself_is_ever_shown_while_it_starts(qtbot, qapp):
+    class Watch(QObject):
+        seen: ClassVar[list[str]] = []
+
+        def eventFilter(self, watched, event):
+            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+                self.seen.append(type(watched).__name__)
+            return False
+
+    watch = Watch()
+    qapp.installEventFilter(watch)
+    application = Application(qapp, engine=EngineThread(FakeClient))
+    application.start(page="model")
+    qapp.removeEventFilter(watch)
+    assert watch.seen == ["MainWindow"]
+    close(qtbot, application)

@@ -1,0 +1,252 @@
+"""The frame: pages, docks, shortcuts, closing, and what every control owes to keyboard and screen reader."""
+
+import logging
+
+import pytest
+from PySide6.QtCore import QRect, Qt, QTimer
+from PySide6.QtWidgets import (
+    QMessageBox,
+    QScrollArea,
+    QToolButton,
+)
+from wina_app.__main__ import parser
+from wina_app.pages import PAGES
+from wina_app.services.preferences import Preferences
+from wina_app.window.window_place import clamped
+
+from tests.wina_app.stored_runs import SOURCE, summary
+from wina_core.engine.protocol import InspectJob
+
+
+@pytest.fixture
+def window(application):
+    return application.window
+
+
+def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
+    assert tuple(window.pages) == tuple(PAGES)
+    for number, key in enumerate(PAGES, start=1):
+        qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
+        assert window.current_page.key == key
+
+
+def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
+    window.show_page("rotation")
+    window.pages["rotation"].empty_triggered.emit()
+    assert window.current_page.key == "model"
+    window.pages["evaluate"].crumb_clicked.emit("sparsity")
+    assert window.current_page.key == "sparsity"
+
+
+def test_the_main_button_of_every_page_tells_its_shortcut_or_why_it_is_disabled(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    for key, page in window.pages.items():
+        window.show_page(key)
+        assert ("(Ctrl+Return)" in page.primary.toolTip()) == page.primary.isEnabled(), key
+        assert page.primary.toolTip(), key
+
+
+def test_pages_are_named_beside_their_icons_where_there_is_no_room_below(window, qapp):
+    rail, beside, below = (
+        window.rail,
+        *(getattr(Qt.ToolButtonStyle, f"ToolButtonText{at}Icon") for at in ("Beside", "Under")),
+    )
+
+    def styles():
+        qapp.processEvents()
+        return {button.toolButtonStyle() for button in rail.findChildren(QToolButton)}
+
+    window.resize(1280, 720)
+    assert styles() == {below}
+    try:
+        window.apply_preferences(Preferences(text_size=150))
+        assert styles() == {beside}
+        assert all(button.width() >= button.sizeHint().width() for button in rail.findChildren(QToolButton))
+    finally:
+        window.apply_preferences(Preferences())
+    assert styles() == {below}
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_nothing_is_cut_off_at_the_side_of_a_panel(application, window, qapp, size):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    window.resize(*size)
+    for key, page in window.pages.items():
+        window.show_page(key)
+        qapp.processEvents()
+        for area in page.findChildren(QScrollArea):
+            if area.isVisible() and area.widget() is not None:
+                assert area.widget().minimumSizeHint().width() <= area.viewport().width(), (key, area)
+
+
+def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(application, window, qtbot):
+    model, evaluate = window.pages["model"], window.pages["evaluate"]
+    qtbot.waitUntil(lambda: window.focusWidget() is model.location)
+    model.quantization.setFocus()
+    application.workbench.workspace.set_model(SOURCE, summary())
+    window.show_page("evaluate")
+    assert window.focusWidget() is evaluate.tasks.list
+    window.show_page("results")
+    assert window.pages["results"].isAncestorOf(window.focusWidget())
+    window.show_page("model")
+    assert window.focusWidget() is model.quantization
+
+
+def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    window.show_page("evaluate")
+    page = window.pages["evaluate"]
+    passed = [window.focusWidget()]
+    while window.focusNextPrevChild(True) and window.focusWidget() not in passed:
+        passed.append(window.focusWidget())
+    stops = [
+        page.tasks.list,
+        page.tasks.limit,
+        *page.arms.methods,
+        *(box for box in page.arms.rotations if box.isEnabled()),
+        page.arms.selection,
+        page.name,
+        page.table,
+        window.log.level,
+        page.save,
+    ]
+    places = [passed.index(stop) for stop in stops]
+    assert places == sorted(places)
+    assert window.focusNextPrevChild(False)
+    assert window.focusWidget() is passed[-1]
+
+
+def test_a_control_that_is_disabled_hands_the_keyboard_to_the_next_one(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    window.show_page("evaluate")
+    page = window.pages["evaluate"]
+    page.set_primary("Evaluate")
+    page.primary.setFocus()
+    page.set_primary("Evaluate", enabled=False, reason="nothing to do")
+    assert window.focusWidget() is page.tasks.list
+
+
+def test_closing_without_jobs_does_not_ask(application, window, qtbot):
+    window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    assert application.workbench.engine_pid is None
+
+
+def test_closing_with_a_job_running_asks_and_staying_keeps_everything(application, window, qtbot):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    asked = []
+    window.confirm_quit = lambda: bool(asked.append(1))
+    window.close()
+    assert asked
+    assert window.isVisible()
+    assert application.workbench.jobs[job_id].state == "running"
+
+
+def test_closing_with_a_job_running_cancels_it_and_stops_the_engine(application, window, qtbot):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    window.confirm_quit = lambda: True
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    assert application.workbench.jobs[job_id].state == "cancelled"
+    assert application.workbench.engine_pid is None
+    assert not window.isVisible()
+
+
+def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
+    window.show_page("results")
+    window.set_theme("dark")
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    settings = application.workbench.settings
+    assert (settings.page, settings.preferences.theme) == ("results", "dark")
+    assert not settings.geometry.isEmpty()
+
+
+def test_a_window_off_every_screen_comes_back():
+    screen = QRect(0, 0, 1920, 1080)
+    assert clamped(QRect(5000, -300, 1280, 720), screen) == QRect(640, 0, 1280, 720)
+    assert clamped(QRect(100, 100, 4000, 3000), screen) == screen
+    assert clamped(QRect(100, 100, 1280, 720), screen) == QRect(100, 100, 1280, 720)
+
+
+def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):
+    from wina_app.application import Application
+    from wina_app.services.engine_thread import EngineThread
+
+    from tests.wina_app.conftest import close
+    from tests.wina_app.fakes import FakeClient
+
+    other = tmp_path / "notes.txt"
+    other.write_text("no database at all, but long enough to be looked at as if it were one")
+    application = Application(qapp, database=str(other), engine=EngineThread(FakeClient))
+    application.start()
+    qtbot.waitUntil(application.window.message.isVisible, timeout=10_000)
+    assert "notes.txt" in application.window.message.label.text()
+    model = application.window.pages["model"]
+    model.demo.click()
+    qtbot.waitUntil(model.message.isVisible)
+    assert "notes.txt" in model.message.label.text()
+    close(qtbot, application)
+    assert other.read_text().startswith("no database at all")
+
+
+def test_the_log_shows_word_source_and_text_and_can_be_searched(application, qtbot):
+    logging.getLogger("wina_core.engine").warning("the tokenizer is slow")
+    logging.getLogger("wina_core.engine").error("the task is unknown")
+    view = application.log
+    qtbot.waitUntil(lambda: "unknown" in view.text.toPlainText())
+    line = next(line for line in view.text.toPlainText().splitlines() if "tokenizer" in line)
+    assert "Warning" in line
+    assert "engine: the tokenizer is slow" in line
+    view.search.setText("UNKNOWN")
+    assert "tokenizer" not in view.text.toPlainText()
+    assert "the task is unknown" in view.text.toPlainText()
+    view.search.clear()
+    view.level.setCurrentText("Error")
+    assert "tokenizer" not in view.text.toPlainText()
+
+
+def test_the_status_line_tells_engine_device_and_database(window, qtbot):
+    qtbot.waitUntil(lambda: "results.sqlite" in window.status._database.whole())
+    qtbot.waitUntil(lambda: "a test" in window.status._device.text())
+    assert window.status._engine.text() == "Engine ready"
+    assert window.status._memory.text().endswith("free")
+
+
+def test_the_command_line_takes_one_model_and_a_page():
+    options = parser().parse_args(["--model", "/models/a", "--page", "results", "--database", "x.sqlite"])
+    assert (options.model, options.page, options.database) == ("/models/a", "results", "x.sqlite")
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--model", "a", "--demo"])
+
+
+def test_the_command_line_takes_a_number_of_engines():
+    assert (parser().parse_args([]).engines, parser().parse_args(["--engines", "2"]).engines) == (None, 2)
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--engines", "-1"])
+
+
+def test_the_question_offers_both_ways_and_keeps_working_by_default(application, window):
+    application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    seen = []
+
+    def look():
+        box = window.findChild(QMessageBox)
+        seen.extend([box.text(), {button.text() for button in box.buttons()}, box.defaultButton().text()])
+        box.defaultButton().click()
+
+    QTimer.singleShot(200, look)
+    assert not window.confirm_quit()
+    assert seen == ["Not finished yet: 1 job.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
+
+
+def test_evaluating_the_plan_of_the_sparsity_page_includes_it(application, window):
+    application.workbench.workspace.set_model(SOURCE, summary())
+    assert not window.pages["evaluate"].choice().with_plan
+    window.show_page("sparsity")
+    window.pages["sparsity"].primary.click()
+    assert window.current_page.key == "evaluate"
+    assert window.pages["evaluate"].choice().with_plan

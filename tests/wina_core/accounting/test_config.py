@@ -1,0 +1,366 @@
+"""Costs from a config.json alone: the paper's savings, the sizes that are read, and that nothing is allocated."""
+
+import json
+import shutil
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_model, tiny_tokens
+from wina_core import cli
+from wina_core.accounting.cost import costs
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.gating import attach
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shape import empty_model, model_shape
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate
+from wina_core.engine.protocol import CostJob
+from wina_core.engine.server.model_session import Session
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import WinaError
+from wina_core.files.paths import resources_folder
+from wina_core.methods import get_method, method_specs
+from wina_core.records import CostRecord, ModelShape
+from wina_core.sources.resolve import demo_folder
+from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, ModelSource, RotationMode, RotationSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+
+CONFIGS = resources_folder() / "paper" / "configs"
+WINA = MethodSpec(name="wina")
+AT_65 = UniformSparsity(sparsity=0.65)
+AT_30 = UniformSparsity(sparsity=0.3)
+
+
+def shape_at(folder: Path) -> ModelShape:
+    return model_shape(view(empty_model(ModelSource(location=str(folder)), Silent())))
+
+
+@pytest.mark.parametrize(
+    ("name", "paper", "weights"),
+    [
+        ("Llama-2-7B", 63.7, 6_738_415_616),
+        ("Mistral-7B", 63.7, 7_241_732_096),
+        ("Llama-3-8B", 60.4, 8_030_261_248),
+        ("Phi-4-14B", 62.7, 14_659_507_200),
+    ],
+)
+def test_the_papers_savings_come_out(name, paper, weights):
+    model = empty_model(ModelSource(location=str(CONFIGS / name)), Silent())
+    assert sum(parameter.numel() for parameter in model.parameters()) == weights  # as published
+    assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
+    record = costs(model_shape(view(model)), WINA, AT_65)
+    for row in record.rows[1:]:
+        assert abs(100 * row.counted_flops_saving - paper) <= 0.1
+    none, global_, layer, site = record.rows[1:]
+    assert none.full_flops_saving == global_.full_flops_saving > layer.full_flops_saving > site.full_flops_saving
+    assert 0.14 < site.shortcut_weights / sum(map(sum, record.shape.layout.parameters)) < 0.17
+    assert 0.4 < site.full_flops_saving < 0.46
+
+
+def test_the_sizes_of_a_published_model():
+    shape = shape_at(CONFIGS / "Mistral-7B")
+    assert shape.layout.projections == ("q", "k", "v", "o", "gate", "up", "down")
+    assert shape.inputs[31] == (4096, 4096, 4096, 4096, 4096, 4096, 14336)
+    assert shape.windows == (4096,) * 32
+    assert (shape.heads, shape.kv_heads, shape.head_dim, shape.rotary_dim) == (32, 8, 128, 128)
+    assert (shape.head_weights, shape.embedding_row, shape.further_weights) == (32_000 * 4096, 4096, 0)
+    assert shape.rms_norm_inputs == shape.norm_weights == 65 * 4096
+    assert (shape.biases, shape.layer_norm_inputs, shape.fused, shape.dtype) == (0, 0, False, "bfloat16")
+    assert shape_at(CONFIGS / "Phi-4-14B").fused
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "phi3"])
+def test_an_empty_model_has_the_sizes_of_the_loaded_one(family, tmp_path):
+    model = tiny_model(family, tied=family == "qwen2")
+    model.config.save_pretrained(tmp_path)
+    shape = shape_at(tmp_path)
+    assert shape == model_shape(view(model))
+    biases = sum(p.numel() for n, p in model.named_parameters() if n.endswith("bias") and "norm" not in n)
+    assert shape.biases == biases
+    rms = (2 * 3 + 1) * 32 + (3 * (4 + 2) * 8 if family == "qwen3" else 0)  # a norm of each query and key head
+    assert shape.rms_norm_inputs == rms
+
+
+def measured(loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None) -> tuple[float, float]:
+    with attach(loaded, method, AT_30, calibration) as gates:
+        loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
+    return gates.counted_sparsity, gates.full_sparsity
+
+
+def charged(shape: ModelShape, method: MethodSpec, mode: RotationMode) -> tuple[float, float]:
+    (_, row) = costs(shape, method, AT_30, rotations=(mode,)).rows
+    return row.counted_sparsity, row.full_sparsity
+
+
+def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) -> Calibration:
+    """Values of the right sizes: how many there are is what counts here."""
+    cells = {
+        (layer, column): torch.full((n,), 0.1) for layer in range(layout.layers) for column, n in enumerate(inputs)
+    }
+    nothing = torch.zeros(0)
+    centring = get_method(method).centring
+    centres = cells if centring == "inputs" else {cell: each[:1] for cell, each in cells.items()}
+    centres = {} if centring == "none" else centres
+    means = {cell: each.expand(20, -1) for cell, each in cells.items()} if method.correction == "mean" else {}
+    return Calibration(layout, 1, nothing, nothing, nothing, centres, means)
+
+
+@pytest.mark.parametrize("family", [*FAMILY_SETTINGS, "llama without biases"])
+def test_both_sparsities_are_those_that_the_gates_measure(family):
+    """For every method, variant, mask and correction: norms, values and biases are read in the one as in the other."""
+    name, _, without = family.partition(" without ")
+    loaded = tiny_loaded(name, **({"attention_bias": False, "mlp_bias": False} if without else {}))
+    shape = model_shape(loaded.view)
+    for spec in method_specs():
+        if spec.name == "cats" and "gate" not in shape.layout.projections:
+            continue
+        for sharing, correction in product(("separate", "shared"), ("none", "mean")):
+            method = spec.model_copy(update={"masks": sharing, "correction": correction})
+            if sharing == "shared" and method.variant == "as_released":
+                continue
+            calibration = invented(shape.layout, shape.inputs[0], method)
+            found = measured(loaded, method, calibration)
+            if spec.name == "larosa" and name == "opt":  # most of its activations are zeros, ties that are all kept
+                assert found[0] < charged(shape, method, "none")[0]
+                continue
+            assert found == pytest.approx(charged(shape, method, "none"), abs=1e-9), method
+
+
+@pytest.mark.parametrize("mode", ["global", "per_layer", "per_site"])
+def test_the_full_sparsity_of_a_rotated_model_is_what_its_gates_measure(mode):
+    loaded = tiny_loaded()
+    shape = model_shape(loaded.view)
+    rotate(loaded, RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=("gate_up",)), Silent())
+    for method in (WINA, MethodSpec(name="teal"), MethodSpec(name="rsparse")):
+        assert measured(loaded, method) == pytest.approx(charged(shape, method, mode), abs=1e-9)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_score_by_them(family):
+    loaded, method = tiny_loaded(family), MethodSpec(name="rsparse", variant="as_released")
+    shape = model_shape(loaded.view)
+    rows = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9), (1.0,) * 7, (0.8,) * 7)
+    plan = SparsityPlan.uniform(shape.layout, 0.5).model_copy(update={"rho": rows})
+    with attach(loaded, method, plan) as gates:
+        loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
+    (_, row) = costs(shape, method, plan, rotations=("none",)).rows
+    assert (gates.counted_sparsity, gates.full_sparsity) == pytest.approx((row.counted_sparsity, row.full_sparsity))
+    assert gates.full_sparsity < gates.counted_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
+
+
+# A mode for each input of q, k, v; o; gate, up; and down, or one for gate, up and one for down.
+@pytest.mark.parametrize(
+    ("variant", "values", "outputs"),
+    [("own", 32 + 32 + 32 + 80, 32 + 16 + 16 + 32 + 80 + 80 + 32), ("paper", 1 + 1, 80 + 80 + 32)],
+)
+def test_a_bias_that_is_there_takes_in_what_replaced_inputs_contribute(variant, values, outputs):
+    scap = MethodSpec(name="scap", variant=variant)
+    shapes = [model_shape(tiny_loaded(attention_bias=own, mlp_bias=own).view) for own in (True, False)]
+    (_, folded), (counted, added) = (charged(shape, scap, "none") for shape in shapes)
+    weights = sum(map(sum, shapes[0].layout.parameters))
+    assert folded == pytest.approx(counted - 3 * values / weights)
+    assert added == pytest.approx(counted - 3 * (values + outputs) / weights)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "granite", "olmo2", "opt", "phi", "gpt_neox", "stablelm"])
+def test_every_weight_of_every_family_is_accounted_for(family, tmp_path):
+    model = tiny_model(family)
+    model.config.save_pretrained(tmp_path)
+    shape = shape_at(tmp_path)
+    assert shape == model_shape(view(model))
+    matrices = sum(map(sum, shape.layout.parameters)) + shape.head_weights + shape.further_weights
+    tables = [table for table in model.modules() if isinstance(table, torch.nn.Embedding)]
+    head = model.get_output_embeddings()
+    tied = shape.head_weights if any(table.weight is head.weight for table in tables) else 0
+    total = sum(parameter.numel() for parameter in model.parameters())
+    assert matrices + sum(table.weight.numel() for table in tables) - tied + shape.biases + shape.norm_weights == total
+    assert shape.embedding_row == sum(table.embedding_dim for table in tables)
+    assert (shape.rms_norm_inputs == 0) == (family in ("opt", "phi", "gpt_neox", "stablelm"))
+    assert (shape.rotary_dim == 0) == (family == "opt")
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        *((family, {}) for family in FAMILY_SETTINGS),
+        ("phi", {"qk_layernorm": False}),
+        ("stablelm", {"qk_layernorm": False}),
+        ("stablelm", {"use_parallel_residual": True}),
+        ("gpt_neox", {"use_parallel_residual": False}),
+    ],
+)
+def test_norms_have_as_many_inputs_as_they_are_given(family, settings):
+    loaded = tiny_loaded(family, **settings)
+    shape = model_shape(loaded.view)
+    seen = {"RMSNorm": 0, "LayerNorm": 0}
+
+    def count(kind, args):
+        seen[kind] += args[0].numel()
+
+    for module in loaded.model.modules():
+        kind = next((kind for kind in seen if type(module).__name__.endswith(kind)), None)
+        if kind is not None:
+            module.register_forward_pre_hook(lambda _, args, kind=kind: count(kind, args))
+    loaded.model(tiny_tokens(rows=1, length=1), use_cache=False)
+    assert (shape.rms_norm_inputs, shape.layer_norm_inputs) == (seen["RMSNorm"], seen["LayerNorm"])
+
+
+@pytest.mark.parametrize("mode", ["none", "global", "per_layer", "per_site"])
+def test_shortcuts_are_counted_as_a_rotation_makes_them(mode):
+    loaded = tiny_loaded()
+    if mode != "none":
+        spec = RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=("gate_up",), per_head=False)
+        rotate(loaded, spec, Silent())
+    (_, row) = costs(model_shape(loaded.view), WINA, AT_65, rotations=(mode,)).rows
+    assert row.shortcut_weights == shortcut_parameters(loaded.model)
+
+
+def test_the_published_rotation_of_the_demo_model_warns_where_it_does_not_pay():
+    shape = shape_at(demo_folder() / "model")
+    rotation = AS_RELEASED_ROTATION.mode
+    full = {}
+    for sparsity in (0.15, 0.25):
+        (_, row) = costs(shape, WINA, UniformSparsity(sparsity=sparsity), rotations=(rotation,)).rows
+        full[sparsity] = row.full_sparsity
+        assert bool(row.warning) == (sparsity == 0.15)
+    assert full[0.15] < 0
+    assert full[0.25] == pytest.approx(0.069, abs=5e-4)  # as measured from the masks
+
+
+def test_the_dtype_may_be_chosen(tmp_path):
+    tiny_model().config.save_pretrained(tmp_path)
+    for dtype in ("bfloat16", "float64"):
+        model = empty_model(ModelSource(location=str(tmp_path), dtype=dtype), Silent())
+        assert model.dtype == getattr(torch, dtype)
+        assert model_shape(view(model)).dtype == dtype
+
+
+def changed(folder: Path, **settings: object) -> ModelSource:
+    content = json.loads((CONFIGS / "Llama-2-7B" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | settings))
+    return ModelSource(location=str(folder))
+
+
+def test_a_config_that_describes_no_model_is_refused(tmp_path):
+    with pytest.raises(WinaError, match=r"has no config\.json"):
+        empty_model(ModelSource(location=str(tmp_path)), Silent())
+    with pytest.raises(WinaError, match="not a supported architecture"):
+        empty_model(changed(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"]), Silent())
+    for wrong in ({"num_attention_heads": 0}, {"hidden_size": "wide"}, {"hidden_size": -4096}):
+        with pytest.raises(WinaError, match=r"describes no model \(.+\); restore it"):
+            empty_model(changed(tmp_path, **wrong), Silent())
+    (tmp_path / "config.json").write_text("[" * 200_000)
+    with pytest.raises(WinaError, match=r"config\.json cannot be read \(.*recursion.*\); restore it"):
+        empty_model(ModelSource(location=str(tmp_path)), Silent())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"hidden_size": None}, "it has no hidden_size"),
+        ({"num_hidden_layers": None}, "it has no num_hidden_layers"),
+        ({"intermediate_size": None}, "it has no intermediate_size"),
+        ({"num_hidden_layers": 0}, "its num_hidden_layers is 0 instead of a positive integer"),
+        ({"num_hidden_layers": -1}, "its num_hidden_layers is -1 instead"),
+        ({"num_hidden_layers": 10**7}, "its 10000000 layers are more than the 1000 that any model may have"),
+        ({"hidden_size": 0}, "its hidden_size is 0 instead"),
+        ({"intermediate_size": 0}, "its intermediate_size is 0 instead"),
+        ({"sliding_window": -5}, "its sliding_window is -5 instead"),
+        ({"sliding_window": "x"}, "its sliding_window is 'x' instead"),
+        ({"num_key_value_heads": 3}, "its 32 heads cannot share 3 key-value heads evenly"),
+        ({"layer_types": ["full_attention"]}, "its layer_types are 1 for 32 layers"),
+        ({"hidden_act": "nope"}, "nope"),
+    ],
+    ids=str,
+)
+def test_sizes_that_no_model_has_are_named(wrong, reason, tmp_path):
+    with pytest.raises(WinaError, match="describes no model") as refused:
+        empty_model(changed(tmp_path, **wrong), Silent())
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_architectures_that_are_no_list_are_no_supported_one(tmp_path):
+    with pytest.raises(WinaError, match="not a supported architecture"):
+        empty_model(changed(tmp_path, architectures={"a": 1}), Silent())
+
+
+def test_only_exact_rotations_are_counted(tmp_path):
+    tiny_model("olmo2").config.save_pretrained(tmp_path)
+    values = []
+    job = CostJob(model=ModelSource(location=str(tmp_path)), method=WINA, plan=AT_65)
+    run_job(job, Session(), lambda event: values.append(event.value), Silent())
+    assert [row.rotation for row in values[0].rows] == ["dense", "none"]
+    with pytest.raises(WinaError, match="has no exact global rotation"):
+        run_job(job.model_copy(update={"rotations": ("global",)}), Session(), values.append, Silent())
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+def wina(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["wina", "cost", *args])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_the_command_needs_a_config_alone(monkeypatch, capsys, tmp_path):
+    folder = shutil.copytree(CONFIGS / "Llama-3-8B", tmp_path / "model")
+    assert (
+        wina(monkeypatch, str(folder), "--masks", "shared", "--context", "512", "--quantization", "int4", "--json") == 0
+    )
+    record = CostRecord.model_validate_json(capsys.readouterr().out)
+    shared = MethodSpec(name="wina", masks="shared")
+    assert record == costs(shape_at(folder), shared, AT_65, context=512, quantization="int4")
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_the_command_imports_no_job_that_computes():
+    code = (
+        "import sys\n"
+        "from wina_core import cli\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "compute = 'wina_core.engine.server.run_job', 'wina_core.compute.calibration', 'wina_core.compute.allocation'\n"
+        "print([name for name in ('numba', 'hqq', *compute) if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", code, "cost", str(CONFIGS / "Llama-3-8B")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert any(line.startswith("per generated token") for line in printed)
+    assert printed[-1] == "[]"
+
+
+def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):
+    model = str(demo_folder() / "model")
+    assert wina(monkeypatch, model, "--sparsity", "0.15", "--rotation", "global", "--rotation", "per_site") == 0
+    printed = capsys.readouterr().out
+    assert "per generated token" in printed
+    (header,) = (line for line in printed.splitlines() if line.startswith("per generated token"))
+    assert header.split()[3:] == ["dense", "global", "per_site"]
+    assert "\nper_site: The rotation's residual shortcuts, norms, and biases where inputs are replaced, cost" in printed
+    assert "\nglobal:" not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rotation", "sideways"), "sideways"),
+        (("--context", "0"), "context"),
+        (("--sparsity", "1"), "sparsity"),
+        (("--method", "cats"), "out of its reach"),
+        (("--method", "magic"), 'There is no method "magic"'),
+        (("--sparsity", "0.5", "--plan", "plan.json"), "either --sparsity or --plan"),
+    ],
+)
+def test_bad_requests_are_told_in_one_sentence(monkeypatch, capsys, arguments, message):
+    assert wina(monkeypatch, "demo", *arguments) in (1, 2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error

@@ -1,0 +1,369 @@
+"""The command line: the same jobs as in the window, one sentence for what goes wrong, and nothing computed twice."""
+
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wina_core import cli
+from wina_core.cli import options
+from wina_core.engine.protocol import EVENTS, Log
+from wina_core.files.tables import write_atomically
+from wina_core.sources.resolve import demo_folder
+from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, RotationSpec, TextSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.studies.expand import load_study
+
+STUDY = """
+name = "tiny grid"
+sparsities = [0.5]
+models = [{ location = "demo" }]
+arms = [{}, { method = { name = "teal" } }, { method = { name = "wina" } }]
+
+[evaluation]
+tasks = ["demo_choice"]
+limit = 4
+deviation = { source = "demo:heldout", tokens = 256, sequence = 64 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A WINA_HOME of this test's own."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path / "home"
+
+
+class Wina:
+    """Calls the command line in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *args: str | Path) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr."""
+        self._monkeypatch.setattr(sys, "argv", ["wina", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = self._capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    def succeeds(self, *args: str | Path) -> str:
+        """Stdout of a call that must succeed."""
+        code, out, err = self(*args)
+        assert code == 0, err
+        return out
+
+    def fails(self, code: int, *args: str | Path) -> str:
+        """The message of a call that must fail with this exit code: the last line of stderr, and no traceback."""
+        found, _, err = self(*args)
+        assert found == code, err
+        assert "Traceback" not in err
+        return err.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
+    return Wina(monkeypatch, capsys)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+# ---- what it does ------------------------------------------------------------------------------------------------
+
+
+def test_a_study_is_computed_once_shown_filtered_and_exported(
+    wina: Wina, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = json.loads(wina.succeeds("study", "run", study, "--json"))
+    assert [(row["method"], row["target"]) for row in rows] == [
+        ("dense", 0.0),
+        ("teal", 0.5),
+        ("wina", 0.5),
+    ]
+    assert rows[0]["kl"] == 0.0
+    assert rows[0]["counted"] == 0.0
+    assert all(row["counted"] == pytest.approx(row["target"], abs=0.01) for row in rows)
+    *without_norms, by_norms = rows
+    assert all(row["full"] == row["counted"] for row in without_norms)
+    assert by_norms["counted"] - 0.05 < by_norms["full"] < by_norms["counted"]
+    assert all(0.0 <= row["demo_choice acc"] <= 1.0 for row in rows)
+
+    def computed(*_: object) -> None:
+        raise AssertionError("computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("wina_core.engine.server.evaluate._measure", computed)
+        code, out, err = wina("study", "run", study, "--json")
+        assert code == 0
+        assert "6 of 6 measurements are stored and reused" in err
+        assert json.loads(out) == rows
+
+    assert json.loads(wina.succeeds("results", "--json", "--study", "tiny grid")) == rows
+    only = json.loads(wina.succeeds("results", "--json", "--method", "wina", "--metric", "acc"))
+    assert [(row["method"], row["demo_choice acc"]) for row in only] == [
+        (row["method"], row["demo_choice acc"]) for row in rows if row["method"] == "wina"
+    ]
+    text = wina.succeeds("results").splitlines()
+    assert text[0].split()[:4] == ["model", "method", "rotation", "counted"]
+    assert len(text) == 1 + len(rows)
+
+    for suffix in ("csv", "tsv", "json", "md", "tex"):
+        wina.succeeds("export", tmp_path / f"table.{suffix}", "--task", "demo_choice", "--metric", "acc")
+    exported = json.loads((tmp_path / "table.json").read_text())
+    assert [row["value"] for row in exported] == [row["demo_choice acc"] for row in rows]
+    assert len((tmp_path / "table.csv").read_text().splitlines()) == 1 + len(rows)
+
+    again = json.loads(wina.succeeds("study", "run", study, "--json", "--again"))
+    assert again == rows
+
+
+def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: Path) -> None:
+    flags = ("--method", "wina", "--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
+    more = ("--sparsity", "0.5", "--tasks", "demo_choice", "--limit", "8", "--no-deviation")
+    saved = tmp_path / "study.json"
+    rows = json.loads(wina.succeeds("eval", *flags, *more, "--save-study", saved, "--json"))
+    assert [(row["method"], row["rotation"]) for row in rows] == [("wina", "global (qkv, gate_up) + heads")]
+    assert [name for name in rows[0] if name.startswith("demo_choice")]
+    code, out, err = wina("study", "run", saved, "--json")
+    assert code == 0
+    assert "1 of 1 measurements are stored and reused" in err
+    assert json.loads(out) == rows
+
+
+def test_thresholds_land_near_their_target(wina: Wina, tmp_path: Path) -> None:
+    text = {"source": "demo:calibration", "tokens": 2048, "sequence": 128}
+    content = {
+        "name": "thresholds",
+        "models": [{"location": "demo"}],
+        "arms": [{"method": {"name": "wina", "selection": "threshold"}}],
+        "sparsities": [0.5],
+        "calibration": {"text": text},
+        "evaluation": {"deviation": text},
+    }
+    (tmp_path / "study.json").write_text(json.dumps(content))
+    (row,) = json.loads(wina.succeeds("study", "run", tmp_path / "study.json", "--json"))
+    assert row["counted"] == pytest.approx(0.5, abs=0.01)
+    assert row["counted"] != 0.5
+
+
+def test_model_info_shows_the_architecture(wina: Wina) -> None:
+    text = wina.succeeds("model", "info", "demo")
+    assert re.search(r"architecture +LlamaForCausalLM", text)
+    summary = json.loads(wina.succeeds("model", "info", "demo", "--json"))
+    assert summary["gated_parameters"] == sum(map(sum, summary["layout"]["parameters"]))
+
+
+def test_a_rotation_is_shown_and_saved(wina: Wina, tmp_path: Path) -> None:
+    target = tmp_path / "a folder with ünïcode"
+    flags = ("--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
+    report = json.loads(wina.succeeds("rotate", "demo", *flags, "--to", target, "--json"))
+    assert report["shortcut_parameters"] == 0
+    assert report["exported_to"] == str(target)
+    assert json.loads(wina.succeeds("model", "info", target, "--json"))["architecture"] == "LlamaForCausalLM"
+
+
+def test_a_calibration_is_shown(wina: Wina) -> None:
+    rows = json.loads(wina.succeeds("calibrate", "demo", "--tokens", "512", "--json"))
+    assert {row["metric"] for row in rows} == {
+        "threshold", "relative_error", "kept_energy", "norm_spread", "off_diagonal_energy"
+    }  # fmt: skip
+
+
+def test_eval_reaches_every_field_that_the_window_sets(wina: Wina, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    saved = tmp_path / "study.json"
+    flags = ("--rotation", "none", "--heads", "--rotation-text", text, "--calibration-text", text)
+    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
+    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-deviation", "--save-study", saved, "--json"))
+    assert [row["rotation"] for row in rows] == ["none + heads"]
+    study = load_study(saved)
+    assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
+    rotation = study.arms[0].rotation
+    assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
+
+
+def test_heads_are_rotated_by_every_mode_but_none_unless_told() -> None:
+    def per_head(mode: options.Mode, heads: bool | None) -> bool:
+        return options.rotation_spec(mode, heads=heads).per_head
+
+    assert per_head("global", None)
+    assert not per_head("global", False)
+    assert not per_head("none", None)
+    assert per_head("none", True)
+
+
+def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
+    assert options.rotation_spec("free") == FREE_ROTATION
+    changed = options.rotation_spec("free", heads=False, steps=20, tokens=4096)
+    text = TextSpec(tokens=4096)
+    assert changed == FREE_ROTATION.model_copy(update={"per_head": False, "steps": 20, "text": text})
+    assert options.rotation_spec("free", objective="kl") == FREE_KL_ROTATION
+    assert options.rotation_spec("global") == RotationSpec()
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+def test_a_missing_folder(wina: Wina) -> None:
+    assert wina.fails(1, "model", "info", "/no/such/model") == (
+        "wina: The model folder /no/such/model does not exist; check the path, or give a Hugging Face model id."
+    )
+
+
+def test_an_unknown_method(wina: Wina) -> None:
+    message = wina.fails(1, "eval", "--method", "magic", "--no-deviation", "--tasks", "demo_choice")
+    assert 'There is no method "magic"; choose one of dense, teal, wina, cats' in message
+
+
+def test_an_evaluation_of_nothing(wina: Wina) -> None:
+    assert wina.fails(1, "eval", "--no-deviation") == (
+        "wina: Nothing would be measured; name tasks, or compare with the dense model's logits (deviation)."
+    )
+
+
+def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.compute.evaluation.tasks._stock_paths", dict)  # indexing lm-eval's own takes 17 s
+    message = wina.fails(1, "eval", "--tasks", "demo_choise", "--no-deviation")
+    assert message == 'wina: 1 of 1 runs failed: There is no task "demo_choise"; did you mean demo_choice?'
+
+
+@pytest.mark.parametrize("sparsity", ["1.2", "1", "-0.1", "nan"])
+def test_a_sparsity_that_is_none(wina: Wina, sparsity: str) -> None:
+    assert wina.fails(2, "eval", f"--sparsity={sparsity}").startswith("wina: sparsities[0]: it should be")
+
+
+def test_a_basis_that_is_none(wina: Wina) -> None:
+    assert wina.fails(2, "rotate", "demo", "--attention-basis", "qkv,q").startswith("wina: attention_basis[1]:")
+
+
+@pytest.mark.parametrize("flags", [("eval", "--rotation", "sideways"), ("eval", "--nonsense"), ("study", "run")])
+def test_a_call_that_makes_no_sense(wina: Wina, flags: tuple[str, ...]) -> None:
+    code, _, err = wina(*flags)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_a_study_that_is_none(wina: Wina, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text("name = [")
+    assert "is not valid TOML" in wina.fails(1, "study", "run", tmp_path / "study.toml")
+    assert "cannot be read" in wina.fails(1, "study", "run", tmp_path / "none.toml")
+
+
+def test_a_study_that_is_not_stored(wina: Wina) -> None:
+    assert wina.fails(1, "results", "--study", "x") == 'wina: No study "x" is stored; the stored ones are: none yet.'
+
+
+def test_a_file_that_is_no_plan(wina: Wina, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    assert "is not a sparsity plan" in wina.fails(1, "eval", "--plan", tmp_path / "plan.json")
+
+
+def test_a_plan_for_another_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
+    common = ("eval", "--tasks", "demo_choice", "--limit", "4", "--no-deviation")
+    before = wina.succeeds(*common, "--json")
+    plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,),)), 0.5)
+    write_atomically(tmp_path / "plan.json", plan.model_dump_json().encode())
+    message = wina.fails(1, *common, "--plan", tmp_path / "plan.json")
+    assert "1 of 1 runs failed: This sparsity plan was made for a model with 1 layers x (q)" in message
+    assert wina.succeeds("results", "--json") == before
+
+
+def test_a_truncated_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
+    common = ("--tasks", "demo_choice", "--limit", "4", "--no-deviation")
+    before = wina.succeeds("eval", *common, "--json")
+    shutil.copytree(demo_folder() / "model", tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    assert "is damaged or was not copied to the end" in wina.fails(1, "eval", "--model", tmp_path / "model", *common)
+    assert wina.succeeds("results", "--json") == before
+
+
+def test_a_format_that_is_unknown(wina: Wina, tmp_path: Path) -> None:
+    assert "end its name in one of .csv" in wina.fails(1, "export", tmp_path / "table.xyz")
+
+
+def test_a_folder_that_does_not_exist(wina: Wina, tmp_path: Path) -> None:
+    assert "its folder does not exist" in wina.fails(1, "export", tmp_path / "none" / "table.csv")
+
+
+# ---- the process -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [("--help",), ("eval", "--help"), ("results",)])
+def test_looking_at_results_and_help_imports_nothing_heavy(args: tuple[str, ...]) -> None:
+    code = (
+        "import sys\n"
+        "from wina_core import cli\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'numba', 'triton', 'lm_eval', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code, *args], check=True, capture_output=True)
+
+
+def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
+    command = [sys.executable, "-m", "wina_core.cli", "engine"]
+    done = subprocess.run(command, input=b"nonsense\n", capture_output=True, timeout=120)
+    events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
+    assert isinstance(events[0], Log)
+    assert "does not understand this request" in events[0].text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to another process")
+def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina, home: Path, tmp_path: Path) -> None:
+    grid = ", ".join(f"{0.1 + index / 100:.2f}" for index in range(60))
+    study = tmp_path / "long.toml"
+    study.write_text(STUDY.replace("[0.5]", f"[{grid}]"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wina_core.cli", "study", "run", study], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    wait_for_units(home / "data" / "results.sqlite", 2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert b"Cancelling at the next batch" in err
+    assert err.decode().strip().splitlines()[-1] == (
+        "wina: Cancelled; what was finished is kept, and the same command goes on from there."
+    )
+    stored = units(home / "data" / "results.sqlite")
+    assert 2 <= stored < 122
+    total = 2 * (1 + 2 * 60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wina_core.engine.server.evaluate._measure", lambda *_: None)
+        _, _, err_again = wina("study", "run", study)
+    assert f"{stored} of {total} measurements are stored and reused" in err_again
+
+
+def units(database: Path) -> int:
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+        (count,) = connection.execute("select count(*) from units").fetchone()
+    return int(count)
+
+
+def wait_for_units(database: Path, wanted: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            if units(database) >= wanted:
+                return
+        except sqlite3.OperationalError:  # not there yet
+            pass
+        time.sleep(0.05)
+    raise AssertionError("nothing was computed")

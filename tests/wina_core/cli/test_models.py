@@ -1,0 +1,115 @@
+"""The command line on small models of the families, and the options of wina allocate."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_text
+from wina_core import cli
+from wina_core.masks.presets import preset
+from wina_core.records import AllocationRecord
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, MethodSpec
+
+
+@pytest.fixture
+def wina(monkeypatch, capsys):
+    """Calls the command line in this process; gives the exit code, stdout and the last line of stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["wina", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(ended.value.code or 0), out, (err.strip().splitlines() or [""])[-1]
+
+    return call
+
+
+# ---- wina rotate -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "granite", "olmo2", "opt", "phi", "gpt_neox", "stablelm"])
+def test_a_rotation_is_exact_or_refused_with_its_reason(wina, family, tmp_path):
+    folder = tiny_folder(tmp_path / family, family, tied=family == "opt")
+    exact = EXACT_MODES[family]
+    refused = [mode for mode in EXACT_MODES["llama"] if mode not in exact]
+    for mode in (exact[-1], *refused):
+        bases = ("--attention-basis", "qkv", "--mlp-basis", "gate_up")  # of the weights alone, which reads no text
+        code, out, message = wina("rotate", folder, "--rotation", mode, "--heads", *bases, "--json")
+        if mode in exact:
+            assert code == 0, message
+            assert json.loads(out)["logits_deviation"] < 1e-4
+        else:
+            assert (code, out) == (1, "")
+            assert message.startswith(f"wina: This {family} model has no exact {mode} rotation, because ")
+            assert "; choose none" in message
+
+
+# ---- wina allocate ---------------------------------------------------------------------------------------------------
+
+
+def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_options(wina, tmp_path):
+    folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
+    code, out, message = wina(
+        *("allocate", folder, "--text", text, "--tokens", "512", "--json", "--allocator", "evolution", "--rounds", 1),
+        *("--quantization", "int4", "--method", "rsparse", "--rho", "0.7"),
+    )
+    assert code == 0, message
+    record = AllocationRecord.model_validate_json(out)
+    assert record.plan.budget == pytest.approx(0.5, abs=1e-3)
+    assert 0.6 < min(map(min, record.plan.rho)) <= max(map(max, record.plan.rho)) < 0.8  # bred from 0.7
+
+
+class Seen(Exception):  # noqa: N818 - ends a command, no error
+    """What a command asked for."""
+
+
+@pytest.mark.parametrize(
+    ("flags", "rotation", "method"),
+    [
+        (("--correction", "mean"), NO_ROTATION, MethodSpec(name="wina", correction="mean")),
+        (("--preset", "wina-free"), preset("wina-free").rotation, MethodSpec(name="wina", masks="shared")),
+        (
+            ("--preset", "teal-transform", "--masks", "shared"),
+            AS_RELEASED_ROTATION,
+            MethodSpec(name="teal", masks="shared"),
+        ),
+    ],
+)
+def test_options_and_presets_reach_the_search(monkeypatch, flags, rotation, method):
+    def see(job, _store):
+        raise Seen(job)
+
+    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", see)
+    monkeypatch.setattr(sys, "argv", ["wina", "allocate", "demo", "--quantization", "int8", *flags])
+    with pytest.raises(Seen) as seen:
+        cli.main()
+    (job,) = seen.value.args
+    assert (job.rotation, job.method, job.model.quantization) == (rotation, method, "int8")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--selection", "threshold"), "An allocator searches with top-k selection"),
+        (("--preset", "larossa"), 'There is no preset "larossa"; choose one of dense'),
+        (("--preset", "dense"), 'The method "dense" gates nothing, so there is no budget to spread'),
+        (("--preset", "wina-paper", "--rotation", "global"), "A preset brings its own rotation"),
+        (("--rho", "0.5"), 'The method "wina" has no low-rank part'),
+        (("--method", "rsparse", "--rho", "1.5"), "rho: it should be"),
+        (("--quantization", "int8", "--dtype", "float64"), "int8 quantization does not work on float64 weights"),
+        (("--preset", "cats"), 'The method "cats" needs a gated MLP'),
+        (("--preset", "cats", "--allocator", "uniform"), 'The method "cats" needs a gated MLP'),
+    ],
+)
+def test_what_no_allocator_can_do_is_told_in_one_sentence(wina, tmp_path: Path, flags, message):
+    folder = tiny_folder(tmp_path / "model", "opt")
+    text = tiny_text(tmp_path)
+    code, out, told = wina("allocate", folder, "--text", text, "--tokens", "512", *flags)
+    assert code in (1, 2)
+    assert out == ""
+    assert told.startswith("wina: ")
+    assert message in told

@@ -1,0 +1,297 @@
+"""Paired comparisons: what two stored runs must share."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.wina_core import samples
+from wina_core.comparison.compare_runs import (
+    BOOTSTRAP,
+    FLIPPED,
+    MCNEMAR,
+    UNPAIRED,
+    Comparison,
+    averageable,
+    compare_runs,
+    mean,
+    weighted_tasks,
+)
+from wina_core.errors import WinaError
+from wina_core.records import MetricRecord, SampleRecord, UnitRecord
+from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.studies import StudySpec
+from wina_core.statistics.holm import holm
+from wina_core.statistics.proportions import newcombe
+from wina_core.store import Store
+from wina_core.studies.published import COMMONSENSE
+from wina_core.studies.run_labels import LabelledRun, RunLabel
+
+STUDY = StudySpec(
+    name="compared",
+    models=(samples.MODEL,),
+    arms=(
+        Arm(name="dense", method=DENSE),
+        Arm(name="TEAL", method=MethodSpec(name="teal")),
+        Arm(name="WINA", method=MethodSpec(name="wina")),
+    ),
+    sparsities=(0.5,),
+    evaluation=EvaluationSpec(tasks=("choice", "text"), deviation=None),
+)
+TEAL, WINA = (
+    RunSpec(
+        model=samples.MODEL,
+        method=MethodSpec(name=name),
+        plan=UniformSparsity(sparsity=0.5),
+        evaluation=STUDY.evaluation,
+    )
+    for name in ("teal", "wina")
+)
+RIGHT = {"teal": [1, 1, 0, 0, 1, 0, 0, 0, 0, 0], "wina": [1, 1, 1, 1, 1, 1, 1, 0, 0, 1]}
+LIKELIHOODS = {"teal": [-30.0, -20.0, -25.0], "wina": [-28.0, -19.0, -25.5]}
+WORDS = [10.0, 7.0, 9.0]
+
+
+def choice(run: RunSpec, keep: int | None = 10, prompts: str = "same", target: str = "0") -> UnitRecord:
+    """The task "choice": accuracies; of `keep` documents the samples are there, of None none."""
+    right = RIGHT[run.method.name]
+    documents = [
+        SampleRecord(task="choice", doc=doc, scores={"acc": (score, 1.0)}, target=target, response="[]")
+        for doc, score in enumerate(right)
+    ]
+    metric = MetricRecord(
+        task="choice",
+        metric="acc",
+        value=sum(right) / 10,
+        stderr=0.16,
+        n=10,
+        higher_is_better=True,
+        prompt_hash=prompts,
+    )
+    return UnitRecord(
+        run=run.content_hash(), unit="choice", metrics=(metric,), seconds=1, samples=tuple(documents[: keep or 0])
+    )
+
+
+def text(run: RunSpec) -> UnitRecord:
+    """The task "text": perplexities."""
+    logs = LIKELIHOODS[run.method.name]
+    documents = tuple(
+        SampleRecord(task="text", doc=doc, scores={"word_perplexity": pair}, target="", response="[]")
+        for doc, pair in enumerate(zip(logs, WORDS, strict=True))
+    )
+    value = math.exp(-sum(logs) / sum(WORDS))
+    metric = MetricRecord(task="text", metric="word_perplexity", value=value, n=3, higher_is_better=False)
+    return UnitRecord(run=run.content_hash(), unit="text", metrics=(metric,), seconds=1, samples=documents)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as opened:
+        named = ((TEAL, "TEAL"), (WINA, "WINA"))
+        opened.save_study(
+            STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
+        )
+        yield opened
+
+
+def record(store: Store, *units: UnitRecord) -> None:
+    for unit in units:
+        store.record_unit(unit)
+
+
+def compared(store: Store, allow_unpaired: bool = False) -> Sequence[Comparison]:
+    return compare_runs(store, WINA.content_hash(), TEAL.content_hash(), allow_unpaired=allow_unpaired)
+
+
+def test_accuracies_are_paired_by_document(store: Store) -> None:
+    record(store, choice(TEAL), choice(WINA))
+    (found,) = compared(store)
+    assert (found.first, found.second, found.n, found.test) == (0.8, 0.3, 10, MCNEMAR)
+    assert (found.first_only, found.second_only) == (5, 0)
+    assert found.p == pytest.approx(2 / 2**5)
+    assert (found.low, found.high) == pytest.approx(newcombe(3, 5, 0, 2))
+    assert found.stderr == pytest.approx(np.std([0, 0, 1, 1, 0, 1, 1, 0, 0, 1], ddof=1) / math.sqrt(10))
+
+
+def test_perplexities_are_resampled_by_document(store: Store) -> None:
+    record(store, text(TEAL), text(WINA))
+    (found,) = compared(store)
+    assert found.test == BOOTSTRAP
+    assert found.first == pytest.approx(math.exp(72.5 / 26))
+    assert found.effect == pytest.approx(math.exp(72.5 / 26) - math.exp(75 / 26))
+    assert found.low < found.effect < found.high
+    assert averageable([found]) == ()  # a mean of perplexities and accuracies says nothing
+
+
+def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> None:
+    record(store, choice(TEAL, keep=None), choice(WINA))
+    with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--samples"):
+        compared(store)
+    (found,) = compared(store, allow_unpaired=True)
+    assert (found.test, found.first_only) == (UNPAIRED, None)
+    assert found.stderr == pytest.approx(0.16 * math.sqrt(2))
+    assert found.p == pytest.approx(math.erfc(0.5 / found.stderr / math.sqrt(2)))
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"prompts": "others"}, "were asked different prompts in choice"),
+        ({"keep": 8}, r"answered different documents of choice \(10 and 8\)"),
+        ({"target": "1"}, r"answered different documents of choice \(10 and 10\)"),
+    ],
+)
+def test_runs_that_answered_something_else_are_refused(store: Store, other: dict[str, object], reason: str) -> None:
+    record(store, choice(TEAL, **other), choice(WINA))
+    for allow_unpaired in (False, True):
+        with pytest.raises(WinaError, match=reason):
+            compared(store, allow_unpaired)
+
+
+def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> None:
+    odd = choice(TEAL)
+    odd = odd.model_copy(update={"metrics": (odd.metrics[0].model_copy(update={"value": 0.31}),)})
+    record(store, odd, choice(WINA))
+    with pytest.raises(WinaError, match="acc of choice is not a mean over its documents"):
+        compared(store)
+    assert compared(store, allow_unpaired=True)[0].test == UNPAIRED
+
+
+GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large": [1, 1, 1, 0, 0, 1], "small": [1, 1]}}
+
+
+def group(run: RunSpec, by_size: bool, name: str = "text") -> UnitRecord:
+    """A group of two tasks of six and two documents, its value weighted by size or not; `name` is its unit's."""
+    members = GROUP[run.method.name]
+    documents = tuple(
+        SampleRecord(task=task, doc=doc, scores={"acc": (score, 1.0)}, target="0", response="[]")
+        for task, scores in members.items()
+        for doc, score in enumerate(scores)
+    )
+    values = {task: sum(scores) / len(scores) for task, scores in members.items()}
+    weights = {task: len(scores) if by_size else 1 for task, scores in members.items()}
+    values[name] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
+    metrics = tuple(MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
+    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=documents)
+
+
+@pytest.mark.parametrize(("by_size", "effect", "test"), [(True, 3 / 8, MCNEMAR), (False, 7 / 12, FLIPPED)])
+def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
+    store: Store, by_size: bool, effect: float, test: str
+) -> None:
+    record(store, group(TEAL, by_size), group(WINA, by_size))
+    found = {each.task: each for each in compared(store)}
+    assert set(found) == {"large", "small", "text"}
+    assert (found["text"].effect, found["text"].test, found["text"].n) == (pytest.approx(effect), test, 8)
+    assert found["text"].p == pytest.approx(2 / 2**3)  # three documents, all one way
+    assert found["text"].low <= 0 < found["text"].high
+    assert weighted_tasks(compared(store)) == ()  # one task has no mean over tasks
+
+
+def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
+    odd, other = (group(run, True) for run in (TEAL, WINA))
+    last = odd.metrics[-1].model_copy(update={"value": 0.111})
+    record(store, odd.model_copy(update={"metrics": (*odd.metrics[:-1], last)}), other)
+    found = {each.task: each.test for each in compared(store)}
+    assert found == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
+
+
+def test_the_mean_of_a_study_is_the_papers() -> None:
+    def one(task: str, effect: float, metric: str = "acc") -> Comparison:
+        return Comparison(task, task, metric, 40, 0.5 + effect, 0.5, effect - 0.1, effect + 0.1, 0.05, 0.5, BOOTSTRAP)
+
+    groups = ("code", "fewshot", "summarization", "multi", "single", "synthetic")
+    longbench = [one(f"longbench_{name}", place / 100, "score") for place, name in enumerate(groups)]
+    found = weighted_tasks(longbench, "longbench", [each.task for each in longbench])
+    effect = mean([each for each, _ in found], [weight for _, weight in found]).effect
+    assert effect == pytest.approx((4 * 1 + 4 * 2 + 4 * 3 + 4 * 4 + 3 * 5) / 2100)
+    assert weighted_tasks(longbench[1:], "longbench", [each.task for each in longbench]) == ()  # one is missing
+    commonsense = [one(task, 0.01) for task in COMMONSENSE]
+    table_6 = [*commonsense, one("mmlu", 0.2), one("gsm8k", 0.3, "exact_match,flexible-extract")]
+    found = weighted_tasks(table_6, "additional", [each.task for each in table_6])
+    assert found == tuple((each, 1) for each in commonsense)
+    stereotypes = [one(f"crows_pairs_english_{name}", 0.1, "pct_stereotype") for name in ("age", "gender")]
+    assert weighted_tasks(stereotypes, "crows_pairs", [each.task for each in stereotypes]) == ()
+    assert weighted_tasks(stereotypes) == ()  # best at one half: a mean says nothing
+
+
+def test_runs_without_a_common_task_are_told(store: Store) -> None:
+    record(store, choice(TEAL), text(WINA))
+    with pytest.raises(WinaError, match="have no task in common"):
+        compared(store)
+
+
+# ---- command line ----------------------------------------------------------------------------------------------
+
+
+def wina(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> list[dict[str, object]]:
+    from wina_core.cli import app
+
+    app([*words, "--json", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_two_runs_are_named_by_how_their_hashes_begin(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(store, choice(TEAL), choice(WINA), text(TEAL), text(WINA))
+    lines = wina(capsys, tmp_path, "compare", WINA.content_hash()[:6], TEAL.content_hash()[:6])
+    assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", BOOTSTRAP)]
+    assert lines[0]["difference"] == pytest.approx(0.5)
+    with pytest.raises(WinaError, match='No stored run\'s hash begins with "zz"'):
+        wina(capsys, tmp_path, "compare", "zz", TEAL.content_hash())
+    with pytest.raises(WinaError, match="The hashes of 2 stored runs begin"):
+        wina(capsys, tmp_path, "compare", "", TEAL.content_hash())
+
+
+def test_a_studys_arms_are_compared_at_equal_sparsity(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(store, choice(TEAL), choice(WINA))
+    (line,) = wina(capsys, tmp_path, "compare", "--study", "compared")
+    assert (line["arm"], line["baseline"], line["first target"], line["difference"]) == ("WINA", "TEAL", 0.5, 0.5)
+    (line,) = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "WINA")
+    assert (line["arm"], line["difference"]) == ("TEAL", -0.5)
+    with pytest.raises(WinaError, match='has no arm "CATS"; its arms are: "TEAL", "WINA"'):
+        wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "CATS")
+
+
+def test_the_ps_of_several_arms_are_corrected_task_by_task(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIGHT, "dense", [1] * 10)
+    dense = RunSpec(model=samples.MODEL, evaluation=STUDY.evaluation)
+    named = ((dense, "dense"), (TEAL, "TEAL"), (WINA, "WINA"))
+    store.save_study(
+        STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
+    )
+    record(store, choice(TEAL), choice(WINA), choice(dense))
+    alone = [compare_runs(store, run.content_hash(), dense.content_hash())[0].p for run in (TEAL, WINA)]
+    lines = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "dense")
+    assert [line["arm"] for line in lines] == ["TEAL", "WINA"]
+    assert [line["p"] for line in lines] == pytest.approx(holm(alone))
+    assert lines[0]["p"] == pytest.approx(2 * alone[0]), "the smaller of the two counts twice"
+
+
+@pytest.mark.parametrize("words", [(), ("a",), ("a", "b", "--study", "c"), ("a", "b", "--baseline", "c")])
+def test_what_to_compare_must_be_said(words: tuple[str, ...]) -> None:
+    from wina_core.cli import app
+
+    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names an arm of a study"):
+        app(["compare", *words], standalone_mode=False)
+
+
+def test_runs_whose_values_nothing_is_known_of_are_told(store: Store) -> None:
+    sure = [choice(run, keep=0) for run in (TEAL, WINA)]
+    alike = [
+        unit.model_copy(update={"metrics": (unit.metrics[0].model_copy(update={"stderr": 0.0}),)}) for unit in sure
+    ]
+    record(store, *alike)
+    with pytest.raises(WinaError, match="how sure the values of choice are"):
+        compared(store, allow_unpaired=True)

@@ -1,0 +1,202 @@
+"""Pairs of runs: matched by the sparsity that was measured, and flagged where it differs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.report.report_study import named, study
+from wina_core.comparison.study_runs import StudyRun, comparable, stored_run, study_runs
+from wina_core.records import MetricRecord, UnitRecord
+from wina_core.results.measured import SparsityKind, difference_text, sparsity_of
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, RunSpec
+from wina_core.store import Store
+
+STUDY = study()
+"""Dense, TEAL and WINA at 50 % and 65 %."""
+MEASURED = {"teal": {0.5: 0.527, 0.65: 0.677}, "wina": {0.5: 0.502, 0.65: 0.653}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as opened:
+        opened.save_study(STUDY, named(STUDY))
+        yield opened
+
+
+def record(store: Store, spec: RunSpec, unit: str, counted: float | None, full: float | None = None) -> None:
+    metric = MetricRecord(task=unit, metric="acc", value=0.5, stderr=0.01, n=400)
+    store.record_unit(
+        UnitRecord(
+            run=spec.content_hash(), unit=unit, metrics=(metric,), counted_sparsity=counted, full_sparsity=full,
+            seconds=1,
+        )
+    )  # fmt: skip
+
+
+def measure(store: Store, measured: dict[str, dict[float, float]] = MEASURED, shortcut: float = 0.0) -> None:
+    """Store one task of every run; full sparsity is less by WINA's `shortcut`."""
+    for spec, _ in named(STUDY):
+        counted = measured.get(spec.method.name, {}).get(spec.plan.budget)
+        own = shortcut if spec.method.name == "wina" else 0.0
+        record(store, spec, "piqa", counted, None if counted is None else counted - own)
+
+
+def of(store: Store, arm: str, target: float) -> StudyRun:
+    (found,) = [run for run in study_runs(store, STUDY) if (run.arm, run.target_sparsity) == (arm, target)]
+    return found
+
+
+def pairs(store: Store, baseline: str, by: SparsityKind = "counted") -> dict[tuple[str, float], tuple[str, float]]:
+    return {
+        (run.arm, run.target_sparsity): (other.arm, other.target_sparsity)
+        for run, other in comparable(study_runs(store, STUDY), baseline, by)
+    }
+
+
+# ---- measured sparsity of a run --------------------------------------------------------------------------------
+
+
+def test_a_run_has_the_mean_sparsity_of_its_units(store: Store) -> None:
+    (spec,) = [spec for spec, label in named(STUDY) if (label.arm, spec.plan.budget) == ("WINA", 0.5)]
+    assert (of(store, "WINA", 0.5).counted_sparsity, of(store, "WINA", 0.5).full_sparsity) == (None, None)
+    record(store, spec, COST, 0.6, 0.5)
+    assert of(store, "WINA", 0.5).counted_sparsity == 0.6, "the cost counts while nothing else is measured"
+    record(store, spec, "piqa", 0.50, 0.40)
+    record(store, spec, DEVIATION, 0.52, 0.44)
+    record(store, spec, "boolq", None)
+    found = of(store, "WINA", 0.5)
+    assert (found.counted_sparsity, found.full_sparsity) == (pytest.approx(0.51), pytest.approx(0.42))
+    alone = stored_run(store, spec.content_hash())
+    assert (alone.counted_sparsity, alone.full_sparsity) == (found.counted_sparsity, found.full_sparsity)
+    assert (alone.target_sparsity, alone.method) == (0.5, "wina")
+
+
+def test_a_random_networks_sparsity_counts_alone(store: Store) -> None:
+    spec = named(STUDY)[-1].spec
+    record(store, spec, SYNTHETIC, 0.64, 0.63)
+    found = stored_run(store, spec.content_hash())
+    assert (found.counted_sparsity, found.full_sparsity) == (0.64, 0.63)
+
+
+def test_a_dense_run_has_no_measured_sparsity_and_counts_as_zero(store: Store) -> None:
+    measure(store)
+    dense = of(store, "dense", 0.0)
+    assert dense.counted_sparsity is None
+    assert sparsity_of(dense) == 0.0
+
+
+# ---- pairs -----------------------------------------------------------------------------------------------------
+
+
+def test_each_run_is_paired_with_the_nearest_measured_sparsity(store: Store) -> None:
+    measure(store, {"teal": {0.5: 0.58, 0.65: 0.648}, "wina": {0.5: 0.64, 0.65: 0.653}})
+    assert pairs(store, "TEAL") == {("WINA", 0.5): ("TEAL", 0.65), ("WINA", 0.65): ("TEAL", 0.65)}
+    assert pairs(store, "TEAL", "target") == {("WINA", 0.5): ("TEAL", 0.5), ("WINA", 0.65): ("TEAL", 0.65)}
+
+
+def test_the_full_count_pairs_by_full_sparsity(store: Store) -> None:
+    measure(store, shortcut=0.12)
+    assert pairs(store, "TEAL")["WINA", 0.65] == ("TEAL", 0.65)
+    assert pairs(store, "TEAL", "full")["WINA", 0.65] == ("TEAL", 0.5), "53.3 % is nearer to 52.7 % than to 67.7 %"
+
+
+def test_equally_near_runs_are_told_apart_by_target(store: Store) -> None:
+    measure(store, {"teal": {0.5: 0.56, 0.65: 0.60}, "wina": {0.5: 0.58, 0.65: 0.58}})
+    assert pairs(store, "TEAL") == {("WINA", 0.5): ("TEAL", 0.5), ("WINA", 0.65): ("TEAL", 0.65)}
+
+
+def test_runs_without_measurements_are_paired_by_target(store: Store) -> None:
+    assert pairs(store, "TEAL") == {("WINA", 0.5): ("TEAL", 0.5), ("WINA", 0.65): ("TEAL", 0.65)}
+    measure(store, {"teal": {0.5: 0.40, 0.65: 0.51}})
+    assert pairs(store, "TEAL")["WINA", 0.5] == ("TEAL", 0.5), "its own sparsity is not known"
+
+
+def test_a_dense_baseline_is_the_dense_run(store: Store) -> None:
+    measure(store)
+    dense = {(arm, target): ("dense", 0.0) for arm in ("TEAL", "WINA") for target in (0.5, 0.65)}
+    assert pairs(store, "dense") == pairs(store, "dense", "target") == dense
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_of_more_than_half_a_point_is_flagged() -> None:
+    assert difference_text(0.505, 0.5) == ""
+    assert difference_text(0.506, 0.5) == "0.6 points sparser"
+    assert difference_text(0.653, 0.677) == "2.4 points denser"
+
+
+def wina(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
+    from wina_core.cli import app
+
+    app([*words, "--unpaired", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
+    return capsys.readouterr()
+
+
+def table(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(wina(capsys, tmp_path, *words, "--json")[0])
+    return found
+
+
+def test_a_studys_pairs_show_both_sparsities_and_a_flag(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    first, second = table(capsys, tmp_path, "compare", "--study", STUDY.name)
+    assert list(first)[:8] == [
+        "model", "arm", "baseline", "first counted", "second counted", "first target", "second target", "flag",
+    ]  # fmt: skip
+    assert [list(line.values())[3:8] for line in (first, second)] == [
+        [0.502, 0.527, 0.5, 0.5, "2.5 points denser"],
+        [0.653, 0.677, 0.65, 0.65, "2.4 points denser"],
+    ]
+    out, err = wina(capsys, tmp_path, "compare", "--study", STUDY.name)
+    assert "2.5 points denser" in out
+    assert "2 of 2 pairs differ by more than 0.5 points in counted sparsity" in err
+
+
+def test_the_flag_follows_the_count(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    equal = {name: {0.5: 0.5, 0.65: 0.65} for name in ("teal", "wina")}
+    measure(store, equal, shortcut=0.1)
+    words = ("compare", "--study", STUDY.name)
+    assert {line["flag"] for line in table(capsys, tmp_path, *words)} == {""}
+    out, err = wina(capsys, tmp_path, *words)
+    assert "flag" not in out
+    assert "differ" not in err
+    line = table(capsys, tmp_path, *words, "--by", "full")[-1]
+    assert (line["first full"], line["second full"], line["flag"]) == (0.55, 0.5, "5.0 points sparser")
+
+
+def test_pairs_by_target_are_flagged_by_what_was_measured(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--by", "target")
+    assert [(line["second target"], line["flag"]) for line in lines] == [
+        (0.5, "2.5 points denser"),
+        (0.65, "2.4 points denser"),
+    ]
+
+
+def test_a_dense_baseline_is_never_flagged(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measure(store)
+    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--baseline", "dense")
+    assert {(line["second counted"], line["flag"]) for line in lines} == {(None, "")}
+
+
+def test_two_named_runs_show_their_sparsities_too(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store)
+    runs = [of(store, arm, 0.65).run for arm in ("WINA", "TEAL")]
+    (line,) = table(capsys, tmp_path, "compare", *runs)
+    assert list(line.items())[:5] == [
+        ("first counted", 0.653),
+        ("second counted", 0.677),
+        ("first target", 0.65),
+        ("second target", 0.65),
+        ("flag", "2.4 points denser"),
+    ]
+    assert "1 of 1 pairs differ by more than 0.5 points" in wina(capsys, tmp_path, "compare", *runs)[1]

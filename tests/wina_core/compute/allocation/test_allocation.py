@@ -1,0 +1,370 @@
+"""Allocators on small models: equal to their naive forms, resumable at any step, of the budget that was asked for."""
+
+import pytest
+import torch
+from benchmarks.naive_greedy import NaiveErrors
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.allocation import allocate
+from wina_core.compute.allocation.cells import LARGEST
+from wina_core.compute.allocation.divergence import Candidate, Divergence
+from wina_core.compute.allocation.gated import Subject, cells_of, searched
+from wina_core.compute.allocation.greedy import corrected_steps, released_steps, search
+from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.allocation.layer_error import LayerErrors, output_error
+from wina_core.compute.calibration import calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.tokens import dense_prefix
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.engine.server.model_session import Session
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import AllocationRecord
+from wina_core.specs import (
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    TextSpec,
+)
+
+WINA = MethodSpec(name="wina")
+SHARED = MethodSpec(name="wina", masks="shared")
+
+
+class Stopping(Silent):
+    """Cancels at the n-th check, and remembers the progress told."""
+
+    def __init__(self, after: int | None = None) -> None:
+        self.left = after
+        self.told: list[float] = []
+
+    def check(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Cancelled
+
+    def progress(self, done, total, unit, metric=""):  # noqa: ARG002 - the protocol's
+        assert 0 <= done <= total
+        self.told.append(done)
+
+
+@pytest.fixture
+def text(tmp_path):
+    return TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+
+
+def asked(text, name, sparsity=0.5, **settings):
+    return AllocatedSparsity(
+        sparsity=sparsity, allocator=AllocatorSpec(name=name, text=text, **{"step": 0.1, "rounds": 2, **settings})
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [("llama", WINA), ("llama", SHARED), ("phi3", WINA), ("llama", MethodSpec(name="cats")), ("gemma2", WINA)],
+    ids=lambda value: value if isinstance(value, str) else value.label,
+)
+def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
+    loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
+    subject = Subject(loaded, method)
+    cells = cells_of(loaded.view.layout, method).in_layer(1)
+    steps = corrected_steps(cells.blocks, cells.layout, 0.4, 0.15)
+    paths = []
+    for errors in (LayerErrors, NaiveErrors):
+        path = []
+        measure = errors(subject, cells, 1, tiny_tokens())
+        search(measure, steps, (0.0,) * len(cells.blocks), path.append)
+        paths.append((path, measure.evaluations, measure(path[-1])))
+    assert paths[0][:2] == paths[1][:2]
+    assert paths[0][2] == pytest.approx(paths[1][2], rel=1e-9)
+    assert paths[0][2] > 0
+
+
+class NaivePrefixed(NaiveErrors):
+    """The same with the first tokens of each sequence dense, in a whole pass."""
+
+    prefix = 0.0
+
+    def __call__(self, values):
+        self.evaluations += 1
+        with self._subject.gated(self._cells.plan(values, "greedy"), [self._layer]) as gates:
+            gates._call.begin(dense=dense_prefix(torch.ones(self._hidden.shape[:2], dtype=torch.bool), self.prefix))
+            return output_error(self._dense, self._outputs())
+
+
+@pytest.mark.parametrize("prefix", [0.01, 0.5])
+@pytest.mark.parametrize(
+    ("family", "name", "variant"),
+    [
+        ("llama", "teal", "as_released"),
+        ("llama", "scap", "own"),
+        ("phi3", "wina", "as_released"),
+        ("llama", "cats", "paper"),
+    ],
+)
+def test_the_released_search_is_by_dense_thresholds_and_leaves_the_first_tokens_dense(
+    family, name, variant, prefix, text, monkeypatch
+):
+    loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
+    method = searched(MethodSpec(name=name, variant=variant), AllocatorSpec(name="greedy", variant="wina_released"))
+    assert method.selection == "threshold"
+    subject = Subject(loaded, method, calibrate(loaded, method, CalibrationSpec(text=text), Silent()))
+    cells = cells_of(loaded.view.layout, method, subject.fused).in_layer(1)
+    steps = released_steps(cells.blocks, cells.layout, 0.3, 0.3)
+    monkeypatch.setattr(NaivePrefixed, "prefix", prefix)
+    paths = []
+    for measure in (
+        LayerErrors(subject, cells, 1, tiny_tokens(length=40), prefix=prefix),
+        NaivePrefixed(subject, cells, 1, tiny_tokens(length=40)),
+    ):
+        path = []
+        end = search(measure, steps, (0.0,) * len(cells.blocks), path.append)
+        paths.append((path, end, measure.evaluations, measure((0.4,) * len(cells.blocks))))
+    assert paths[0][:3] == paths[1][:3]
+    assert paths[0][3] == pytest.approx(paths[1][3], rel=1e-9)
+    assert paths[0][3] > 0
+
+
+def test_a_dense_prefix_reaches_q_k_and_v_alone():
+    loaded = tiny_loaded(dtype=torch.float64, layers=1)
+    subject, cells = Subject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(0)
+    plain, prefixed = (LayerErrors(subject, cells, 0, tiny_tokens(length=40), prefix=each) for each in (0.0, 0.5))
+    for column, name in enumerate(loaded.view.layout.projections):
+        values = tuple(0.6 if place == column else 0.0 for place in range(7))
+        if name in ("k", "v"):  # read by the tokens that count, whose own q is gated either way
+            assert prefixed(values) < 0.95 * plain(values)
+        else:
+            assert prefixed(values) == pytest.approx(plain(values), rel=1e-12)
+
+
+def test_layers_are_as_they_were_after_a_search():
+    loaded = tiny_loaded(layers=2)
+    before = loaded.model(tiny_tokens()).logits
+    cells = cells_of(loaded.view.layout, WINA).in_layer(0)
+    LayerErrors(Subject(loaded, WINA), cells, 0, tiny_tokens())((0.5,) * 7)
+    assert torch.equal(loaded.model(tiny_tokens()).logits, before)
+    assert not any("forward" in module.__dict__ for module in loaded.model.modules())
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
+    base = Candidate((0.4,) * len(cells.blocks))
+    later = Candidate(tuple(0.7 if block.layer == 2 else 0.4 for block in cells.blocks))
+    divergence = Divergence(Subject(loaded, WINA), cells, tokens, Journal(None, Silent()), Silent())
+    found = divergence.measure([base, later], base, lambda _: None)
+    dense = loaded.model(tokens).logits.log_softmax(-1)
+    for candidate, value in zip((base, later), found, strict=True):
+        with attach(loaded, WINA, cells.plan(candidate.values, "")):
+            gated = loaded.model(tokens).logits.log_softmax(-1)
+        assert value == pytest.approx(float((dense.exp() * (dense - gated)).sum(-1).mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        *((name, "corrected") for name in ("greedy", "curves", "refine", "evolution")),
+        ("greedy", "wina_released"),
+        ("greedy", "teal_released"),
+    ],
+)
+def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, text, tmp_path):
+    loaded = tiny_loaded(layers=2)
+    plan = asked(text, name, step=0.25, variant=variant)
+    method, calibration = SHARED, None
+    if plan.allocator.is_released:
+        method = MethodSpec(name="teal")
+        calibration = calibrate(loaded, searched(method, plan.allocator), CalibrationSpec(text=text), Silent())
+    reporter = Stopping()
+    whole = allocate(loaded, method, plan, "key", reporter, calibration)
+    assert reporter.told == sorted(reporter.told)
+    state, curves = tmp_path / "state", tmp_path / "curves"
+    cancelled, told = 0, []
+    while True:
+        reporter = Stopping(after=5 + 6 * cancelled)  # at ever other places, in the end within a step
+        try:
+            found = allocate(loaded, method, plan, "key", reporter, calibration, state, curves)
+        except Cancelled:
+            cancelled += 1
+            continue
+        finally:
+            told += reporter.told[-1:]
+        break
+    assert cancelled > 1
+    assert told == sorted(told)
+    assert found.plan == whole.plan
+    assert found.value == whole.value
+    after = allocate(loaded, method, plan, "key", Stopping(after=0), calibration, state, curves)
+    assert (after.plan, after.value) == (found.plan, found.value), "a search whose result was lost is not repeated"
+
+
+@pytest.mark.parametrize("name", ["uniform", "greedy", "curves", "refine", "evolution"])
+@pytest.mark.parametrize("method", [SHARED, MethodSpec(name="cats"), MethodSpec(name="rsparse")], ids=lambda m: m.name)
+def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, method, text):
+    loaded = tiny_loaded(layers=2)
+    found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", Silent())
+    assert found.plan.budget == pytest.approx(0.3, abs=1e-3)
+    assert found.plan.origin.split(" (")[0] == name
+    attach(loaded, method, found.plan).detach()  # the method takes the table
+    assert (found.plan.rho is not None) == (name == "evolution" and method.name == "rsparse")
+    if found.bound is not None:
+        assert found.bound <= found.value + 1e-12
+
+
+def test_refining_never_ends_worse_than_it_began(text):
+    loaded = tiny_loaded(layers=2)
+    cells = cells_of(loaded.view.layout, SHARED)
+    curves = allocate(loaded, SHARED, asked(text, "curves", step=0.05), "key", Silent())
+    refined = allocate(loaded, SHARED, asked(text, "refine", step=0.05, rounds=3), "key", Silent())
+    start = Candidate(tuple(curves.plan.sparsity[block.layer][block.columns[0]] for block in cells.blocks))
+    tokens = read_tokens(text, loaded.tokenizer)
+    (cost,) = Divergence(Subject(loaded, SHARED), cells, tokens, Journal(None, Silent()), Silent()).measure(
+        [start], None, lambda _: None
+    )
+    assert refined.value <= cost
+    assert refined.objective == "KL"
+
+
+def test_evolution_never_ends_worse_than_uniform_and_follows_its_seed(text):
+    loaded = tiny_loaded(layers=2)
+    uniform = allocate(loaded, SHARED, asked(text, "uniform"), "key", Silent())
+    cells = cells_of(loaded.view.layout, SHARED)
+    found = [allocate(loaded, SHARED, asked(text, "evolution", seed=seed), "key", Silent()) for seed in (0, 0, 1)]
+    values = tuple(uniform.plan.sparsity[block.layer][block.columns[0]] for block in cells.blocks)
+    divergence = Divergence(
+        Subject(loaded, SHARED), cells, read_tokens(text, loaded.tokenizer), Journal(None, Silent()), Silent()
+    )
+    assert found[0].value <= divergence.measure([Candidate(values)], None, lambda _: None)[0]
+    assert found[0].plan == found[1].plan != found[2].plan
+
+
+@pytest.mark.parametrize(
+    ("family", "variant", "groups"),
+    [
+        ("llama", "wina_released", [("q",), ("k",), ("v",), ("o",), ("gate",), ("up",), ("down",)]),
+        ("phi3", "wina_released", [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]),
+        ("phi3", "teal_released", [("q",), ("k",), ("v",), ("o",), ("gate",), ("up",), ("down",)]),
+    ],
+)
+def test_greedy_as_released_moves_fused_matrices_as_one_and_stays_within_what_a_plan_may_hold(
+    family, variant, groups, text
+):
+    loaded, plan = tiny_loaded(family, layers=1), asked(text, "greedy", 0.6, variant=variant)
+    wina = MethodSpec(name="wina", variant="as_released")
+    calibration = calibrate(loaded, searched(wina, plan.allocator), CalibrationSpec(text=text), Silent())
+    found = allocate(loaded, wina, plan, "key", Silent(), calibration).plan
+    (row,) = found.sparsity
+    cells = dict(zip(found.layout.projections, row, strict=True))
+    steps = dict.fromkeys(found.layout.projections, 0.1)  # of q
+    weights = dict(zip(found.layout.projections, found.layout.parameters[0], strict=True))
+    for group in groups:
+        (value,) = {cells[name] for name in group}
+        assert value <= LARGEST
+        weight = sum(weights[name] for name in group) / weights["q"]
+        if variant == "teal_released" and group[0] in ("k", "v"):
+            weight = 1 / 8
+        count = value / (steps[group[0]] / weight)
+        assert value == LARGEST or count == pytest.approx(round(count), abs=1e-9), "whole steps"
+    assert found.origin.startswith(f"greedy (as released by {variant[:4].upper()}, ")
+    if variant == "wina_released":
+        assert found.budget == pytest.approx(0.6, abs=0.1 * weights["q"] / sum(weights.values()))
+
+
+def test_a_budget_that_counts_k_and_v_for_less_is_not_quite_the_plan_s(text):
+    """TEAL's table: the search ends within half a step of the budget by its own count."""
+    loaded, plan = tiny_loaded(layers=1), asked(text, "greedy", 0.4, variant="teal_released", step=0.05)
+    teal = MethodSpec(name="teal")
+    calibration = calibrate(loaded, searched(teal, plan.allocator), CalibrationSpec(text=text), Silent())
+    found = allocate(loaded, teal, plan, "key", Silent(), calibration).plan
+    counted = [1.0, 1 / 8, 1 / 8, 1.0, 2.5, 2.5, 2.5]
+    by_table = sum(weight * value for weight, value in zip(counted, found.sparsity[0], strict=True)) / sum(counted)
+    assert by_table == pytest.approx(0.4, abs=0.5 * 0.05 / sum(counted) + 0.01 * (found.sparsity[0].count(LARGEST) > 0))
+
+
+def test_greedy_as_released_needs_the_calibration_that_it_searches_by(text):
+    plan = asked(text, "greedy", variant="wina_released", step=0.4)
+    with pytest.raises(WinaError, match="wina with threshold selection needs a calibration"):
+        allocate(tiny_loaded(layers=1), WINA, plan, "key", Silent())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"layers": [[0.5]], "costs": [NaN]}', b'{"seconds": "x"}']
+)
+def test_a_damaged_state_file_costs_no_more_than_a_new_start(content, text, tmp_path):
+    file = tmp_path / "state"
+    file.write_bytes(content)
+    loaded, plan = tiny_loaded(layers=1), asked(text, "greedy", step=0.4)
+    assert (
+        allocate(loaded, WINA, plan, "key", Silent(), state=file).plan
+        == allocate(loaded, WINA, plan, "key", Silent()).plan
+    )
+
+
+def test_a_journal_is_read_as_it_was_written_and_under_its_own_name_alone(tmp_path):
+    class Warned(Silent):
+        def __init__(self):
+            self.told = []
+
+        def log(self, level, message):
+            self.told.append((level, message))
+
+    file, reporter = tmp_path / "one.curves", Warned()
+    Journal(file, reporter).save(costs=[0.1, 1e-9], measured=None)
+    assert Journal(file, reporter).state["costs"] == [0.1, 1e-9]
+    assert not reporter.told
+    for other, content in (
+        (tmp_path / "two.curves", file.read_bytes()),
+        (file, file.read_bytes().replace(b"0.1", b"0.2")),
+        (file, file.read_bytes().partition(b"\n")[2]),
+    ):
+        other.write_bytes(content)
+        assert Journal(other, reporter).state == {}
+        assert reporter.told.pop() == ("warning", f"Searching from the start, {other} is damaged or of another search.")
+        Journal(file, Warned()).save(costs=[0.1, 1e-9])
+
+
+def test_bad_budgets_and_methods_are_refused_in_one_sentence(text):
+    loaded = tiny_loaded(layers=1)
+    with pytest.raises(WinaError, match=r"cannot reach a sparsity of 80 %"):
+        allocate(loaded, MethodSpec(name="cats"), asked(text, "curves", 0.8), "key", Silent())
+    with pytest.raises(WinaError, match="gates nothing"):
+        allocate(loaded, MethodSpec(name="dense"), asked(text, "curves"), "key", Silent())
+    with pytest.raises(WinaError, match=r"cannot reach a sparsity of 99\.5 %"):
+        allocate(loaded, WINA, asked(text, "uniform", 0.995), "key", Silent())
+
+
+def test_a_session_keeps_what_it_found_and_shares_curves_between_budgets(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    session = Session()
+    loaded = session.prepare(source, NO_ROTATION, Silent())
+    plan, record = session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves"), None, Silent())
+    assert session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves"), None, Stopping(after=0)) == (
+        plan,
+        record,
+    )
+    threshold = WINA.model_copy(update={"selection": "threshold"})
+    assert session.allocation(loaded, NO_ROTATION, threshold, asked(text, "curves"), None, Stopping(after=0)) == (
+        plan,
+        record,
+    )
+    other, _ = session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves", 0.6), None, Stopping(after=0))
+    assert other.budget == pytest.approx(0.6)
+    with pytest.raises(Cancelled):
+        session.allocation(loaded, NO_ROTATION, SHARED, asked(text, "curves"), None, Stopping(after=0))
+    files = {file.suffix for file in (tmp_path / "home" / "cache" / "allocations").iterdir()}
+    assert files == {".json", ".curves"}
+
+
+@pytest.mark.parametrize("variant", ["paper", "own"])
+def test_a_method_that_needs_a_calibration_is_searched_with_one(text, variant):
+    loaded, scap = tiny_loaded(layers=2), MethodSpec(name="scap", variant=variant)
+    calibration = calibrate(loaded, scap, CalibrationSpec(text=text), Silent())
+    record = allocate(loaded, scap, asked(text, "greedy"), "key", Silent(), calibration)
+    assert record.plan.budget == pytest.approx(0.5, abs=1e-3)
+    assert AllocationRecord.model_validate_json(record.model_dump_json()) == record

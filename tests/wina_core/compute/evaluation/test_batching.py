@@ -1,0 +1,124 @@
+"""Batch sizes: an estimate of what memory allows, halved where it was too much; a fixed one stays as it is."""
+
+import pytest
+import torch
+
+from tests.wina_core.compute.evaluation.task_files import write_tasks
+from tests.wina_core.tiny import tiny_loaded, tiny_text
+from wina_core.compute.evaluation import batching, evaluate_task, measure_deviation
+from wina_core.compute.evaluation.batching import Batches, ran_out_of_memory, sequence_bytes
+from wina_core.compute.gating import attach
+from wina_core.compute.reporter import Silent
+from wina_core.specs import EvaluationSpec, MethodSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+
+class Logs(Silent):
+    """Keeps the log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def log(self, level, text) -> None:
+        self.lines.append(f"{level}: {text}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_tasks(tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture
+def loaded():
+    return tiny_loaded(layers=1)
+
+
+def holding(loaded, most: int, error: Exception) -> list[int]:
+    """Lets the model take so many sequences at once; the sizes of the batches that it was given."""
+    sizes: list[int] = []
+
+    def check(_model, given, named):
+        sizes.append(len(given[0] if given else named["input_ids"]))
+        if sizes[-1] > most:
+            raise error
+
+    loaded.model.register_forward_pre_hook(check, with_kwargs=True)
+    return sizes
+
+
+def spec_of(folder, task, batch_size) -> EvaluationSpec:
+    return EvaluationSpec(tasks=(task,), task_folders=(str(folder),), deviation=None, batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    ("task", "error"),
+    [
+        ("tiny_choice", torch.OutOfMemoryError("CUDA out of memory")),
+        (
+            "tiny_rolling",
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+        ),
+        ("tiny_generate", MemoryError()),
+    ],
+)
+def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
+    monkeypatch.setattr(batching, "LARGEST", 4)
+    sizes = holding(loaded, 3, error)
+    logs = Logs()
+    with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
+        found = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
+        seen = [part.counted()[1] for part in gates._slices]
+        assert found == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, Silent())
+        assert [part.counted()[1] for part in gates._slices] == seen, "only what was measured in the end is counted"
+    assert sizes[0] == 4
+    assert max(sizes[1:]) == 2
+    assert logs.lines == [
+        f"warning: {task}: memory ran out at 4 sequences at once; trying 2.",
+        f"info: {task}: at most 2 sequences at once.",
+    ]
+
+
+def test_the_deviation_is_too(loaded, tmp_path, monkeypatch):
+    monkeypatch.setattr(batching, "LARGEST", 4)
+    text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
+    plain = measure_deviation(tiny_loaded(layers=1), None, text, 2, Silent())
+    sizes = holding(loaded, 3, MemoryError())
+    logs = Logs()
+    assert measure_deviation(loaded, None, text, "auto", logs) == plain
+    assert sizes == [4, 2, 2, 2, 2, 2]
+    assert logs.lines == [
+        "warning: deviation: memory ran out at 4 sequences at once; trying 2.",
+        "info: deviation: at most 2 sequences at once.",
+    ]
+
+
+@pytest.mark.parametrize(("batch_size", "tried"), [(8, [8]), ("auto", [4, 2, 1])])
+def test_a_fixed_batch_fails_and_so_does_a_single_sequence(folder, loaded, monkeypatch, batch_size, tried):
+    monkeypatch.setattr(batching, "LARGEST", 4)
+    sizes = holding(loaded, 0, MemoryError())
+    with pytest.raises(MemoryError):
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", Silent())
+    assert sizes == tried
+
+
+def test_other_errors_are_not_taken_for_it(folder, loaded):
+    sizes = holding(loaded, 0, RuntimeError("shapes do not fit"))
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", "auto"), "tiny_choice", Silent())
+    assert len(sizes) == 1
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**60)
+    assert ran_out_of_memory(raised.value)
+
+
+def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
+    """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
+    heads of 8; eight vectors of 32 and four of 80."""
+    tokens = 100
+    assert sequence_bytes(loaded, tokens) == tokens * 4 * (3 * 257 + 2 * 2 * 8 + 8 * 32 + 4 * 80)
+    for sequences, expected in [(10, 10), (0.5, 1), (1000, 12)]:
+        free = 2 * sequences * sequence_bytes(loaded, tokens) + 1
+        monkeypatch.setattr(batching, "free_bytes", lambda _, free=free: free)
+        batches = Batches(loaded, 12, estimated=True)
+        assert batches.size(tokens) == batches.largest == expected
+    assert Batches(loaded, 500, estimated=False).size(tokens) == 500

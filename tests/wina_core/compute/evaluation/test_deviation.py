@@ -1,0 +1,148 @@
+"""Deviation from dense: the metrics are what their formulas say."""
+
+import math
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_loaded, tiny_text
+from wina_core.compute.evaluation import measure_deviation
+from wina_core.compute.gating import attach
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import METRIC_UNITS
+from wina_core.specs import MethodSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+WINA = MethodSpec(name="wina")
+HALF = UniformSparsity(sparsity=0.5)
+
+
+@pytest.fixture
+def text(tmp_path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=64)
+
+
+def measured(loaded, gates, text, batch_size=2) -> dict:
+    records = measure_deviation(loaded, gates, text, batch_size, Silent())
+    assert {record.task for record in records} == {"deviation"}
+    return {record.metric: record for record in records}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
+    loaded = tiny_loaded(dtype=dtype)
+    rows = read_tokens(text, loaded.tokenizer)
+    with torch.no_grad():
+        dense = loaded.model(rows).logits.double()
+        with attach(loaded, WINA, HALF) as gates:
+            sparse = loaded.model(rows).logits.double()
+            found = measured(loaded, gates, text)
+    kl, nll, agree = [], [], []
+    for row in range(5):
+        for token in range(64):
+            p, q = dense[row, token].softmax(-1), sparse[row, token].softmax(-1)
+            kl.append(float((p * (p / q).log()).sum()))
+            agree.append(float(p.argmax() == q.argmax()))
+            if token < 63:
+                nll.append(-math.log(float(q[rows[row, token + 1]])))
+    mean = sum(nll) / len(nll)
+    spread = math.sqrt(sum((value - sum(kl) / 320) ** 2 for value in kl) / 319)
+    expected = {
+        "kl": (sum(kl) / 320, spread / math.sqrt(320), 320, False),
+        "perplexity": (math.exp(mean), None, 315, False),
+        "bits_per_byte": (mean / math.log(2), None, 315, False),  # the tiny tokenizer has one token a byte
+        "logits_deviation": (float((sparse - dense).norm() / dense.norm()), None, 320, False),
+        "top1_agreement": (sum(agree) / 320, None, 320, True),
+    }
+    assert list(found) == list(expected)
+    assert found.keys() <= METRIC_UNITS.keys()
+    for metric, (value, stderr, tokens, better) in expected.items():
+        record = found[metric]
+        assert record.value == pytest.approx(value, rel=tolerance), metric
+        assert (record.n, record.higher_is_better) == (tokens, better)
+        if stderr is not None:
+            assert record.stderr == pytest.approx(stderr, rel=max(tolerance, 1e-6))
+    assert found["kl"].value > 0.01
+
+
+def test_the_batch_size_does_not_matter(text):
+    loaded = tiny_loaded(dtype=torch.float64)
+    with attach(loaded, WINA, HALF) as gates:
+        one, all_at_once = measured(loaded, gates, text, 1), measured(loaded, gates, text, 16)
+    for metric, record in one.items():
+        assert record.value == pytest.approx(all_at_once[metric].value, rel=1e-9)
+
+
+def test_without_gates_nothing_deviates(text):
+    loaded = tiny_loaded()
+    found = measured(loaded, None, text)
+    assert [found[name].value for name in ("kl", "logits_deviation", "top1_agreement")] == [0.0, 0.0, 1.0]
+    passes = []
+    hook = loaded.model.register_forward_hook(lambda *_: passes.append(1))
+    with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
+        assert measured(loaded, gates, text) == found
+    assert len(passes) == 3  # 5 rows by 2, each once
+    hook.remove()
+    with attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
+        assert measured(loaded, gates, text)["perplexity"].value == pytest.approx(found["perplexity"].value, rel=1e-6)
+
+
+def test_only_the_gated_pass_is_counted_and_gates_end_enabled(text):
+    loaded = tiny_loaded(layers=1)
+    with attach(loaded, WINA, HALF) as gates:
+        measured(loaded, gates, text)
+        measured(loaded, gates, text)
+        assert gates.enabled
+        assert {part.counted()[1] for part in gates._slices} == {320 * 32, 320 * 80}
+        assert gates.counted_sparsity == 0.5
+
+
+def test_logits_that_are_not_numbers_are_an_error(text):
+    loaded = tiny_loaded()
+    loaded.view.layers[0].projections["o"].weight[0, 0] = torch.nan
+    with pytest.raises(WinaError, match=r"logits are not numbers on the text .* comes out of o in decoder layer 0;"):
+        measured(loaded, None, text)
+
+
+def test_a_text_that_is_too_short_is_an_error(tmp_path):
+    short = TextSpec(source=tiny_text(tmp_path, "short"), tokens=128, sequence=64)
+    with pytest.raises(WinaError, match="has 5 tokens, but 128 were asked for"):
+        measured(tiny_loaded(), None, short)
+
+
+def test_progress_and_cancel(text):
+    loaded = tiny_loaded()
+    calls: list[tuple[float, float | None, str]] = []
+
+    class Impatient(Silent):
+        def progress(self, done, total, unit, metric="") -> None:
+            calls.append((done, total, unit))
+            assert metric.startswith("deviation: KL ")
+
+        def check(self) -> None:
+            if len(calls) == 2:
+                raise Cancelled
+
+    with pytest.raises(Cancelled):
+        measure_deviation(loaded, None, text, 2, Impatient())
+    assert calls == [(128, 320, "tokens"), (256, 320, "tokens")]
+
+
+def test_rows_longer_than_the_models_window_are_refused(text):
+    loaded = tiny_loaded(layers=1)
+    loaded.model.config.max_position_embeddings = 63
+    with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; ask for shorter rows"):
+        measured(loaded, None, text)
+
+
+def test_the_dense_model_can_be_the_one_without_numbers(text):
+    """What is dropped spreads no further."""
+    loaded = tiny_loaded(layers=2)
+    gate = loaded.view.layers[1].projections["gate"].linear
+    with attach(loaded, WINA, HALF) as gates:
+        gate.register_forward_hook(lambda _, __, output: output if gates.enabled else output * torch.nan)
+        with pytest.raises(WinaError, match=r"on the text of the deviation: .* comes out of gate in decoder layer 1"):
+            measured(loaded, gates, text)
+        assert gates.enabled

@@ -1,0 +1,195 @@
+"""lm-eval in-process: the stock numbers, progress, cancel, and tasks that cannot be run."""
+
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+import torch
+from lm_eval import simple_evaluate
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from tests.wina_core.compute.evaluation.task_files import CHOICE, GENERATE, write_tasks
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.evaluation import check_tasks, evaluate_task, tasks
+from wina_core.compute.gating import attach
+from wina_core.compute.reporter import Silent
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import MetricRecord
+from wina_core.specs import EvaluationSpec, MethodSpec
+from wina_core.specs.plans import UniformSparsity
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_tasks(tmp_path_factory.mktemp("tasks with spaces"))
+
+
+def spec_of(folder: Path, *names: str, **fields) -> EvaluationSpec:
+    return EvaluationSpec(tasks=names, task_folders=(str(folder),), batch_size=4, deviation=None, **fields)
+
+
+def value(records: tuple[MetricRecord, ...], metric: str) -> MetricRecord:
+    return next(record for record in records if record.metric == metric)
+
+
+class Recorder(Silent):
+    """Keeps all progress, and cancels after a number of checks."""
+
+    def __init__(self, checks: float = float("inf")) -> None:
+        self.calls: list[tuple[float, float | None, str, str]] = []
+        self.checks = checks
+
+    def progress(self, done, total, unit, metric="") -> None:
+        self.calls.append((done, total, unit, metric))
+
+    def check(self) -> None:
+        self.checks -= 1
+        if self.checks < 0:
+            raise Cancelled
+
+
+def stock(loaded, folder: Path, name: str, monkeypatch, softmax_dtype=None, **arguments) -> dict:
+    """The same task by lm-eval alone, on a plain HFLM."""
+    monkeypatch.chdir(folder)
+    lm = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=4, softmax_dtype=softmax_dtype)
+    manager = TaskManager(include_defaults=False, include_path=str(folder))
+    return simple_evaluate(lm, tasks=[name], task_manager=manager, **arguments)["results"][name]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"num_fewshot": 2, "limit": 5}])
+def test_dense_multiple_choice_is_lm_evals_own_number(folder, monkeypatch, arguments):
+    loaded = tiny_loaded()
+    expected = stock(loaded, folder, "tiny_choice", monkeypatch, **arguments)
+    monkeypatch.chdir("/")
+    records = evaluate_task(loaded, None, spec_of(folder, "tiny_choice", **arguments), "tiny_choice", Silent())
+    assert [record.metric for record in records] == ["acc", "acc_norm"]
+    for record in records:
+        assert record.value == expected[f"{record.metric},none"]
+        assert record.stderr == expected[f"{record.metric}_stderr,none"]
+        assert (record.task, record.n) == ("tiny_choice", arguments.get("limit", 12))
+        assert record.higher_is_better is True
+
+
+def test_dense_rolling_likelihood_is_lm_evals_own_number(folder, monkeypatch):
+    loaded = tiny_loaded()
+    expected = stock(loaded, folder, "tiny_rolling", monkeypatch)
+    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", Silent())
+    assert record.value == expected["bits_per_byte,none"]
+    assert (record.metric, record.stderr, record.n, record.higher_is_better) == ("bits_per_byte", None, 3, False)
+
+
+def test_likelihoods_of_16_bit_models_are_summed_in_32_bits(folder, monkeypatch):
+    loaded = tiny_loaded(dtype=torch.bfloat16)
+    rounded, expected = (stock(loaded, folder, "tiny_rolling", monkeypatch, dtype) for dtype in (None, "float32"))
+    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", Silent())
+    assert record.value == expected["bits_per_byte,none"] != rounded["bits_per_byte,none"]
+
+
+def test_padding_is_not_counted(folder):
+    """Counted inputs are those of the real tokens: the batch size, which decides the padding, does not matter."""
+    loaded = tiny_loaded(layers=1)
+    seen = []
+    for batch_size in (1, 12):
+        with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5), dense_prefix=0.25) as gates:
+            spec = spec_of(folder, "tiny_choice").model_copy(update={"batch_size": batch_size})
+            evaluate_task(loaded, gates, spec, "tiny_choice", Silent())
+            seen.append((gates.counted_sparsity, [part.counted()[1] for part in gates._slices]))
+    assert seen[0] == seen[1]
+    assert 0.3 < seen[0][0] < 0.4
+
+
+def test_gates_change_the_result_and_count_one_task_at_a_time(folder):
+    loaded = tiny_loaded()
+    spec = spec_of(folder, "tiny_rolling")
+    dense = evaluate_task(loaded, None, spec, "tiny_rolling", Silent())
+    with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
+        sparse = evaluate_task(loaded, gates, spec, "tiny_rolling", Silent())
+        seen = [part.counted()[1] for part in gates._slices]
+        again = evaluate_task(loaded, gates, spec, "tiny_rolling", Silent())
+        assert [part.counted()[1] for part in gates._slices] == seen
+        assert gates.counted_sparsity == 0.5
+    assert sparse == again
+    assert value(sparse, "bits_per_byte").value != value(dense, "bits_per_byte").value
+
+
+@pytest.mark.parametrize(("name", "total"), [("tiny_choice", 36), ("tiny_rolling", 3), ("tiny_generate", 12)])
+def test_progress_counts_requests_up_to_the_total(folder, name, total):
+    recorder = Recorder()
+    evaluate_task(tiny_loaded(), None, spec_of(folder, name), name, recorder)
+    done = [call[0] for call in recorder.calls]
+    assert len(done) > 1
+    assert done == sorted(done)
+    assert recorder.calls[-1] == (pytest.approx(total), total, "requests", name)
+
+
+@pytest.mark.parametrize("name", ["tiny_choice", "tiny_rolling", "tiny_generate"])
+def test_cancel_is_asked_for_before_every_forward_pass_and_leaves_no_trace(folder, name):
+    loaded = tiny_loaded()
+    passes = []
+    loaded.model.register_forward_hook(lambda *_: passes.append(1))
+    patient = Recorder(checks=10**6)
+    evaluate_task(loaded, None, spec_of(folder, name), name, patient)
+    needed, checks = len(passes), 10**6 - patient.checks
+    assert checks > needed
+    passes.clear()
+    with attach(loaded, MethodSpec(name="teal"), UniformSparsity(sparsity=0.0)):
+        with pytest.raises(Cancelled):
+            evaluate_task(loaded, None, spec_of(folder, name), name, Recorder(checks - 1))
+        assert 0 < len(passes) < needed
+    assert not loaded.model._forward_pre_hooks
+
+
+def test_cancel_works_while_requests_are_tokenized(folder):
+    loaded = tiny_loaded()
+    loaded.model.register_forward_pre_hook(lambda *_: pytest.fail("ran the model"))
+    with pytest.raises(Cancelled):
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice"), "tiny_choice", Recorder(checks=5))
+
+
+def test_an_unknown_task_is_refused_with_close_matches(folder, monkeypatch):
+    monkeypatch.setattr(tasks, "_stock_paths", lambda: {"hellaswag": "hellaswag/hellaswag.yaml", "piqa": "piqa.yaml"})
+    with pytest.raises(WinaError, match='There is no task "tiny_chioce"; did you mean tiny_choice'):
+        check_tasks(spec_of(folder, "tiny_rolling", "tiny_chioce"))
+    with pytest.raises(WinaError, match='There is no task "helaswag"; did you mean hellaswag'):
+        check_tasks(spec_of(folder, "helaswag"))
+    with pytest.raises(WinaError, match='no task "zzzzzz"; check its name, or add the folder of its task file'):
+        check_tasks(spec_of(folder, "zzzzzz"))
+
+
+def test_the_demo_tasks_are_always_found_from_any_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    check_tasks(EvaluationSpec(tasks=("demo_choice", "demo_ppl")))
+
+
+def test_a_missing_task_folder_is_refused(tmp_path):
+    with pytest.raises(WinaError, match=r"task folder .*nowhere does not exist; correct it or leave it out"):
+        check_tasks(spec_of(tmp_path / "nowhere", "tiny_choice"))
+
+
+def test_a_missing_data_file_is_explained(tmp_path):
+    (tmp_path / "choice.yaml").write_text(CHOICE, encoding="utf-8")
+    with pytest.raises(WinaError, match=r'data of the task "tiny_choice" cannot be had .*local data file'):
+        check_tasks(spec_of(tmp_path, "tiny_choice"))
+
+
+def test_unreachable_data_is_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    online = CHOICE.replace("dataset_path: json", "dataset_path: nobody/nothing").replace("choice.jsonl", "x.jsonl")
+    (tmp_path / "choice.yaml").write_text(online, encoding="utf-8")
+    with pytest.raises(WinaError, match=r'data of the task "tiny_choice" cannot be had .*once while online'):
+        check_tasks(spec_of(tmp_path, "tiny_choice"))
+
+
+def test_a_broken_task_file_is_explained(tmp_path):
+    (tmp_path / "choice.yaml").write_text(CHOICE + "no_such_setting: 1\n", encoding="utf-8")
+    with pytest.raises(WinaError, match=r'task "tiny_choice" cannot be built .*correct its task file'):
+        check_tasks(spec_of(tmp_path, "tiny_choice"))
+
+
+def test_a_task_that_runs_generated_code_is_refused(folder, tmp_path):
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "generate.yaml").write_text(GENERATE + "unsafe_code: true\n", encoding="utf-8")
+    with pytest.raises(WinaError, match='"tiny_generate" runs programs that the model writes, and this was not cons'):
+        check_tasks(spec_of(tmp_path, "tiny_generate"))

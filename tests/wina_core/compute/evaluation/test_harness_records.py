@@ -1,0 +1,321 @@
+"""What comes with an lm-eval task's numbers: what was asked, what was cut off, every document's scores."""
+
+import json
+import math
+
+import pytest
+import torch
+from lm_eval.utils import env
+
+from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, write_rows, write_tasks
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.evaluation import evaluate_task, harness
+from wina_core.compute.gating import attach
+from wina_core.compute.reporter import Silent
+from wina_core.errors import WinaError
+from wina_core.records import METRIC_UNITS, MetricRecord, SampleRecord
+from wina_core.specs import EvaluationSpec, MethodSpec, TaskSpec
+from wina_core.specs.plans import UniformSparsity
+
+GROUP = """\
+group: tiny_group
+task: [tiny_choice, tiny_generate]
+aggregate_metric_list:
+  - {metric: acc, aggregation: mean, weight_by_size: true}
+"""
+PAIRS = """\
+task: tiny_pairs
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: pairs.jsonl
+output_type: multiple_choice
+test_split: test
+doc_to_text: ""
+doc_to_choice: "{{[more, less]}}"
+doc_to_target: 0
+target_delimiter: ""
+process_results: !function pairs.process_results
+metric_list:
+  - {metric: pct_stereotype, aggregation: mean, higher_is_better: false}
+"""
+PROCESS = """\
+def process_results(doc, results):
+    (more, _), (less, _) = results
+    return {"pct_stereotype": float(more > less)}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = write_tasks(tmp_path_factory.mktemp("tasks"))
+    for name, text in {"group.yaml": GROUP, "pairs.yaml": PAIRS, "pairs.py": PROCESS}.items():
+        (path / name).write_text(text, encoding="utf-8")
+    write_rows(path / "pairs.jsonl", [{"more": f"They are {word}.", "less": f"We are {word}."} for word in "abcdefg"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return tiny_loaded()
+
+
+class Logs(Silent):
+    """Keeps the log."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def log(self, level, text) -> None:
+        self.lines.append((level, text))
+
+    def warnings(self) -> list[str]:
+        return [text for level, text in self.lines if level == "warning"]
+
+
+def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> dict[tuple[str, str], MetricRecord]:
+    fields = {"tasks": (task,), "batch_size": 4, **fields}
+    spec = EvaluationSpec(task_folders=(str(folder),), deviation=None, **fields)
+    records = evaluate_task(loaded, None, spec, task, reporter or Silent(), samples)
+    return {(record.task, record.metric): record for record in records}
+
+
+def test_metrics_tell_the_version_the_shots_and_the_prompts(loaded, folder):
+    found = evaluated(loaded, folder, "tiny_likelihood")
+    assert {(record.version, record.num_fewshot, record.truncated) for record in found.values()} == {("2.5", 0, 0)}
+    (prompts,) = {record.prompt_hash for record in found.values()}
+    assert len(prompts) == 16
+    assert int(prompts, 16) >= 0
+
+
+def test_equal_prompts_have_equal_hashes_and_others_do_not(loaded, folder):
+    def prompts(**fields) -> str:
+        return evaluated(loaded, folder, "tiny_choice", **fields)["tiny_choice", "acc"].prompt_hash
+
+    assert prompts() == prompts(batch_size=7)
+    few = TaskSpec(name="tiny_choice", num_fewshot=1)
+    different = [prompts(), prompts(limit=11), prompts(tasks=(few,)), prompts(tasks=(few,), seed=5)]
+    assert len(set(different)) == 4
+    assert evaluated(loaded, folder, "tiny_choice", tasks=(few,))["tiny_choice", "acc"].num_fewshot == 1
+
+
+def test_a_template_is_compiled_once_for_all_documents_and_examples(loaded, folder, monkeypatch):
+    compiled = []
+    compile_ = env.compile
+    monkeypatch.setattr(env, "compile", lambda source, *rest: compiled.append(source) or compile_(source, *rest))
+    load = harness.load_task
+
+    def loading(*arguments):  # which compiles a few itself
+        task = load(*arguments)
+        compiled.clear()
+        return task
+
+    monkeypatch.setattr(harness, "load_task", loading)
+    evaluated(loaded, folder, "tiny_choice", tasks=(TaskSpec(name="tiny_choice", num_fewshot=2),))
+    assert len(compiled) == len(set(compiled)) > 0
+
+
+def test_a_groups_members_have_their_own_and_its_aggregates_none(loaded, folder):
+    found = evaluated(loaded, folder, "tiny_group")
+    assert found.keys() == {
+        ("tiny_choice", "acc"),
+        ("tiny_choice", "acc_norm"),
+        ("tiny_generate", "exact_match"),
+        ("tiny_group", "acc"),
+    }
+    alone = evaluated(loaded, folder, "tiny_choice")["tiny_choice", "acc"]
+    assert found["tiny_choice", "acc"] == alone
+    assert found["tiny_generate", "exact_match"].prompt_hash not in (None, alone.prompt_hash)
+    group = found["tiny_group", "acc"]
+    assert group.value == alone.value
+    assert (group.version, group.num_fewshot, group.prompt_hash, group.truncated) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("task", ["tiny_choice", "tiny_likelihood", "tiny_generate", "tiny_rolling"])
+def test_prompts_that_lose_their_beginning_are_counted_and_told(folder, task):
+    """The tiny tokenizer has one token a byte."""
+    loaded, window = tiny_loaded(layers=1), {"tiny_generate": 24, "tiny_likelihood": 16}.get(task, 18)
+    loaded.model.config.max_position_embeddings = window
+    docs = [json.loads(line) for line in (folder / "choice.jsonl").read_text(encoding="utf-8").splitlines()]
+    asked = [(doc["question"], " " + choice) for doc in docs for choice in doc["choices"]]
+    expected = {
+        "tiny_choice": sum(len(question + answer) > window + 1 for question, answer in asked),
+        "tiny_likelihood": sum(len(question + answer) > window + 1 for question, answer in asked[::3]),
+        "tiny_generate": sum(len(doc["question"]) > window - 12 for doc in docs),
+        "tiny_rolling": 0,
+    }[task]
+    logs = Logs()
+    found = evaluated(loaded, folder, task, reporter=logs)
+    assert {record.truncated for record in found.values()} == {expected}
+    if task == "tiny_rolling":
+        assert not logs.warnings()
+        return
+    total = len(asked) if task == "tiny_choice" else len(docs)
+    assert 0 < expected < total
+    (warning,) = logs.warnings()
+    assert warning.startswith(
+        f"{task}: {expected} of {total} prompts are longer than the model's window of {window} tokens;"
+    )
+    assert "beginning was cut off" in warning
+
+
+def test_what_cannot_fit_into_the_window_at_all_is_refused(folder, tmp_path):
+    loaded = tiny_loaded(layers=1)
+    loaded.model.config.max_position_embeddings = 12
+    with pytest.raises(WinaError, match=r'"tiny_generate" has 12 tokens generated, but the model\'s window has 12;'):
+        evaluated(loaded, folder, "tiny_generate")
+    loaded.model.config.max_position_embeddings = 5
+    with pytest.raises(WinaError, match=r"' ranks' is, which has 6 tokens where 1 to 5 fit"):
+        evaluated(loaded, folder, "tiny_choice")
+    write_tasks(tmp_path)
+    (tmp_path / "likelihood.yaml").write_text(
+        LIKELIHOOD.replace(" {{choices[0]}}", "{{question[:0]}}"), encoding="utf-8"
+    )
+    with pytest.raises(WinaError, match="'' is, which has 0 tokens where 1 to 512 fit"):
+        evaluated(tiny_loaded(layers=1), tmp_path, "tiny_likelihood")
+
+
+# ---- samples -----------------------------------------------------------------------------------------------------
+
+AGAIN = {
+    "perplexity": lambda value, weight: math.exp(-value / weight),
+    "word_perplexity": lambda value, weight: math.exp(-value / weight),
+    "byte_perplexity": lambda value, weight: math.exp(-value / weight),
+    "bits_per_byte": lambda value, weight: -value / weight / math.log(2),
+}
+
+
+def aggregated(samples: list[SampleRecord], task: str, metric: str) -> float:
+    """A metric of the documents' own scores."""
+    scores = [sample.scores[metric] for sample in samples if sample.task == task]
+    value, weight = sum(value for value, _ in scores), sum(weight for _, weight in scores)
+    return AGAIN[metric](value, weight) if metric in AGAIN else value / weight
+
+
+@pytest.mark.parametrize("task", ["tiny_group", "tiny_likelihood", "tiny_rolling", "tiny_pairs"])
+def test_documents_add_up_to_the_reported_metrics_to_the_last_digit(loaded, folder, task):
+    samples: list[SampleRecord] = []
+    with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)):
+        found = evaluated(loaded, folder, task, samples)
+        assert evaluated(loaded, folder, task) == found, "keeping samples changes no number"
+    documents = {name: [sample.doc for sample in samples if sample.task == name] for name, _ in found}
+    for (name, metric), record in found.items():
+        if name == "tiny_group" or metric == "distance_from_unbiased":
+            continue
+        assert documents[name] == list(range(record.n))
+        assert aggregated(samples, name, metric) == record.value
+
+
+def test_documents_tell_the_target_and_the_answers(loaded, folder):
+    def first(task: str) -> SampleRecord:
+        samples: list[SampleRecord] = []
+        evaluated(loaded, folder, task, samples)
+        return samples[0]
+
+    choice, rolling, generated = (first(task) for task in ("tiny_choice", "tiny_rolling", "tiny_generate"))
+    assert choice.target == "0"
+    likelihoods = json.loads(choice.response)
+    assert len(likelihoods) == 3
+    assert choice.scores["acc"] == (float(likelihoods.index(max(likelihoods)) == 0), 1.0)
+    assert rolling.target == "the gate keeps what matters. "
+    assert rolling.scores["bits_per_byte"] == (json.loads(rolling.response)[0], len(rolling.target))
+    assert generated.target == "sum"
+    assert [type(answer) for answer in json.loads(generated.response)] == [str]
+
+
+def test_nothing_more_is_kept_where_no_samples_are_asked_for(loaded, folder, monkeypatch):
+    kept = []
+    whole = harness.evaluate
+    monkeypatch.setattr(harness, "evaluate", lambda *a, **k: kept.append(k["log_samples"]) or whole(*a, **k))
+    evaluated(loaded, folder, "tiny_choice")
+    evaluated(loaded, folder, "tiny_choice", [])
+    assert kept == [False, True]
+
+
+def test_stereotypes_have_their_distance_from_none(loaded, folder):
+    found = evaluated(loaded, folder, "tiny_pairs")
+    share = found["tiny_pairs", "pct_stereotype"]
+    distance = found["tiny_pairs", "distance_from_unbiased"]
+    assert distance.value == abs(share.value - 0.5) > 0
+    assert distance == share.model_copy(
+        update={"metric": "distance_from_unbiased", "value": distance.value, "higher_is_better": False}
+    )
+    assert distance.metric in METRIC_UNITS
+
+
+# ---- tokenizers --------------------------------------------------------------------------------------------------
+
+
+def test_a_tokenizer_without_a_pad_token_evaluates_as_with_one(folder):
+    loaded, bare = tiny_loaded(), tiny_loaded()
+    bare.tokenizer.pad_token = None
+    for task in ("tiny_choice", "tiny_generate"):
+        assert evaluated(bare, folder, task) == evaluated(loaded, folder, task)
+
+
+def test_a_pad_token_beyond_the_embedding_is_not_used(folder):
+    loaded, added = tiny_loaded(), tiny_loaded()
+    added.tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+    assert added.tokenizer.pad_token_id == added.view.embedding.num_embeddings
+    for task in ("tiny_choice", "tiny_generate"):
+        assert evaluated(added, folder, task) == evaluated(loaded, folder, task)
+    assert added.tokenizer.pad_token == "<|pad|>", "the model's own tokenizer stays as it is"
+
+
+def test_a_tokenizer_without_an_end_of_text_takes_the_models_or_is_refused(folder):
+    loaded, bare = tiny_loaded(), tiny_loaded()
+    bare.tokenizer.pad_token = bare.tokenizer.eos_token = None
+    for task in ("tiny_choice", "tiny_generate"):
+        assert evaluated(bare, folder, task) == evaluated(loaded, folder, task)
+    bare.model.config.eos_token_id = None
+    for task in ("tiny_choice", "tiny_rolling", "tiny_generate"):
+        with pytest.raises(
+            WinaError, match=r"tokenizer of tiny-llama names neither .* set eos_token in its tokenizer_c"
+        ):
+            evaluated(bare, folder, task)
+    bare.tokenizer.bos_token = "<|end|>"
+    assert evaluated(bare, folder, "tiny_choice") == evaluated(loaded, folder, "tiny_choice")
+    with pytest.raises(WinaError, match=r"tokenizer of tiny-llama names no end of a text, which lm-eval needs here"):
+        evaluated(bare, folder, "tiny_generate")
+
+
+# ---- what is not a number ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["tiny_choice", "tiny_rolling", "tiny_generate"])
+@pytest.mark.parametrize(
+    ("name", "layer", "place"),
+    [("o", 1, "comes out of o in decoder layer 1"), ("gate", 0, "comes out of gate in decoder layer 0")],
+)
+def test_the_first_module_without_numbers_is_named(folder, task, name, layer, place):
+    loaded = tiny_loaded()
+    loaded.view.layers[layer].projections[name].weight[0, 0] = torch.nan
+    with pytest.raises(WinaError, match=f"logits are not numbers on {task}: the first .* not finite {place}; lower"):
+        evaluated(loaded, folder, task)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in loaded.model.modules())
+
+
+def test_what_arises_between_modules_is_named_by_the_next(folder):
+    loaded = tiny_loaded(dtype=torch.float16)
+    loaded.view.embedding.weight.fill_(4e4)
+    loaded.view.layers[0].projections["o"].linear.bias.fill_(4e4)  # their sum is beyond the largest number of 16 bits
+    with pytest.raises(WinaError, match="not finite goes into post_attention_layernorm in decoder layer 0"):
+        evaluated(loaded, folder, "tiny_choice")
+
+
+def test_a_token_that_was_generated_can_be_the_first_without_numbers(folder):
+    """Reading the cache again would be another pass: the tokens before it are read anew."""
+    loaded = tiny_loaded()
+    seen = []
+
+    def spoil(_module, _given, output):
+        seen.append(output.shape[1])
+        if len(seen) > 3:
+            output[:, -1] = torch.nan
+        return output
+
+    loaded.view.layers[1].projections["up"].linear.register_forward_hook(spoil)
+    with pytest.raises(WinaError, match="comes out of up in decoder layer 1"):
+        evaluated(loaded, folder, "tiny_generate", limit=2)
+    prompt = seen[0]
+    assert seen == [prompt, 1, 1, 1, prompt + 3]

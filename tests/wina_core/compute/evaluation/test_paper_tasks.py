@@ -1,0 +1,161 @@
+"""The stock definitions of the paper's tasks run on local data of the same columns, so that a change in lm-eval's tasks
+shows here."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lm_eval.tasks
+import pytest
+
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.evaluation import evaluate_task, tasks
+from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Silent
+from wina_core.files.paths import resources_folder
+from wina_core.records import MetricRecord
+from wina_core.specs import EvaluationSpec, TaskSpec
+
+STOCK = Path(lm_eval.tasks.__file__).parent
+FILES = {
+    "piqa": "piqa/piqa.yaml",
+    "arc_easy": "arc/arc_easy.yaml",
+    "arc_challenge": "arc/arc_challenge.yaml",
+    "winogrande": "winogrande/default.yaml",
+    "hellaswag": "hellaswag/hellaswag.yaml",
+    "sciq": "sciq/sciq.yaml",
+    "openbookqa": "openbookqa/openbookqa.yaml",
+    "boolq": "super_glue/boolq/default.yaml",
+    "mmlu": "mmlu/default/_mmlu.yaml",
+    "gsm8k": "gsm8k/gsm8k.yaml",
+    "crows_pairs_english_gender": "crows_pairs/crows_pairs_english_gender.yaml",
+    "crows_pairs_english_race_color": "crows_pairs/crows_pairs_english_race_color.yaml",
+    "crows_pairs_english_religion": "crows_pairs/crows_pairs_english_religion.yaml",
+    "longbench_single": "longbench/_longbench_single.yaml",
+    "longbench_multi": "longbench/_longbench_multi.yaml",
+    "longbench_fewshot": "longbench/_longbench_fewshot.yaml",
+    "longbench_code": "longbench/_longbench_code.yaml",
+    "longbench_summarization": "longbench/_longbench_summarization.yaml",
+    "longbench_synthetic": "longbench/_longbench_synthetic.yaml",
+    "humaneval": "humaneval/humaneval.yaml",
+}
+"""Where lm-eval defines the paper's tasks."""
+
+
+@pytest.fixture(autouse=True)
+def known_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names' files are given, since reading all names takes long."""
+    monkeypatch.setattr(tasks, "_stock_paths", lambda: FILES)
+    monkeypatch.setattr(tasks, "_stock_index", lambda: pytest.fail("read all stock tasks"))
+
+
+@pytest.fixture(scope="module")
+def loaded() -> LoadedModel:
+    """A tiny model whose window holds the longest generation, 1024 tokens, and a prompt."""
+    model = tiny_loaded(layers=1)
+    model.model.config.max_position_embeddings = 8192
+    return model
+
+
+def measured(
+    loaded: LoadedModel, asked: str | TaskSpec, limit: int = 2, **fields
+) -> dict[str, dict[str, MetricRecord]]:
+    """The metrics of each task or group."""
+    spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, deviation=None, **fields)
+    (task,) = spec.task_names
+    found: dict[str, dict[str, MetricRecord]] = {}
+    for record in evaluate_task(loaded, None, spec, task, Silent(), run_model_code=task == "humaneval"):
+        found.setdefault(record.task, {})[record.metric] = record
+    return found
+
+
+def first(task: str) -> dict[str, str]:
+    """The first document of a task's local data."""
+    with (resources_folder() / "demo" / "data" / task / "test.jsonl").open(encoding="utf-8") as file:
+        return json.loads(file.readline())
+
+
+@contextmanager
+def answering(loaded: LoadedModel, text: str) -> Iterator[None]:
+    """Within: the model answers every prompt with this text."""
+    tokens = [*loaded.tokenizer(text)["input_ids"], loaded.tokenizer.eos_token_id]
+    left = list(tokens)
+
+    def choose(_module, _arguments, given, output) -> None:
+        if given["input_ids"].shape[1] > 1:  # a prompt
+            left[:] = tokens
+        output.logits[:, -1] = -1e4
+        output.logits[:, -1, left.pop(0)] = 0.0
+
+    handle = loaded.model.register_forward_hook(choose, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("task", ["piqa", "arc_easy", "arc_challenge", "hellaswag", "sciq", "openbookqa"])
+def test_choices_by_length(loaded, task):
+    (metrics,) = measured(loaded, task).values()
+    assert {"acc", "acc_norm"} <= metrics.keys()
+    assert metrics["acc_norm"].n == 2
+
+
+@pytest.mark.parametrize("task", ["winogrande", "boolq"])
+def test_choices(loaded, task):
+    (metrics,) = measured(loaded, task).values()
+    assert metrics["acc"].n == 2
+
+
+def test_all_of_mmlu_reads_one_folder(loaded):
+    loaded_tasks = load_task("mmlu", data_folder="demo")["tasks"]
+    assert len(loaded_tasks) == 57
+    assert {task.dataset["test"].num_rows for task in loaded_tasks.values()} == {8}
+    found = measured(loaded, "mmlu", limit=1, num_fewshot=5)
+    assert {"mmlu", "mmlu_stem", "mmlu_other", "mmlu_social_sciences", "mmlu_humanities"} <= found.keys()
+    assert len([name for name, metrics in found.items() if metrics["acc"].num_fewshot == 5]) == 57
+    assert 0 <= found["mmlu"]["acc"].value <= 1
+
+
+def test_gsm8k_draws_its_examples_from_the_training_split(loaded):
+    with answering(loaded, f" That is so.\n{first('gsm8k')['answer'].splitlines()[-1]}"):
+        (metrics,) = measured(loaded, "gsm8k", limit=1).values()
+    for way in ("strict-match", "flexible-extract"):
+        assert metrics[f"exact_match,{way}"].value == 1.0
+        assert metrics[f"exact_match,{way}"].num_fewshot == 5
+
+
+@pytest.mark.parametrize("kind", ["gender", "race_color", "religion"])
+def test_crows_pairs(loaded, kind):
+    (metrics,) = measured(loaded, f"crows_pairs_english_{kind}", limit=8).values()
+    assert {"likelihood_diff", "pct_stereotype"} <= metrics.keys()
+    assert metrics["pct_stereotype"].n == 8
+
+
+@pytest.mark.parametrize(
+    ("group", "members"),
+    [("single", 4), ("multi", 4), ("fewshot", 4), ("code", 2), ("summarization", 4), ("synthetic", 3)],
+)
+def test_longbench(loaded, group, members):
+    pytest.importorskip("jieba")
+    with answering(loaded, " Paragraph 1"):
+        found = measured(loaded, f"longbench_{group}", limit=1)
+    assert len(found) == members + 1
+    assert all(0 <= metrics["score"].value <= 1 for metrics in found.values())
+
+
+@pytest.mark.parametrize(("answer", "passed"), [("canonical_solution", 1.0), ("prompt", 0.0)])
+def test_humaneval_runs_what_the_model_writes_in_the_sandbox(loaded, answer, passed):
+    with answering(loaded, first("humaneval")[answer]):
+        ((task, metrics),) = measured(loaded, "humaneval", limit=1).items()
+    assert task == "humaneval"
+    assert metrics["pass@1,create_test"].value == passed
+
+
+def test_an_answer_can_be_kept_shorter_than_the_task_has_it(loaded):
+    """The demo model's window holds no more than half of what HumanEval has generated."""
+    with answering(loaded, first("humaneval")["canonical_solution"]):
+        (metric,) = measured(loaded, TaskSpec(name="humaneval", max_gen_toks=8), limit=1)["humaneval"].values()
+    assert metric.value == 0.0, "cut off in the middle of the program"

@@ -1,0 +1,238 @@
+"""Thresholds corrected in the gated model, so that its matrices drop what they should."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.calibration import Calibration, calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.gating.rules import rules
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.errors import Cancelled, WinaError
+from wina_core.masks.targets import mask_plan, resolve_plan
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Selection, TextSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+
+def varied_text(path: Path, seed: int = 1, tokens: int = 4096) -> TextSpec:
+    """Random characters of two bytes each: inputs of the first layer differ, as those of a real vocabulary do."""
+    codes = torch.randint(0x80, 0x800, (tokens // 2 + 1,), generator=torch.Generator().manual_seed(seed))
+    path.write_text("".join(map(chr, codes.tolist())), encoding="utf-8")
+    return TextSpec(source=str(path), tokens=tokens, sequence=64)
+
+
+def calibrated(loaded: LoadedModel, method: MethodSpec, text: TextSpec) -> tuple[Calibration, Tensor]:
+    """The calibration on a text, and the text's tokens."""
+    return calibrate(loaded, method, CalibrationSpec(text=text), Silent()), read_tokens(text, loaded.tokenizer)
+
+
+def measured(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    calibration: Calibration,
+    cuts_at: SparsityPlan | None,
+    tokens: Tensor,
+) -> tuple[dict[tuple[int, str], float], float]:
+    """What each gated matrix drops of a text, less its low-rank part, and what the whole model does."""
+    with attach(loaded, method, plan, calibration, cuts_at=cuts_at) as gates, torch.no_grad():
+        for row in tokens.split(32):
+            loaded.model(row, use_cache=False)
+        return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.counted_sparsity
+
+
+def misses(found: dict[tuple[int, str], float], table: SparsityPlan, method: MethodSpec) -> list[float]:
+    """By how much each matrix misses its target; under shared masks those that share one, by their mean."""
+    names, columns = table.layout.projections, range(len(table.layout.projections))
+    by_cell = [
+        [abs(found.get((layer, names[column]), 0.0) - row[column]) for column in columns]
+        for layer, row in enumerate(table.sparsity)
+    ]
+    if method.masks == "shared" and method.name == "rsparse":  # the ranks of q, k and v are rounded differently
+        pairs = [
+            (layer, [(found[layer, name] - table.sparsity[layer][names.index(name)]) for name in block], block)
+            for layer in range(table.layout.layers)
+            for block in (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
+        ]
+        weights = table.layout.parameters
+        return [
+            abs(sum(d * weights[layer][names.index(name)] for d, name in zip(off, block, strict=True)))
+            / sum(weights[layer][names.index(name)] for name in block)
+            for layer, off, block in pairs
+        ]
+    return [each for row in by_cell for each in row]
+
+
+def spec(name: str, selection: Selection = "threshold", **settings: object) -> MethodSpec:
+    return MethodSpec.model_validate({"name": name, "selection": selection, **settings})
+
+
+# The method, its target, and by how much its most distant matrix misses without a correction, at least.
+METHODS = [
+    (spec("teal"), 0.5, 0.01),
+    (spec("teal", variant="as_released"), 0.5, 0.1),
+    (spec("wina"), 0.65, 0.015),
+    (spec("wina", correction="mean"), 0.5, 0.005),
+    (spec("cats"), 0.4, 0.0015),
+    (spec("rsparse", rho=0.8), 0.5, 0.03),
+    (spec("scap"), 0.4, 0.01),
+    (spec("scap", variant="own"), 0.4, 0.004),
+    (spec("larosa"), 0.5, 0.004),
+    (spec("wina", masks="shared"), 0.5, 0.01),
+    (spec("rsparse", masks="shared", rho=0.8), 0.5, 0.03),
+    (spec("wina", "statistical"), 0.5, 0.002),
+    (spec("teal", "top_p"), 0.5, 0.0015),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "sparsity", "uncorrected"), METHODS, ids=[f"{each[0].label}-{each[0].selection}" for each in METHODS]
+)
+def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tmp_path, method, sparsity, uncorrected):
+    loaded, plan = tiny_loaded(layers=2), UniformSparsity(sparsity=sparsity)
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
+    table = resolve_plan(plan, loaded.view.layout, method)
+    before, _ = measured(loaded, method, plan, calibration, None, tokens)
+    assert max(misses(before, table, method)) > uncorrected
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    after, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    assert max(misses(after, table, method)) <= 1e-3
+    other = read_tokens(varied_text(tmp_path / "other.txt", seed=2), loaded.tokenizer)
+    _, whole = measured(loaded, method, plan, calibration, cuts_at, other)
+    assert whole == pytest.approx(table.budget, abs=4e-3)
+
+
+@pytest.mark.parametrize("family", ["phi3", "gpt_neox"])
+def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
+    loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
+
+
+def trained(layers: int) -> LoadedModel:
+    """The first layers of the demo model, in single precision: the inputs of a bfloat16 model take so few values that a
+    threshold's neighbours drop 0.4 % more or less of them."""
+    whole = load_model(ModelSource(location="demo", dtype="float32"), Silent())
+    whole.model.model.layers = whole.model.model.layers[:layers]
+    return replace(whole, view=view(whole.model))
+
+
+def test_a_trained_model_is_corrected_with_few_tokens():
+    loaded, method, plan = trained(layers=2), spec("teal"), UniformSparsity(sparsity=0.65)
+    calibration, tokens = calibrated(loaded, method, TextSpec(source="demo:calibration", tokens=2048))
+    table = resolve_plan(plan, loaded.view.layout, method)
+    before, whole = measured(loaded, method, plan, calibration, None, tokens)
+    assert max(misses(before, table, method)) > 0.1
+    assert whole > 0.66
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    after, whole = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    assert max(misses(after, table, method)) <= 1e-3
+    assert whole == pytest.approx(0.65, abs=5e-4)
+    other = read_tokens(TextSpec(source="demo:heldout", tokens=2048), loaded.tokenizer)
+    _, whole = measured(loaded, method, plan, calibration, cuts_at, other)
+    assert whole == pytest.approx(0.65, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["teal", "rsparse"])
+def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name):
+    loaded, method = tiny_loaded(layers=2), spec(name)
+    cells = {(0, 0): 0.0, (0, 6): 0.8, (1, 3): 0.0, (1, 4): 0.25}
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).with_cells(cells)
+    if name == "rsparse":
+        plan = plan.model_copy(update={"rho": ((0.9,) * 7, (0.7,) * 7)})
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    assert [[at == 0 for at in row] for row in cuts_at.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
+    found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    assert found[0, "q"] == found[1, "o"] == 0
+    assert max(misses(found, plan, method)) <= 1e-3
+
+
+def test_a_plan_of_nothing_but_zeros_stays_one(tmp_path):
+    loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.0)
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
+    assert corrected_cuts(loaded, method, plan, calibration, tokens, Silent()).budget == 0
+
+
+def test_matrices_that_share_a_mask_still_do(tmp_path):
+    """The ranks beside it differ, so that what q, k and v drop in all does too."""
+    loaded, method, plan = (
+        tiny_loaded(layers=1),
+        spec("rsparse", masks="shared", rho=0.8),
+        UniformSparsity(sparsity=0.5),
+    )
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
+    table = resolve_plan(plan, loaded.view.layout, method)
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    (row,) = rules(loaded.view, method, table, calibration, cuts_at)
+    assert row["q"] is row["k"] is row["v"]
+    assert row["gate"] is row["up"]
+    assert cuts_at.sparsity != mask_plan(table, method).sparsity
+
+
+def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
+    loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.5)
+    calibration, _ = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
+    cuts_at = SparsityPlan(layout=loaded.view.layout, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),))
+    (row,) = rules(loaded.view, method, resolve_plan(plan, loaded.view.layout, method), calibration, cuts_at)
+    for column, name in enumerate(loaded.view.layout.projections):
+        assert row[name].select.cut == calibration.cut(0, column, cuts_at.sparsity[0][column])
+
+
+class Impatient(Silent):
+    """Cancels at the n-th check."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def check(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Cancelled
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
+    loaded, method, plan = tiny_loaded(layers=2), spec("cats"), UniformSparsity(sparsity=0.3)
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=8192))
+    modules = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
+    with pytest.raises(Cancelled):
+        corrected_cuts(loaded, method, plan, calibration, tokens, Impatient(after))
+    assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
+
+
+def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path):
+    class Counting(Silent):
+        def __init__(self):
+            self.told = []
+
+        def progress(self, done, total, unit, metric=""):
+            assert (unit, metric) == ("passes", "correcting thresholds")
+            self.told.append((done, total))
+
+    loaded, method = tiny_loaded(layers=2), spec("teal")
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
+    nothing, half = Counting(), Counting()
+    corrected_cuts(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
+    assert nothing.told == [(0, 5)]
+    corrected_cuts(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
+    assert half.told == [(number, 5) for number in range(len(half.told))]
+    assert 2 <= len(half.told) <= 5
+
+
+def test_what_a_method_cannot_reach_is_refused(tmp_path):
+    loaded, method = tiny_loaded(layers=1), spec("larosa")
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
+    with pytest.raises(WinaError, match="choose a target below"):
+        corrected_cuts(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, Silent())

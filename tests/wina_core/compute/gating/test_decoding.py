@@ -1,0 +1,215 @@
+"""Decoding through the kernels: the tokens and counts of the masked model, from weights that are held once."""
+
+import weakref
+
+import pytest
+import torch
+from wina_kernels import dispatch
+from wina_kernels.cpu.decoding import Prepared
+
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_text
+from wina_core.compute.calibration import calibrate
+from wina_core.compute.gating import attach, decoding
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.quantize import quantize
+from wina_core.compute.reporter import Silent
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+HALF = UniformSparsity(sparsity=0.5)
+PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
+METHODS = {
+    "separate": MethodSpec(name="wina"),
+    "shared": MethodSpec(name="wina", masks="shared"),
+    "teal": MethodSpec(name="teal"),
+    "low rank": MethodSpec(name="rsparse", rho=0.8),
+    "gate activation": MethodSpec(name="cats"),
+}
+
+
+@pytest.fixture(autouse=True, params=["cpu", dispatch.DENSE])
+def way(request, monkeypatch):
+    """Which way is the fastest, whatever is so here."""
+    monkeypatch.setattr(dispatch, "fastest", lambda *_: request.param)
+    return request.param
+
+
+def generate(loaded: LoadedModel, tokens: int = 12) -> list[int]:
+    out = loaded.model.generate(
+        PROMPT,
+        attention_mask=torch.ones_like(PROMPT),
+        do_sample=False,
+        min_new_tokens=tokens,
+        max_new_tokens=tokens,
+        pad_token_id=0,
+    )
+    return out[0].tolist()
+
+
+def decode_step(loaded: LoadedModel) -> torch.Tensor:
+    """Logits of a few tokens at once, which the kernels compute."""
+    with torch.no_grad():
+        return loaded.model(PROMPT[:, :4], use_cache=False).logits
+
+
+@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+def test_every_family_decodes_the_tokens_of_the_masked_model(family):
+    loaded = tiny_loaded(family)
+    with attach(loaded, METHODS["shared"], HALF) as gates:
+        expected, logits, counted = generate(loaded), decode_step(loaded), gates.counted_sparsity
+    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
+        torch.testing.assert_close(decode_step(loaded), logits, rtol=1e-4, atol=1e-4)
+        gates.reset_counts()
+        assert generate(loaded) == expected
+        decode_step(loaded)
+        assert gates.counted_sparsity == counted
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_every_method_decodes_the_logits_of_the_masked_model(family, method):
+    loaded = tiny_loaded(family)
+    plan = UniformSparsity(sparsity=0.3)  # which CATS reaches
+    with attach(loaded, method, plan):
+        expected = decode_step(loaded)
+    with attach(loaded, method, plan, kernels=True):
+        torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_kernels_are_asked_once_for_each_input(way, monkeypatch):
+    loaded = tiny_loaded("llama")
+    asked = []
+    place, name = (Prepared, "top_k") if way == "cpu" else (decoding, "sparse_linear")
+    own = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *args, **kwargs: asked.append(args) or own(*args, **kwargs))
+    with attach(loaded, METHODS["shared"], HALF, kernels=True):
+        decode_step(loaded)
+        assert len(asked) == 4 * len(loaded.view.layers), "q, k, v; o; gate, up; down"
+        asked.clear()
+        loaded.model(PROMPT, use_cache=False)
+        assert not asked, "a prompt is multiplied as ever"
+
+
+def test_padded_rows_are_counted_as_in_the_masked_model():
+    loaded = tiny_loaded("llama")
+    ids, mask = PROMPT[:, :4].repeat(2, 1), torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    counted = []
+    for kernels in (False, True):
+        with attach(loaded, METHODS["separate"], HALF, kernels=kernels) as gates:
+            loaded.model(ids, attention_mask=mask, use_cache=False)
+            counted.append({(part.layer, part.names): part.counted() for part in gates._slices})
+    assert counted[0] == counted[1]
+
+
+def test_weights_are_held_once_and_restored():
+    loaded = tiny_loaded("llama")
+    linears = [projection.linear for layer in loaded.view.layers for projection in layer.projections.values()]
+    before = [(linear.weight, linear.weight.clone(), linear.weight.stride()) for linear in linears]
+    with attach(loaded, METHODS["shared"], HALF, kernels=True):
+        q, k = (loaded.view.layers[0].projections[name].linear.weight for name in "qk")
+        assert q.untyped_storage().data_ptr() == k.untyped_storage().data_ptr()
+        storages = {linear.weight.untyped_storage().data_ptr(): linear.weight.untyped_storage() for linear in linears}
+        held = sum(storage.nbytes() for storage in storages.values())
+        assert held == sum(weight.numel() * weight.element_size() for weight, _, _ in before)
+        for linear, (parameter, copy, _) in zip(linears, before, strict=True):
+            assert linear.weight is parameter
+            assert torch.equal(linear.weight, copy)
+            assert linear.weight.stride(0) == 1, "held transposed"
+    for linear, (parameter, copy, stride) in zip(linears, before, strict=True):
+        assert linear.weight is parameter
+        assert torch.equal(linear.weight, copy)
+        assert linear.weight.stride() == stride
+        assert linear.weight.untyped_storage().nbytes() == copy.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dtype, tmp_path):
+    loaded = tiny_loaded("llama", dtype=dtype)
+    method = MethodSpec(name="wina", masks="shared", selection=selection)
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+    projections = loaded.view.layers[1].projections
+    inputs = {
+        name: torch.randn(1, 4, projection.shape[1], generator=torch.Generator().manual_seed(3)).to(dtype)
+        for name, projection in projections.items()
+    }
+    found, measured = [], []
+    for kernels in (False, True):
+        with attach(loaded, method, HALF, calibration, kernels=kernels) as gates:
+            found.append({name: projections[name].linear(x) for name, x in inputs.items()})
+            measured.append(gates.measured())
+    for name in projections:
+        error, size = (found[1][name] - found[0][name]).abs().max(), found[0][name].abs().max()
+        assert error <= 4 * torch.finfo(dtype).eps * size, name  # a bias is added before or after rounding
+    assert measured[0] == measured[1]
+
+
+def test_quantized_layers_decode_as_ever():
+    loaded = tiny_loaded("llama")
+    quantize(loaded, "int8", Silent())
+    with attach(loaded, METHODS["shared"], HALF):
+        expected = generate(loaded)
+    with attach(loaded, METHODS["shared"], HALF, kernels=True):
+        assert generate(loaded) == expected
+
+
+def test_the_transposed_memory_is_let_go_of():
+    loaded = tiny_loaded("llama")
+    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
+        decode_step(loaded)
+        held = [weakref.ref(together.weight_t) for together in gates._transposed]
+    assert not any(reference() is not None for reference in held)
+
+
+@pytest.mark.parametrize("broken", ["_serve", "_trim"])
+def test_an_attachment_that_fails_leaves_the_model_as_it_was(broken, monkeypatch):
+    loaded = tiny_loaded("llama")
+    linears = [projection.linear for layer in loaded.view.layers for projection in layer.projections.values()]
+    strides = [linear.weight.stride() for linear in linears]
+    before, calls, own = decode_step(loaded), [], getattr(decoding, broken)
+
+    def fails(*args):
+        calls.append(args)
+        if len(calls) == 6:
+            raise MemoryError
+        return own(*args)
+
+    monkeypatch.setattr(decoding, broken, fails)
+    with pytest.raises(MemoryError):
+        attach(loaded, METHODS["shared"], HALF, kernels=True)
+    assert [linear.weight.stride() for linear in linears] == strides
+    assert torch.equal(decode_step(loaded), before)
+
+
+def test_tokens_that_are_left_dense_are_so_with_kernels():
+    loaded = tiny_loaded("llama")
+    found = []
+    for kernels in (False, True):
+        with attach(loaded, METHODS["separate"], HALF, dense_prefix=0.5, kernels=kernels) as gates:
+            found.append((decode_step(loaded), gates.counted_sparsity))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-4, atol=1e-4)
+    assert found[1][1] == found[0][1] == pytest.approx(0.25, abs=0.02)
+
+
+def test_an_input_that_was_overwritten_between_two_calls_is_computed_anew():
+    loaded = tiny_loaded("olmo2")  # whose q, k and v read the stream itself
+    first, second = (torch.randn(1, 3, 32, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    with attach(loaded, METHODS["shared"], HALF, kernels=True), torch.no_grad():
+        expected = loaded.model(inputs_embeds=second.clone(), use_cache=False).logits
+        loaded.model(inputs_embeds=first, use_cache=False)
+        first.copy_(second)
+        torch.testing.assert_close(loaded.model(inputs_embeds=first, use_cache=False).logits, expected)
+
+
+def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatch):
+    monkeypatch.setattr(
+        dispatch, "fastest", lambda _device, case, _ways: "cpu" if " 1 rows" in case else dispatch.DENSE
+    )
+    loaded = tiny_loaded("llama")
+    with attach(loaded, METHODS["shared"], HALF) as gates:
+        expected, counted = decode_step(loaded), gates.counted_sparsity
+    monkeypatch.setattr(Prepared, "top_k", lambda *_, **__: pytest.fail("four rows"))
+    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
+        torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
+        assert gates.counted_sparsity == counted

@@ -1,0 +1,308 @@
+"""Gates on a live model: what they compute, what they count, and that they leave no trace."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.wina_core.tiny import tiny_loaded, tiny_tokens
+from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.linear import Call
+from wina_core.compute.gating.rules import Above, Rule, TopK
+from wina_core.compute.models.shortcuts import set_shortcut
+from wina_core.compute.models.view import PROJECTIONS
+from wina_core.errors import WinaError
+from wina_core.masks.threshold_grid import FRACTIONS
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+WINA = MethodSpec(name="wina")
+TEAL = MethodSpec(name="teal")
+HALF = UniformSparsity(sparsity=0.5)
+FAMILIES = ["llama", "qwen2", "phi3"]
+
+
+def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
+    with torch.no_grad():
+        return loaded.model(ids, use_cache=False, **kwargs).logits
+
+
+def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
+    """{(layer, projection): (inputs kept, inputs seen)}."""
+    return {(part.layer, name): part.counted() for part in gates._slices for name in part.names}
+
+
+def table(loaded, **sparsities: float) -> SparsityPlan:
+    """The named projections at their sparsity in every layer, the others at 0."""
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.0)
+    cells = {
+        (layer, PROJECTIONS.index(name)): value
+        for layer in range(plan.layout.layers)
+        for name, value in sparsities.items()
+    }
+    return plan.with_cells(cells)
+
+
+def given_cuts(loaded, *cuts: float) -> Calibration:
+    """A calibration whose cuts are these in every layer, whatever the target."""
+    layout = loaded.view.layout
+    quantiles = torch.tensor(cuts)[None, :, None].expand(layout.layers, -1, len(FRACTIONS)).contiguous()
+    nothing = torch.zeros(layout.layers, len(cuts), len(ERROR_SPARSITIES))
+    return Calibration(layout, 1, quantiles, errors=nothing, energies=nothing)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_detached_gates_leave_no_trace(family):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    before, state = logits(loaded, ids), {name: value.clone() for name, value in loaded.model.state_dict().items()}
+    instance = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
+    with attach(loaded, WINA, HALF):
+        assert list(loaded.model.state_dict()) == list(state)
+        assert not torch.equal(logits(loaded, ids), before)
+    assert torch.equal(logits(loaded, ids), before)
+    after = loaded.model.state_dict()
+    assert list(after) == list(state)
+    assert all(torch.equal(after[name], value) for name, value in state.items())
+    assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == instance
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_switched_off_gates_are_dense_bit_for_bit_and_do_not_count(family):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, WINA, HALF) as gates:
+        gates.enabled = False
+        assert torch.equal(logits(loaded, ids), dense)
+        assert gates.measured() == ()
+        gates.enabled = True
+        assert not torch.equal(logits(loaded, ids), dense)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", [TEAL, WINA])
+def test_zero_sparsity_is_dense(family, method):
+    loaded = tiny_loaded(family)
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, method, UniformSparsity(sparsity=0.0)) as gates:
+        # Fused layers are computed slice by slice when their scales differ, which may round differently.
+        torch.testing.assert_close(logits(loaded, ids), dense, rtol=1e-5, atol=1e-5)
+        assert {record.value for record in gates.measured()} == {0.0}
+
+
+def test_the_dense_method_gates_nothing():
+    loaded = tiny_loaded()
+    ids = tiny_tokens()
+    dense = logits(loaded, ids)
+    with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
+        assert torch.equal(logits(loaded, ids), dense)
+        assert (gates.measured(), gates.counted_sparsity, gates.full_sparsity) == ((), 0.0, 0.0)
+
+
+def by_hand(projection, x: Tensor, sparsity: float) -> Tensor:
+    """W (m * x) + b of one projection under WINA, token by token, in plain Python."""
+    weight, bias = projection.weight, projection.linear.bias
+    norms = weight.norm(dim=0)
+    outputs = []
+    for token in x.reshape(-1, x.shape[-1]):
+        order = sorted(range(len(token)), key=lambda i: -float(token[i].abs() * norms[i]))
+        dropped = int(sparsity * len(token) + 0.5)
+        masked = token.clone()
+        masked[order[len(token) - dropped :]] = 0
+        outputs.append(functional.linear(masked, weight, None if bias is None else bias[projection.rows]))
+    return torch.stack(outputs).reshape(*x.shape[:-1], -1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_projection_gates_with_its_own_mask(family):
+    """Fused layers too: each of their slices sees only the inputs that its own matrix keeps."""
+    loaded = tiny_loaded(family)
+    sparsities = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
+    projections = loaded.view.layers[1].projections
+    with attach(loaded, WINA, table(loaded, **sparsities)):
+        for projection in projections.values():
+            x = torch.randn(2, 5, projection.weight.shape[1], generator=torch.Generator().manual_seed(3))
+            y = projection.linear(x)[..., projection.rows]
+            torch.testing.assert_close(
+                y, by_hand(projection, x, sparsities[projection.name]), rtol=1e-4, atol=1e-5, msg=projection.name
+            )
+
+
+def test_equal_masks_of_a_fused_layer_take_one_product():
+    loaded = tiny_loaded("phi3")
+    with attach(loaded, TEAL, HALF) as gates:
+        assert [part.names for part in gates._slices][:4] == [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]
+    with attach(loaded, TEAL, table(loaded, q=0.5, k=0.5, v=0.2)) as gates:
+        assert [part.names for part in gates._slices][:2] == [("q", "k"), ("v",)]
+    with attach(loaded, WINA, HALF) as gates:
+        assert [part.names for part in gates._slices][:2] == [("q",), ("k",)]
+
+
+def test_measured_sparsity_is_counted_per_projection():
+    loaded = tiny_loaded(layers=2)
+    ids = tiny_tokens(rows=2, length=24)
+    with attach(loaded, WINA, table(loaded, q=0.25, down=0.65)) as gates:
+        logits(loaded, ids)
+        logits(loaded, ids)
+        measured = {(record.layer, record.projection): record.value for record in gates.measured()}
+        seen = counts(gates)
+        kept_down = 80 - 52
+        assert seen[1, "down"] == (2 * 48 * kept_down, 2 * 48 * 80)
+        assert [name for layer, name in measured if layer == 0] == list(PROJECTIONS)
+        assert measured[0, "q"] == 0.25
+        assert measured[1, "down"] == pytest.approx(52 / 80)
+        assert measured[0, "up"] == 0
+        parameters = loaded.view.layout.parameters[0]
+        expected = (0.25 * parameters[0] + 52 / 80 * parameters[6]) / sum(parameters)
+        assert gates.counted_sparsity == pytest.approx(expected)
+        gates.reset_counts()
+        assert gates.measured() == ()
+
+
+def test_thresholds_are_counted_from_their_masks():
+    loaded = tiny_loaded(layers=1)
+    threshold = MethodSpec(name="teal", selection="threshold")
+    thresholds = given_cuts(loaded, 0.5, 0.5, 0.5, -1.0, 0.0, 0.5, 1e9)
+    x = torch.randn(1, 7, 32, generator=torch.Generator().manual_seed(0))
+    with attach(loaded, threshold, HALF, thresholds) as gates:
+        for projection in loaded.view.layers[0].projections.values():
+            projection.linear(x if projection.name != "down" else torch.randn(1, 7, 80))
+        measured = {record.projection: record.value for record in gates.measured()}
+    assert measured["q"] == pytest.approx(float((x.abs() <= 0.5).float().mean()))
+    assert (measured["o"], measured["gate"], measured["down"]) == (0.0, 0.0, 1.0)
+
+
+def test_shortcuts_count_as_kept_weights():
+    loaded = tiny_loaded(layers=2)
+    set_shortcut(loaded.view.layers[0], "attention", torch.eye(32))
+    with attach(loaded, TEAL, HALF) as gates:
+        logits(loaded, tiny_tokens())
+        weights = sum(map(sum, loaded.view.layout.parameters))
+        assert gates.counted_sparsity == 0.5
+        assert gates.full_sparsity == pytest.approx(0.5 - 32 * 32 / weights)
+
+
+def test_padding_is_not_counted_and_does_not_move_the_dense_prefix():
+    loaded = tiny_loaded()
+    ids = tiny_tokens(rows=1, length=16)
+    padded = torch.cat([ids, torch.zeros(1, 8, dtype=torch.long)], dim=1)
+    with attach(loaded, WINA, HALF, dense_prefix=0.5) as gates:
+        alone = logits(loaded, ids)
+        expected = counts(gates)
+        assert expected[0, "q"] == (8 * 32 + 8 * 16, 16 * 32)
+        gates.reset_counts()
+        with gates.tokens(torch.arange(24)[None] < 16):
+            together = logits(loaded, padded)
+        assert counts(gates) == expected
+    torch.testing.assert_close(together[:, :16], alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_a_left_padding_attention_mask_is_understood(positional):
+    loaded = tiny_loaded()
+    ids = tiny_tokens(rows=1, length=16)
+    padded = torch.cat([torch.zeros(1, 8, dtype=torch.long), ids], dim=1)
+    mask = (torch.arange(24)[None] >= 8).long()
+    with attach(loaded, WINA, HALF, dense_prefix=0.25) as gates, torch.no_grad():
+        logits(loaded, ids)
+        expected = counts(gates)
+        gates.reset_counts()
+        if positional:
+            loaded.model(padded, mask)
+        else:
+            loaded.model(padded, attention_mask=mask)
+        assert counts(gates) == expected
+
+
+@pytest.mark.parametrize("family", ["opt", "phi", "gpt_neox"])
+def test_a_prompt_in_parts_is_gated_as_in_one(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    ids = tiny_tokens(rows=2, length=12)
+    mask = torch.arange(12) >= torch.tensor([[0], [3]])  # whose part for the last tokens is not contiguous
+    with attach(loaded, WINA, HALF) as gates, torch.no_grad():
+        whole = loaded.model(ids, attention_mask=mask, use_cache=False).logits
+        expected = counts(gates)
+        gates.reset_counts()
+        first = loaded.model(ids[:, :7], attention_mask=mask[:, :7], use_cache=True)
+        rest = loaded.model(ids[:, 7:], attention_mask=mask, past_key_values=first.past_key_values)
+        assert counts(gates) == expected
+    torch.testing.assert_close(rest.logits, whole[:, 7:])
+
+
+@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p"])
+def test_inputs_and_masks_may_be_strided(selection):
+    x = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0)).permute(1, 2, 0)  # [rows, tokens, n]
+    real, dense = (torch.arange(8) > 2).expand(3, 8)[:, -4:], torch.ones(4, 3, dtype=torch.bool).tril().T
+    rule = Rule(TopK(3) if selection == "topk" else Above(selection, 0.5))
+    call, twin = Call(), Call()
+    call.begin(real, dense)
+    twin.begin(real.flatten().clone(), dense.flatten().clone())
+    strided, plain = call.gate(x, rule), twin.gate(x.reshape(12, 6).contiguous(), rule)
+    flat = call.gate(x.reshape(12, 6).T.contiguous().T, rule)
+    for each in (strided, flat):
+        assert torch.equal(each.x.reshape(12, 6), plain.x)
+        assert (int(each.kept), int(each.seen)) == (int(plain.kept), int(plain.seen))
+
+
+def test_a_dense_prefix_of_the_whole_prompt_but_one_token_gates_that_token_only():
+    loaded = tiny_loaded(layers=1)
+    with attach(loaded, TEAL, HALF, dense_prefix=0.75) as gates:
+        logits(loaded, tiny_tokens(rows=1, length=4))
+        assert counts(gates)[0, "gate"] == (3 * 32 + 16, 4 * 32)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cached_decoding_equals_recomputing_everything(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    prompt = tiny_tokens(rows=1, length=12)
+    with attach(loaded, WINA, HALF):
+        cached = loaded.model.generate(prompt, max_new_tokens=12, do_sample=False, use_cache=True)
+        ids = prompt
+        for _ in range(12):
+            ids = torch.cat([ids, logits(loaded, ids)[:, -1:].argmax(-1)], dim=1)
+    dense = loaded.model.generate(prompt, max_new_tokens=12, do_sample=False)
+    assert torch.equal(cached, ids)
+    assert not torch.equal(cached, dense)
+
+
+def test_decoded_tokens_are_gated_whatever_the_prefill_policy():
+    loaded = tiny_loaded(layers=1)
+    prompt = tiny_tokens(rows=1, length=8)
+    with attach(loaded, TEAL, HALF, dense_prefix=0.5) as gates:
+        loaded.model.generate(prompt, max_new_tokens=4, min_new_tokens=4, do_sample=False)
+        # 4 of 8 prompt tokens dense; the prompt's pass yields the first new token, three decoding steps the rest.
+        assert counts(gates)[0, "q"] == (4 * 32 + (4 + 3) * 16, 11 * 32)
+
+
+def test_a_plan_for_another_model_is_refused_and_nothing_is_gated():
+    loaded = tiny_loaded(layers=2)
+    plan = SparsityPlan.uniform(tiny_loaded(layers=3).view.layout, 0.5)
+    dense = logits(loaded, tiny_tokens())
+    with pytest.raises(WinaError, match="made for a model with 3 layers"):
+        attach(loaded, WINA, plan)
+    assert torch.equal(logits(loaded, tiny_tokens()), dense)
+
+
+def test_gating_twice_is_a_defect():
+    loaded = tiny_loaded()
+    with attach(loaded, WINA, HALF) as gates:
+        with pytest.raises(RuntimeError, match="already"):
+            attach(loaded, TEAL, HALF)
+        logits(loaded, tiny_tokens())
+        assert gates.counted_sparsity == 0.5
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        MethodSpec(name="teal", selection="threshold"),
+        MethodSpec(name="scap"),
+        WINA.model_copy(update={"correction": "mean"}),
+    ],
+)
+def test_a_method_without_the_calibration_it_needs_is_refused(method):
+    with pytest.raises(WinaError, match="selection needs a calibration"):
+        attach(tiny_loaded(), method, HALF)

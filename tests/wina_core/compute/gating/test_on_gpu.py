@@ -1,0 +1,93 @@
+"""Gated decoding through the Triton backend."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from wina_kernels import dispatch
+
+from tests.interpreter import DEVICE, runs
+from tests.wina_core.tiny import tiny_loaded, tiny_text
+from wina_core.compute.calibration import Calibration, calibrate
+from wina_core.compute.gating import Gates, attach
+from wina_core.compute.latency.graphs import GraphDecoder
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Silent
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+pytest.importorskip("triton", reason="Triton ships for Linux alone")
+HALF = UniformSparsity(sparsity=0.5)
+PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
+NEW = 4
+
+
+@pytest.fixture(autouse=True)
+def _way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "fastest", lambda *_: "triton")
+
+
+@pytest.fixture(params=["threshold", "topk"])
+def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, Callable[[bool], Gates]]:
+    """A tiny model, and what gates it, with kernels or without."""
+    loaded = tiny_loaded("llama", layers=2)
+    loaded.model.to(DEVICE)
+    method = MethodSpec(name="wina", masks="shared", selection=request.param)
+    calibration: Calibration | None = None
+    if method.needs_calibration:
+        text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+        calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+    return loaded, lambda kernels: attach(loaded, method, HALF, calibration, kernels=kernels)
+
+
+def counted(gates: Gates) -> list[tuple[int, int]]:
+    return [part.counted() for part in gates._slices]
+
+
+@runs
+def test_the_tokens_and_counts_of_the_masked_model(gated: tuple[LoadedModel, Callable[[bool], Gates]]) -> None:
+    loaded, attached = gated
+    prompt = PROMPT.to(DEVICE)
+    with attached(False) as gates:
+        out = loaded.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            min_new_tokens=NEW,
+            max_new_tokens=NEW,
+            pad_token_id=0,
+            eos_token_id=None,
+        )
+        expected, numbers = out[0, PROMPT.shape[1] :].tolist(), counted(gates)
+    with attached(True) as gates:
+        assert all(part.decode is not None for part in gates._slices)
+        decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
+        for _ in range(2):
+            gates.reset_counts()
+            assert [int(token) for token in decoder.tokens(prompt, NEW)] == expected
+            assert counted(gates) == numbers, "what a graph replays is counted too"
+
+
+class NothingIsRead(TorchDispatchMode):
+    """Within: an operation whose result the processor waits for is an error, as it is while a graph is captured."""
+
+    READING = (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero, torch.ops.aten.equal)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket in self.READING:
+            raise AssertionError(f"{func} waits for the device")
+        return func(*args, **(kwargs or {}))
+
+
+@runs
+def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[bool], Gates]]) -> None:
+    loaded, attached = gated
+    with attached(True):
+        decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
+        next(decoder.tokens(PROMPT.to(DEVICE), NEW))
+        with torch.no_grad(), NothingIsRead():
+            decoder._read(decoder._token)
+    with NothingIsRead(), pytest.raises(AssertionError, match="waits for the device"):
+        bool(decoder._token.any())

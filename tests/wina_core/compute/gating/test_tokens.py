@@ -1,0 +1,45 @@
+"""Which tokens are gated: padding, and the dense prefix."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wina_core.compute.gating.tokens import dense_prefix, without_trailing
+
+
+def test_trailing_padding_is_told_from_zeros_inside():
+    ids = torch.tensor([[5, 0, 7, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
+    assert without_trailing(ids, 0).sum(-1).tolist() == [3, 1, 5]
+
+
+@given(tokens=st.integers(1, 300), percent=st.integers(0, 99))
+@settings(max_examples=60)
+def test_the_dense_prefix_is_rounded_as_released_code_does(tokens, percent):
+    """Up to a half the gated rest is rounded down (WINA, TEAL), above it the prefix is (R-Sparse)."""
+    real = torch.ones(1, tokens, dtype=torch.bool)
+    fraction = percent / 100
+    expected = tokens - int((1 - fraction) * tokens) if percent <= 50 else int(fraction * tokens)
+    expected = 0 if tokens == 1 else expected
+    prefix = dense_prefix(real, percent / 100)[0]
+    assert prefix.tolist() == [True] * expected + [False] * (tokens - expected)
+
+
+def test_released_prefill_policies():
+    real = torch.ones(1, 250, dtype=torch.bool)
+    assert dense_prefix(real, 0.01).sum() == 250 - int(0.99 * 250)
+    assert dense_prefix(real, 0.5).sum() == 125
+    for tokens in (10, 19, 30, 31, 250):
+        assert dense_prefix(real[:, :tokens], 0.9).sum() == int(0.9 * tokens)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.5, 0.9])
+def test_a_single_token_is_gated(fraction):
+    real = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 0]], dtype=torch.bool)
+    assert dense_prefix(real, fraction).sum(-1).tolist() == [0, 0, 0, 1]
+
+
+def test_padding_on_either_side_does_not_change_the_prefix():
+    right = torch.tensor([[1, 1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)
+    assert dense_prefix(right, 0.5).int().tolist() == [[1, 1, 0, 0, 0, 0, 0, 0]]
+    assert dense_prefix(right.flip(-1), 0.5).int().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]

@@ -1,0 +1,344 @@
+"""What a sweep measures, skips, refuses and leaves behind when it is cancelled."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.compute.latency import decoding, device, sweep, timing
+from wina_core.compute.reporter import Level, Reporter, Silent
+from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Result
+from wina_core.engine.server.model_session import Session
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs.latency import DecodeSpec, LatencyPoint, LatencySpec, Shape
+
+CPU = torch.device("cpu")
+SPEC = LatencySpec(
+    shapes=(Shape(outputs=64, inputs=48), Shape(op="tall", outputs=96, inputs=32)),
+    batches=(1, 2),
+    dtypes=("float32",),
+    methods=("dense", "wina", "rsparse"),
+    sparsities=(0.5,),
+    backends=("reference",),
+    device="cpu",
+    repetitions=2,
+)
+
+
+class Watching(Silent):
+    """Keeps what is logged, and cancels at the given check."""
+
+    def __init__(self, cancel_at: int | None = None) -> None:
+        self.logged: list[str] = []
+        self.checks = 0
+        self._cancel_at = cancel_at
+
+    def log(self, level: Level, text: str) -> None:  # noqa: ARG002 - a Reporter's
+        self.logged.append(text)
+
+    def check(self) -> None:
+        self.checks += 1
+        if self.checks == self._cancel_at:
+            raise Cancelled
+
+
+@pytest.fixture(autouse=True)
+def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 GB/s, and a cache so small that few copies are made."""
+    monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
+    monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
+
+
+def do(job: Job, reporter: Reporter | None = None) -> list[Event]:
+    events: list[Event] = []
+    run_job(job, Session(), events.append, reporter or Silent())
+    return events
+
+
+def products(events: list[Event]) -> list[LatencyRecord]:
+    found = [event.record for event in events if isinstance(event, Measured)]
+    return [record for record in found if isinstance(record, LatencyRecord)]
+
+
+def report(events: list[Event]) -> SweepReport:
+    (value,) = (event.value for event in events if isinstance(event, Result))
+    assert isinstance(value, SweepReport)
+    return value
+
+
+def test_each_point_is_sent_with_all_its_numbers() -> None:
+    events = do(LatencyJob(spec=SPEC))
+    records = products(events)
+    assert [record.point for record in records] == list(SPEC.points())
+    assert report(events).measured == len(records) == 12
+    assert {record.op for record in records} == {"linear", "tall"}
+    for record in records:
+        assert 0 < record.p10_ms <= record.median_ms <= record.p90_ms
+        assert record.bandwidth == 10.0
+        assert record.roofline == pytest.approx(record.read_bytes / 10e9 / (record.median_ms / 1e3))
+        if record.point.method == "dense":
+            assert (record.speedup, record.measured_sparsity, record.dense_ms) == (1.0, 0.0, record.median_ms)
+    by_one = [record for record in records if record.point.batch == 1 and record.point.method == "wina"]
+    assert [record.measured_sparsity for record in by_one] == [0.5, 0.5]
+    # 24 of 48 columns of 64 weights, x, and norms; in float32 all of them
+    assert by_one[0].read_bytes == 4 * (24 * 64 + 48 + 48)
+
+
+def test_only_what_is_missing_is_measured() -> None:
+    half = SPEC.points()[:6]
+    here = device.environment_on(CPU)
+    names = tuple(point.content_hash() for point in half)
+    events = do(LatencyJob(spec=SPEC, stored={here.key: names, "another machine": ("a", "b")}))
+    assert [record.point for record in products(events)] == list(SPEC.points()[6:])
+    assert (report(events).measured, report(events).stored) == (6, 6)
+    elsewhere = do(LatencyJob(spec=SPEC, stored={"another machine": names}))
+    assert report(elsewhere).measured == 12
+    everything = tuple(point.content_hash() for point in SPEC.points())
+    again = do(LatencyJob(spec=SPEC, stored={here.key: everything}))
+    assert (report(again).measured, report(again).stored, report(again).bandwidth) == (0, 12, None)
+
+
+def test_auto_is_measured_as_the_backend_that_it_comes_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.backends, "usable", lambda _: ("triton", "reference"))
+    load = device.backends.load
+
+    def without_triton(name: str) -> object:
+        if name == "triton":
+            raise ImportError("No module named 'triton'")
+        return load(name)
+
+    monkeypatch.setattr(device.backends, "load", without_triton)
+    spec = SPEC.model_copy(update={"backends": ("auto", "reference")})
+    events = do(LatencyJob(spec=spec))
+    assert [record.point for record in products(events)] == list(SPEC.points())
+    assert report(events).points == tuple(point.content_hash() for point in SPEC.points())
+    with pytest.raises(WinaError, match=r'The backend "triton" cannot be loaded here \(No module named'):
+        do(LatencyJob(spec=SPEC.model_copy(update={"backends": ("triton",)})))
+
+
+def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
+    everything = Watching()
+    do(LatencyJob(spec=SPEC), everything)
+    events: list[Event] = []
+    with pytest.raises(Cancelled):
+        run_job(LatencyJob(spec=SPEC), Session(), events.append, Watching(cancel_at=everything.checks // 2))
+    assert 0 < len(products(events)) < 12
+    assert not [event for event in events if isinstance(event, Result)]
+
+
+def test_between_two_checks_one_call_is_made_at_most() -> None:
+    happened: list[str] = []
+
+    class Checked(Silent):
+        def check(self) -> None:
+            happened.append("check")
+
+    def contender(_: int) -> timing.Work:
+        return lambda: happened.append("call")
+
+    times = timing.time_turns([contender, contender], 2, CPU, Checked())
+    assert happened == ["check", "call"] * 2 * (timing.WARM_UP + 2)
+    assert [len(own) for own in times] == [2, 2]
+
+
+def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0
+    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: clock)
+    called: list[int] = []
+
+    def by_rows(rows: int) -> timing.Work:
+        def work() -> None:
+            nonlocal clock
+            clock += rows * 300_000_000
+            called.append(rows)
+
+        return work
+
+    with pytest.raises(WinaError, match=r"one call with 4 rows would take about 1\.2 s, too long"):
+        timing.check_quick(by_rows, 5, Silent())
+    assert called == [1, 1, 2, 2]
+    timing.check_quick(by_rows, 2, Silent())
+
+
+def test_points_that_do_not_fit_are_skipped_with_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The largest batch alone needs more than nine tenths of it.
+    monkeypatch.setattr(sweep, "free_bytes", lambda _: 8_000_000)
+    spec = SPEC.model_copy(update={"batches": (1, 2**12), "methods": ("dense", "wina")})
+    reporter = Watching()
+    events = do(LatencyJob(spec=spec), reporter)
+    assert {record.point.batch for record in products(events)} == {1}
+    assert len(report(events).skipped) == 2
+    assert (
+        report(events).skipped[0].startswith("2 of 8 points: 64x48 in float32 with batch 4096 needs 0.0 GB more, with")
+    )
+    assert reporter.logged == []  # the report says it
+    monkeypatch.setattr(sweep, "free_bytes", lambda _: 1000)
+    with pytest.raises(WinaError, match=r"64x48 in float32 with batch 1 needs .* free; choose a smaller shape"):
+        do(LatencyJob(spec=spec))
+
+
+def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(point: LatencyPoint, *_: object) -> None:
+        raise ValueError(f"no {point.method}")
+
+    monkeypatch.setattr(sweep, "gated_product", refuse)
+    found = report(do(LatencyJob(spec=SPEC)))
+    assert (found.measured, found.skipped) == (4, ("4 of 12 points: no wina", "4 of 12 points: no rsparse"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backends": ("triton",)}, 'The backend "triton" does not work on "cpu"; choose one of auto, dispatched, cpu'),
+        ({"device": "abacus"}, '"abacus" is not a device; choose "auto", "cpu" or "cuda"'),
+        ({"device": "meta"}, 'Latency is measured on "cpu" or "cuda", not on "meta"'),
+    ],
+)
+def test_a_device_or_backend_that_does_not_work_is_told(change: dict[str, object], message: str) -> None:
+    with pytest.raises(WinaError, match=message):
+        do(LatencyJob(spec=SPEC.model_copy(update=change)))
+
+
+def test_the_bandwidth_is_that_of_the_faster_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wina_core.compute.latency import bandwidth
+
+    monkeypatch.setattr(bandwidth, "_LEAST", 2**20)
+    monkeypatch.setattr(bandwidth, "cache_bytes", lambda _: 2**10)
+    monkeypatch.setattr(bandwidth, "time_turns", lambda *_: [[2.0, 1.0], [1.5, 3.0]])
+    # 2**20 bytes read in 1 ms, or read and written in 1.5 ms
+    assert bandwidth.measure_bandwidth(CPU, Silent()) == pytest.approx(2 * 2**20 / 1.5e-3 / 1e9)
+
+
+def test_sizes_of_caches_are_read_as_linux_writes_them() -> None:
+    assert [device._size(text) for text in ("512K\n", "32M", "1G")] == [2**19, 2**25, 2**30]
+
+
+# ---- decoding ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModelSource:
+    return ModelSource(location=str(tiny_folder(tmp_path / "model")), device="cpu")
+
+
+@pytest.fixture
+def decode() -> Iterator[Callable[[DecodeSpec], list[DecodeRecord]]]:
+    def measured(spec: DecodeSpec) -> list[DecodeRecord]:
+        found = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
+        return [record for record in found if isinstance(record, DecodeRecord)]
+
+    return measured
+
+
+def spec_of(model: ModelSource, **settings: object) -> DecodeSpec:
+    return DecodeSpec.model_validate({"model": model, "new_tokens": 4, "repetitions": 2, **settings})
+
+
+def test_decoding_is_timed_gated_and_dense(
+    model: ModelSource, decode: Callable[[DecodeSpec], list[DecodeRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    speeds = decoding._speeds
+
+    def counted(loaded: object, prompt: torch.Tensor, *others: object) -> list[float]:
+        found = speeds(loaded, prompt, *others)  # type: ignore[arg-type]  # handed on as they came
+        asked.append((prompt.shape[1], len(found)))
+        return found
+
+    monkeypatch.setattr(decoding, "_speeds", counted)
+    spec = spec_of(model, sparsities=(0.25, 0.5))
+    records = decode(spec)
+    assert [record.point for record in records] == list(spec.points())
+    assert asked == [(64, 2)] * 4
+    for record in records:
+        assert record.measured_sparsity == pytest.approx(record.point.sparsity, abs=0.03)
+        assert 0 < record.p10 <= record.tokens_per_second <= record.p90
+        assert record.speedup == record.tokens_per_second / record.dense_tokens_per_second
+
+
+def test_with_shortcuts_the_dense_model_is_one_of_its_own(
+    model: ModelSource,
+    decode: Callable[[DecodeSpec], list[DecodeRecord]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(decoding, "_speeds", lambda loaded, *_: seen.append(loaded.model) or [1.0])
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    free = RotationSpec(mode="global", text=text)
+    decode(spec_of(model, rotation=free))
+    assert seen[0] is seen[1]
+    decode(spec_of(model, rotation=free.model_copy(update={"mode": "per_site"})))
+    assert seen[2] is not seen[3]
+    monkeypatch.setattr(decoding, "free_bytes", lambda _: 0)
+    with pytest.raises(WinaError, match="GB are free: choose a rotation without shortcuts"):
+        decode(spec_of(model, rotation=free.model_copy(update={"mode": "per_site"})))
+
+
+def test_thresholds_are_calibrated_before_they_are_timed(
+    model: ModelSource, decode: Callable[[DecodeSpec], list[DecodeRecord]], tmp_path: Path
+) -> None:
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    method = MethodSpec(name="wina", selection="threshold", masks="shared")
+    (record,) = decode(spec_of(model, method=method, calibration=CalibrationSpec(text=text)))
+    assert 0.2 < record.measured_sparsity < 0.8
+
+
+def test_decoding_is_cancelled_between_tokens(model: ModelSource) -> None:
+    reporter = Watching(cancel_at=9)
+    events: list[Event] = []
+    with pytest.raises(Cancelled):
+        run_job(DecodeJob(spec=spec_of(model, new_tokens=64)), Session(), events.append, reporter)
+    assert events == []
+    assert reporter.checks == 9
+
+
+def test_what_cannot_be_decoded_is_told(model: ModelSource) -> None:
+    with pytest.raises(WinaError, match="64 tokens of prompt and 600 new ones exceed the model's context of 512"):
+        do(DecodeJob(spec=spec_of(model, new_tokens=600)))
+    with pytest.raises(WinaError, match='There is no method "magic"'):
+        do(DecodeJob(spec=spec_of(model, method=MethodSpec(name="magic"))))
+    cats = MethodSpec(name="cats")
+    with pytest.raises(WinaError, match=r'^The method "cats" reaches less than .*, so 90 % is out of'):
+        do(DecodeJob(spec=spec_of(model, method=cats, calibration=CalibrationSpec(), sparsities=(0.9,))))
+
+
+def test_what_cannot_be_decoded_is_told_before_anything_is_prepared(
+    model: ModelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(*_: object) -> None:
+        raise AssertionError("prepared")
+
+    monkeypatch.setattr(Session, "prepare", prepare)
+    for settings in ({"new_tokens": 600}, {"method": MethodSpec(name="cats"), "sparsities": (0.9,)}):
+        with pytest.raises(WinaError, match=r"context of 512|out of its reach"):
+            do(DecodeJob(spec=spec_of(model, **settings)))
+
+
+def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(
+    model: ModelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
+    spec = spec_of(model, method=MethodSpec(name="cats"), sparsities=(0.9, 0.25))
+    events = do(DecodeJob(spec=spec))
+    assert [event.record.point.sparsity for event in events if isinstance(event, Measured)] == [0.25]
+    found = report(events)
+    assert found.measured == 1
+    assert found.points == tuple(point.content_hash() for point in spec.points())
+    (reason,) = found.skipped
+    assert reason.startswith('1 of 2 points: The method "cats" reaches less than')
+
+
+def test_decoding_that_is_stored_is_not_timed_again(model: ModelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
+    spec = spec_of(model, sparsities=(0.25, 0.5))
+    first, second = spec.points()
+    key = device.environment_on(CPU).key
+    events = do(DecodeJob(spec=spec, stored={key: (first.content_hash(),)}))
+    assert [event.record.point for event in events if isinstance(event, Measured)] == [second]
+    assert report(events).stored == 1

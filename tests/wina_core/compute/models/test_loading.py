@@ -1,0 +1,303 @@
+"""Loading models, the uniform view of them, and every model that must be refused."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from wina_core.compute.models.architectures import FAMILIES, view
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.view import PROJECTIONS
+from wina_core.compute.reporter import Silent
+from wina_core.errors import Cancelled, WinaError
+from wina_core.sources.resolve import resolve
+from wina_core.specs import DType, ModelSource
+
+
+def _load(folder: Path, dtype: DType = "auto"):
+    return load_model(ModelSource(location=str(folder), dtype=dtype), Silent())
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_saved_model_is_loaded_as_it_was(tmp_path: Path, family: str, tied: bool) -> None:
+    loaded = _load(tiny_folder(tmp_path, family, tied=tied))
+    assert loaded.model(tiny_tokens()).logits.equal(tiny_model(family, tied=tied)(tiny_tokens()).logits)
+    assert loaded.tokenizer.decode(loaded.tokenizer("Wx, gated").input_ids) == "Wx, gated"
+    assert (loaded.view.head.weight is loaded.view.embedding.weight) == tied
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_view_gives_every_family_the_shapes_it_has(family: str) -> None:
+    model_view = view(tiny_model(family))
+    assert len(model_view.layers) == 3
+    heads = 16 if "num_key_value_heads" in FAMILY_SETTINGS[family] else 32
+    gated = "gate" if family not in ("phi", "gpt_neox", "opt") else None
+    names = tuple(name for name in PROJECTIONS if name in ("q", "k", "v", "o", gated, "up", "down"))
+    shapes = {"q": (32, 32), "k": (heads, 32), "v": (heads, 32), "o": (32, 32), "down": (32, 80)}
+    for layer in model_view.layers:
+        assert tuple(layer.projections) == names == model_view.projections
+        for name, projection in layer.projections.items():
+            shape = shapes.get(name, (80, 32))
+            assert tuple(projection.weight.shape) == projection.shape == shape
+            assert projection.bias is None or projection.bias.shape == shape[:1]
+    assert model_view.layout.projections == names
+    sizes = [math.prod(shapes.get(name, (80, 32))) for name in names]
+    assert model_view.layout.parameters == (tuple(sizes),) * 3
+
+
+def test_the_slices_of_fused_layers_are_the_projections() -> None:
+    fused, separate = tiny_model("phi3"), tiny_model("mistral", seed=1)
+    source, target = view(fused), view(separate)
+    with torch.no_grad():
+        for name in ("embedding", "final_norm", "head"):
+            getattr(target, name).weight.copy_(getattr(source, name).weight)
+        for theirs, ours in zip(source.layers, target.layers, strict=True):
+            ours.attention_norm.weight.copy_(theirs.attention_norm.weight)
+            ours.mlp_norm.weight.copy_(theirs.mlp_norm.weight)
+            for name in PROJECTIONS:
+                ours.projections[name].weight.copy_(theirs.projections[name].weight)
+    for norm in (module for module in separate.modules() if hasattr(module, "variance_epsilon")):
+        norm.variance_epsilon = source.final_norm.variance_epsilon
+    torch.testing.assert_close(separate(tiny_tokens()).logits, fused(tiny_tokens()).logits)
+
+
+def test_float64_models_compute_in_float64(tmp_path: Path) -> None:
+    loaded = _load(tiny_folder(tmp_path, "qwen3", dtype=torch.float64))
+    states = torch.randn(4, 32, dtype=torch.float64)
+    norm = loaded.view.layers[0].attention_norm
+    exact = norm.weight * states / (states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+    torch.testing.assert_close(norm(states), exact, rtol=1e-14, atol=0)
+    heads = torch.randn(4, 8, dtype=torch.float64)
+    head_norm = loaded.view.layers[0].module.self_attn.q_norm
+    exact = head_norm.weight * heads / (heads.pow(2).mean(-1, keepdim=True) + head_norm.variance_epsilon).sqrt()
+    torch.testing.assert_close(head_norm(heads), exact, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_the_dtype_can_be_chosen(tmp_path: Path, dtype: DType) -> None:
+    loaded = _load(tiny_folder(tmp_path), dtype)
+    assert loaded.dtype == getattr(torch, dtype)
+    assert loaded.model(tiny_tokens()).logits.isfinite().all()
+
+
+def test_a_summary_counts_a_tied_embedding_once(tmp_path: Path) -> None:
+    source = resolve(ModelSource(location=str(tiny_folder(tmp_path, "qwen2", tied=True))))
+    summary = summarize(load_model(source, Silent()))
+    biases = 3 * (32 + 16 + 16)
+    assert (summary.family, summary.architecture, summary.dtype) == ("qwen2", "Qwen2ForCausalLM", "float32")
+    assert (summary.heads, summary.kv_heads, summary.head_dim) == (4, 2, 8)
+    assert summary.gated_parameters == 3 * 10_752
+    assert summary.parameters == 3 * (10_752 + 64) + biases + 32 + 257 * 32
+    assert summary.memory_bytes - 4 * summary.parameters < 200  # rotary frequencies
+    assert summary.tied_embeddings
+    assert summary.fingerprint == source.fingerprint
+    assert not summarize(tiny_loaded("llama")).tied_embeddings
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------
+
+
+def _edit_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _without(*names: str) -> Callable[[Path], None]:
+    def remove(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return remove
+
+
+def _pickle_only(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _missing_shard(folder: Path) -> None:
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _missing_tensor(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _truncated(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_without("config.json"), "has no config.json; choose a folder saved in the Hugging Face format"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
+        (lambda folder: (folder / "config.json").write_text("[]"), "config.json does not hold a JSON object"),
+        (_pickle_only, r"weights only as pickle \(pytorch_model.bin\).*convert them to safetensors first"),
+        (_without("model.safetensors"), "has no model.safetensors; choose a folder that holds the model's weights"),
+        (_truncated, "model.safetensors is damaged or was not copied to the end; download or copy it again"),
+        (_missing_shard, "model-00002-of-00002.safetensors is missing; download or copy it again"),
+        (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight and 0 more"),
+        (
+            lambda folder: _edit_config(folder, hidden_size=48),
+            r"do not fit its config.json: they have other shapes than it asks for; copy both anew\.$",
+        ),
+        (lambda folder: _edit_config(folder, num_hidden_layers=-1), "has no layers; correct num_hidden_layers in its"),
+        (lambda folder: _edit_config(folder, quantization_config={"bits": 4}), "are quantized; open the model's unq"),
+        (
+            lambda folder: _edit_config(folder, model_type="mamba", architectures=["MambaForCausalLM"]),
+            "MambaForCausalLM of type mamba is not a supported architecture; open a causal language model of one of "
+            "these families: llama, mistral, qwen2, qwen3, phi3",
+        ),
+        (
+            lambda folder: _edit_config(folder, architectures=["LlamaForSequenceClassification"]),
+            "LlamaForSequenceClassification of type llama is not a supported architecture",
+        ),
+        (_without("tokenizer.json"), "has no tokenizer; copy tokenizer.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer in .* cannot be opened"),
+    ],
+)
+def test_a_broken_folder_is_refused_with_the_reason(
+    tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    damage(tiny_folder(tmp_path))
+    with pytest.raises(WinaError, match=message):
+        _load(tmp_path)
+
+
+def test_a_model_outside_the_table_is_refused_by_its_class(tmp_path: Path) -> None:
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_positions=16, n_embd=8, n_layer=1, n_head=2))
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    message = "GPT2LMHeadModel of type gpt2 is not a supported architecture; .*: llama, mistral, qwen2, qwen3, phi3"
+    with pytest.raises(WinaError, match=message):
+        _load(tmp_path)
+    with pytest.raises(WinaError, match=message):
+        view(model)
+
+
+def test_remote_code_is_never_run(tmp_path: Path) -> None:
+    _edit_config(tiny_folder(tmp_path), auto_map={"AutoModelForCausalLM": "evil.Model", "AutoConfig": "evil.Config"})
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert type(_load(tmp_path).model).__name__ == "LlamaForCausalLM"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_layer_that_is_not_plain_linear_is_refused() -> None:
+    class PackedLinear(torch.nn.Linear):
+        pass
+
+    model = tiny_model()
+    model.model.layers[1].self_attn.q_proj = PackedLinear(32, 32)
+    with pytest.raises(WinaError, match="q_proj of layer 1 is a PackedLinear instead of a plain linear layer"):
+        view(model)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("toaster", '"toaster" is not a device; choose "auto", "cpu" or "cuda"'),
+        pytest.param(
+            "cuda",
+            "No CUDA device is available here",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device"),
+        ),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path, device: str, message: str) -> None:
+    with pytest.raises(WinaError, match=message):
+        load_model(ModelSource(location=str(tiny_folder(tmp_path)), device=device), Silent())
+
+
+def test_an_unreachable_hub_model_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> str:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(WinaError, match="owner/name is neither a folder here nor a model that could be fetched"):
+        load_model(ModelSource(location="owner/name"), Silent())
+
+
+def test_loading_reports_bytes_and_can_be_cancelled(tmp_path: Path) -> None:
+    class Reporter(Silent):
+        def __init__(self) -> None:
+            self.seen: list[tuple[float, float | None, str]] = []
+
+        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+            self.seen.append((done, total, f"{unit}: {metric}"))
+
+    reporter = Reporter()
+    loaded = load_model(ModelSource(location=str(tiny_folder(tmp_path))), reporter)
+    weights = [weight.nbytes for weight in loaded.model.state_dict().values()]
+    assert reporter.seen[0] == (0, sum(weights), "bytes: reading weights")
+    assert reporter.seen[-1] == (sum(weights), sum(weights), "bytes: reading tokenizer")
+    steps = [done for done, _, _ in reporter.seen[:-1]]
+    assert steps == sorted(steps)
+    assert len(steps) == 1 + len(weights)
+
+    class Cancelling(Reporter):
+        def __init__(self, after: int) -> None:
+            super().__init__()
+            self._after = after
+
+        def check(self) -> None:
+            if len(self.seen) == self._after:
+                raise Cancelled
+
+    for after in (1, 2):  # before the weights, and between two of them
+        with pytest.raises(Cancelled):
+            load_model(ModelSource(location=str(tmp_path)), Cancelling(after))
+
+
+def test_a_download_tells_what_has_arrived_and_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_folder(tmp_path)
+
+    def fetch(*_args: object, tqdm_class: type, **_options: object) -> str:
+        transfer = tqdm_class(total=0, initial=0, unit="B", name="huggingface_hub.snapshot_download.transfer")
+        files = tqdm_class(total=0, initial=0, unit="B", name="huggingface_hub.snapshot_download")
+        files.total += 30
+        for _ in range(3):
+            files.update(10)
+            transfer.update(7)
+        return str(tmp_path)
+
+    class Reporter(Silent):
+        stop_at = 99.0
+
+        def __init__(self) -> None:
+            self.arrived: list[tuple[float, float | None]] = []
+
+        def progress(self, done: float, total: float | None, _unit: str, metric: str = "") -> None:
+            if metric == "fetching owner/name":
+                self.arrived.append((done, total))
+
+        def check(self) -> None:
+            if self.arrived and self.arrived[-1][0] >= self.stop_at:
+                raise Cancelled
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    reporter = Reporter()
+    load_model(ModelSource(location="owner/name"), reporter)
+    assert reporter.arrived == [(0, None), (10, 30), (20, 30), (30, 30)]
+    cancelling = Reporter()
+    cancelling.stop_at = 10
+    with pytest.raises(Cancelled):
+        load_model(ModelSource(location="owner/name"), cancelling)
+    assert cancelling.arrived[-1] == (10, 30)

@@ -1,0 +1,276 @@
+"""Quantized models: what is stored, what is dequantized, and gating, calibrating and evaluating on top."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
+from wina_core.compute.gating import attach
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.reporter import Silent
+from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
+from wina_core.engine.server.model_session import Session, bases_file
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled, WinaError
+from wina_core.methods import get_method
+from wina_core.specs import (
+    DENSE,
+    NO_ROTATION,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+
+WINA = MethodSpec(name="wina")
+HALF = UniformSparsity(sparsity=0.5)
+BITS = ("int8", "int4")
+
+
+def quantized(bits: str, family: str = "llama", dtype: torch.dtype = torch.float32) -> LoadedModel:
+    loaded = tiny_loaded(family, dtype=dtype)
+    quantize(loaded, bits, Silent())
+    return loaded
+
+
+def dequantized_twin(loaded: LoadedModel, family: str) -> LoadedModel:
+    """A plain model with the dequantized weights."""
+    twin = tiny_loaded(family)
+    for linear, plain in zip(gated_linears(loaded.view).values(), gated_linears(twin.view).values(), strict=True):
+        plain.weight.copy_(linear.weight)
+    return twin
+
+
+def logits(loaded: LoadedModel) -> torch.Tensor:
+    with torch.no_grad():
+        return loaded.model(tiny_tokens()).logits
+
+
+@pytest.mark.parametrize(("quantizer", "steps"), [(int8, 127), (int4, 7)])
+def test_every_weight_is_off_by_at_most_half_a_step(quantizer, steps):
+    linear = torch.nn.Linear(128, 48).requires_grad_(False)
+    weight = linear.weight.clone()
+    groups = weight.view(48, -1, 128 if quantizer is int8 else 64)
+    step = groups.abs().amax(-1, keepdim=True) / steps
+    error = (quantizer(linear).weight.view_as(groups) - groups).abs()
+    # HQQ shifts its grid for a lower sparse error: a few weights at the ends of the range may be clipped further.
+    assert (error <= step * 0.51).float().mean() > (0.999 if quantizer is int8 else 0.9)
+    assert (error <= step * 2.5).all()
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_a_quantized_model_computes_with_its_dequantized_weights(bits, family):
+    loaded = quantized(bits, family)
+    torch.testing.assert_close(logits(loaded), logits(dequantized_twin(loaded, family)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("family", ["llama", "phi3", "opt"])
+def test_the_gated_matrices_are_quantized_and_nothing_else(bits, family):
+    before = tiny_loaded(family)
+    loaded = quantized(bits, family)
+    gated = gated_linears(loaded.view)
+    assert {type(linear) for linear in gated.values()} == {QuantizedLinear}
+    others = {name: tensor for name, tensor in loaded.model.named_parameters() if "bias" not in name}
+    originals = dict(before.model.named_parameters())
+    assert all(torch.equal(tensor, originals[name]) for name, tensor in others.items())
+    assert loaded.view.embedding.weight.dtype == loaded.view.head.weight.dtype == torch.float32
+    assert (type(loaded.view.head), loaded.view.layout) == (torch.nn.Linear, before.view.layout)
+
+
+@pytest.mark.parametrize(("bits", "bytes_a_weight"), [("int8", 1.0), ("int4", 0.5)])
+def test_memory_is_that_of_what_is_stored(bits, bytes_a_weight):
+    plain, loaded = tiny_loaded(), quantized(bits)
+    before, after = summarize(plain), summarize(loaded)
+    assert (after.parameters, after.gated_parameters) == (before.parameters, before.gated_parameters)
+    scales = 0
+    for layer in plain.view.layers:
+        for projection in layer.projections.values():
+            m, n = projection.shape
+            scales += 4 * m if bits == "int8" else 2 * 4 * m * n // (32 if n == 32 else 16)
+    saved = before.gated_parameters * (4 - bytes_a_weight) - scales
+    assert before.memory_bytes - after.memory_bytes == saved
+    assert after.quantization == loaded.quantization_report
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_column_norms_are_those_of_the_dequantized_weights(bits):
+    layer = quantized(bits).view.layers[1]
+    original = tiny_loaded().view.layers[1]
+    scales = get_method(WINA).scales(layer)
+    for name, projection in layer.projections.items():
+        assert torch.equal(scales[name], projection.linear.weight[projection.rows].norm(dim=0))
+        assert not torch.equal(scales[name], original.projections[name].weight.norm(dim=0))
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_a_gated_output_is_the_dequantized_matrix_times_the_masked_input(bits, family):
+    """Fused layers too, whose rows have masks of their own."""
+    loaded = quantized(bits, family)
+    projections = loaded.view.layers[1].projections
+    weights = {name: projection.weight for name, projection in projections.items()}
+    with attach(loaded, WINA, HALF):
+        for name, projection in projections.items():
+            weight = weights[name]
+            x = torch.randn(5, weight.shape[1], generator=torch.Generator().manual_seed(3))
+            kept = (x.abs() * weight.norm(dim=0)).topk(weight.shape[1] // 2).indices
+            masked = torch.zeros_like(x).scatter(-1, kept, x.gather(-1, kept))
+            y = projection.linear(x[None])[0][..., projection.rows]
+            expected = functional.linear(masked, weight, projection.bias)
+            torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bit_models_are_quantized_in_their_dtype(bits, dtype):
+    loaded = quantized(bits, dtype=dtype)
+    assert loaded.view.layers[0].projections["q"].weight.dtype == dtype
+    assert logits(loaded).dtype == dtype
+    assert logits(loaded).isfinite().all()
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_a_few_tokens_are_multiplied_without_dequantizing_the_matrix(bits, monkeypatch):
+    linear = quantized(bits).view.layers[0].projections["q"].linear
+    few, many = torch.randn(8, 32), torch.randn(9, 32)
+    expected = functional.linear(few, linear.weight, linear.bias)
+    with monkeypatch.context() as patched:
+        patched.setattr(QuantizedLinear, "weight", property(lambda _: pytest.fail("dequantized")))
+        torch.testing.assert_close(linear(few), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(linear(many), functional.linear(many, linear.weight, linear.bias))
+    assert linear(few.requires_grad_()).requires_grad, "gradients flow through as through any layer"
+
+
+def test_four_bits_cost_more_than_eight_and_the_report_says_so():
+    reports = {bits: quantized(bits).quantization_report for bits in BITS}
+    assert 0 < reports["int8"].logits_deviation < reports["int4"].logits_deviation < 1
+    assert 0 < reports["int8"].kl < reports["int4"].kl
+
+
+def test_quantizing_is_deterministic():
+    assert torch.equal(logits(quantized("int4")), logits(quantized("int4")))
+
+
+def test_a_matrix_that_four_bits_cannot_group_is_named_and_nothing_is_touched():
+    model = tiny_model(intermediate_size=72)
+    loaded = LoadedModel(ModelSource(location="tiny"), model, tiny_tokenizer(), view(model))
+    with pytest.raises(WinaError, match="down of layer 0 has 72 inputs and 32 outputs"):
+        quantize(loaded, "int4", Silent())
+    assert {type(linear) for linear in gated_linears(loaded.view).values()} == {torch.nn.Linear}
+    quantize(loaded, "int8", Silent())
+
+
+def test_float64_is_refused():
+    with pytest.raises(WinaError, match="does not work on float64 weights; load the model in float32"):
+        quantized("int8", dtype=torch.float64)
+
+
+def test_quantizing_can_be_cancelled():
+    class Impatient(Silent):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == 4:
+                raise Cancelled
+
+    with pytest.raises(Cancelled):
+        quantize(tiny_loaded(), "int8", Impatient())
+
+
+def test_the_session_rotates_before_it_quantizes(tmp_path):
+    folder = str(tiny_folder(tmp_path / "model"))
+    rotation = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+    session = Session(capacity=3)
+    rotated = session.prepare(ModelSource(location=folder), rotation, Silent())
+    both = session.prepare(ModelSource(location=folder, quantization="int8"), rotation, Silent())
+    assert both is not rotated
+    for name, projection in both.view.layers[0].projections.items():
+        exact = rotated.view.layers[0].projections[name].weight
+        assert float((projection.weight - exact).norm() / exact.norm()) < 0.01
+    report = both.rotation_report
+    assert report.logits_deviation < 1e-4 < report.quantization.logits_deviation
+    assert rotated.rotation_report.quantization is None
+    assert bases_file(both, rotation) == bases_file(rotated, rotation)
+
+
+def test_calibration_is_of_the_quantized_model(tmp_path):
+    folder = str(tiny_folder(tmp_path / "model"))
+    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64))
+    session = Session(capacity=3)
+    records = {}
+    for bits in ("none", *BITS):
+        loaded = session.prepare(ModelSource(location=folder, quantization=bits), NO_ROTATION, Silent())
+        records[bits] = session.calibration(loaded, NO_ROTATION, WINA, spec, Silent())[1]
+    assert len({record.key for record in records.values()}) == 3
+    thresholds = [[layer.value for layer in record.layers] for record in records.values()]
+    assert thresholds[0] != thresholds[1] != thresholds[2]
+
+
+def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str, float]:
+    run = RunSpec(
+        model=ModelSource(location=folder, quantization=bits),
+        method=method,
+        plan=UniformSparsity(sparsity=0.0 if method == DENSE else 0.5),
+        evaluation=EvaluationSpec(deviation=TextSpec(source=text, tokens=512, sequence=64)),
+    )
+    events: list[object] = []
+    job = EvaluateJob(runs=(PendingRun(spec=run, units=run.evaluation.units),))
+    run_job(job, Session(), events.append, Silent())
+    assert not [event for event in events if isinstance(event, RunFailed)]
+    (unit,) = [event.unit for event in events if isinstance(event, Partial)]
+    assert unit.counted_sparsity == (0 if method == DENSE else 0.5)
+    return {metric.metric: metric.value for metric in unit.metrics}
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_evaluating_a_quantized_model_compares_with_itself_ungated(tmp_path, bits):
+    folder, text = str(tiny_folder(tmp_path / "model")), tiny_text(tmp_path)
+    dense, plain = evaluated(folder, text, bits, DENSE), evaluated(folder, text, "none", DENSE)
+    assert dense["kl"] == 0
+    assert dense["perplexity"] != plain["perplexity"]
+    assert dense["perplexity"] == pytest.approx(plain["perplexity"], rel=0.3)
+    assert evaluated(folder, text, bits, WINA)["kl"] > 0
+
+
+def test_inspecting_reports_and_exporting_is_refused(tmp_path):
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")), quantization="int8")
+    events: list[object] = []
+    run_job(InspectJob(model=source), Session(), events.append, Silent())
+    (result,) = [event.value for event in events if isinstance(event, Result)]
+    assert result.quantization.quantization == "int8"
+    rotation = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+    with pytest.raises(WinaError, match="quantized model is not exported"):
+        run_job(RotateJob(model=source, rotation=rotation, export_to=str(tmp_path / "out")), Session(), print, Silent())
+
+
+def test_the_libraries_are_imported_only_to_quantize(tmp_path):
+    """Whatever an engine imports, loading a model and reading a shape take neither of them."""
+    code = (
+        "import sys; from wina_core.compute.models import quantize\n"
+        "import wina_core.engine.server.evaluate, wina_core.engine.server.run_job\n"
+        "import wina_core.compute.generation.reader\n"
+        "print({'transformers.cache_utils', 'torchao', 'hqq'} & set(sys.modules))\n"
+        "from wina_core.compute.models import loading, shape\n"
+        "from wina_core.compute.reporter import Silent; from wina_core.specs import ModelSource; from torch import nn\n"
+        f"source = ModelSource(location={str(tiny_folder(tmp_path))!r})\n"
+        "for function in (shape.empty_model, loading.load_model):\n"
+        "    function(source, Silent())\n"
+        "print({'torchao', 'hqq'} & set(sys.modules))\n"
+        "print(quantization.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'transformers.cache_utils'}\nset()\ntorch.Size([64, 64]) True\n"

@@ -1,0 +1,109 @@
+"""Models that compute NaN or infinities are refused in one sentence, and nothing that was found on them is kept."""
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.allocation.gated import Subject, cells_of
+from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate
+from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.sites import measure_sites
+from wina_core.engine.server.model_session import Session
+from wina_core.errors import WinaError
+from wina_core.specs import (
+    NO_ROTATION,
+    ROTATION_MODES,
+    AllocatedSparsity,
+    AllocatorSpec,
+    MethodSpec,
+    RotationSpec,
+    TextSpec,
+)
+
+WINA = MethodSpec(name="wina")
+
+
+@pytest.fixture
+def text(tmp_path):
+    return TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
+
+
+def broken(value: float, layer: int = 1) -> LoadedModel:
+    """A tiny model with one weight that is no number."""
+    loaded = tiny_loaded(layers=2)
+    loaded.view.layers[layer].projections["gate"].weight[0, 0] = value
+    return loaded
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["greedy", "curves", "evolution"])
+def test_no_budget_is_spread_by_what_is_no_number(name, value, text, tmp_path, monkeypatch):
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    plan = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name=name, text=text))
+    with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
+        Session().allocation(broken(value), NO_ROTATION, WINA, plan, None, Silent())
+    assert not [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
+
+
+def test_errors_of_a_layer_are_numbers():
+    loaded = broken(float("nan"))
+    with pytest.raises(WinaError, match=r"activations in layer 1 are not numbers; check its weights"):
+        LayerErrors(Subject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(1), 1, tiny_tokens())
+    loaded = tiny_loaded(layers=1)
+    errors = LayerErrors(Subject(loaded, WINA), cells_of(loaded.view.layout, WINA), 0, tiny_tokens())
+    loaded.view.layers[0].projections["up"].linear.bias[0] = float("nan")
+    with pytest.raises(WinaError, match="gated model's activations in layer 0 are not numbers; ask for less sparsity"):
+        errors((0.5,) * 7)
+
+
+# ---- rotations ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "rotation",
+    [
+        *(RotationSpec(mode=mode) for mode in ROTATION_MODES),
+        RotationSpec(weighting="sensitivity"),
+        RotationSpec(objective="error", steps=1),
+        RotationSpec(objective="kl", steps=1),
+    ],
+    ids=lambda value: value.label if isinstance(value, RotationSpec) else str(value),
+)
+def test_such_a_model_is_not_rotated(rotation, value, text):
+    loaded = broken(value)
+    before = loaded.view.head.weight.clone()
+    with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
+        rotate(loaded, rotation.model_copy(update={"text": text}), Silent())
+    assert loaded.view.head.weight.equal(before)
+    assert loaded.rotation is None
+
+
+def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
+    """The probe that a rotation is measured on is another text, which may go well."""
+    loaded = broken(float("nan"), layer=0)
+    tokens = read_tokens(text, loaded.tokenizer)
+    with pytest.raises(WinaError, match="activations in layer 1 are not numbers"):
+        list(choose_bases(loaded.view, RotationSpec(), tokens, Silent()))
+    with pytest.raises(WinaError, match="logits are not numbers"):
+        measure_sites(loaded.view, True, True, tokens, Silent())
+    places = [Place(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, Silent())]
+    with pytest.raises(WinaError, match="gated model's logits are not numbers"):
+        turned_for_divergence(loaded.view, [torch.eye(32)], places, tokens, 1, Silent())
+
+
+def test_a_rotation_is_not_reported_exact_where_it_was_not_measured(text, monkeypatch):
+    loaded = tiny_loaded(layers=1)
+
+    def overflowing(view, *_):
+        view.head.weight[0] = float("inf")
+
+    monkeypatch.setattr("wina_core.compute.rotation.transform.apply_bases", overflowing)
+    with pytest.raises(WinaError, match="rotated model's logits are not numbers, though the original's are"):
+        rotate(loaded, RotationSpec(text=text), Silent())
+    assert loaded.rotation is None

@@ -1,0 +1,232 @@
+"""Rotations made from gradients: what is measured is what it says, and refining lowers what it is meant to lower."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from wina_kernels.selection import kept_inputs
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.models.norms import norm_gain, normalized
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate
+from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error
+from wina_core.compute.rotation.descent import cayley, descend
+from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.measure import probe_logits, relative_deviation
+from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
+from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.engine.server import model_session as sessions
+from wina_core.specs import ModelSource, RotationSpec, TextSpec
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
+
+
+def _random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def _orthogonal(n: int, seed: int) -> Tensor:
+    return torch.linalg.qr(_random(n, n, seed=seed))[0]
+
+
+# ---- the arithmetic ----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 12), st.integers(0, 99))
+@settings(max_examples=30)
+def test_a_cayley_transform_is_a_rotation_and_starts_at_the_identity(n: int, seed: int) -> None:
+    a = _random(n, n, seed=seed)
+    turn = cayley(a - a.T)
+    assert orthogonality_error(turn) < 1e-12
+    assert torch.linalg.det(turn).item() == pytest.approx(1.0)
+    assert cayley(torch.zeros(n, n)).equal(torch.eye(n))
+
+
+def test_descent_finds_a_rotation_that_is_known() -> None:
+    target = cayley(0.2 * (lambda a: a - a.T)(_random(6, 6)))
+    (found,) = descend([torch.eye(6).double()], lambda q, _: (q[0] - target.float()).pow(2).sum(), steps=400, rate=0.02)
+    assert found.dtype == torch.float64
+    assert orthogonality_error(found) < 1e-12
+    assert float((found - target).abs().max()) < 1e-3
+
+
+@given(st.integers(0, 99), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
+@settings(max_examples=30)
+def test_the_dropped_part_is_what_wina_drops_on_the_rotated_matrix(seed: int, sparsity: float) -> None:
+    w, q, x = _random(5, 8, seed=seed), _orthogonal(8, seed + 1), _random(3, 8, seed=seed + 2)
+    dropped = dropped_part(x, q, w.T @ w, sparsity)
+    rotated, score = w @ q, (x @ q).abs() * (w @ q).norm(dim=0)
+    for token in range(3):
+        kept = score[token].topk(kept_inputs(8, sparsity)).indices
+        gated = torch.zeros(8, dtype=torch.float64)
+        gated[kept] = (x @ q)[token, kept]
+        torch.testing.assert_close(w @ (x - dropped)[token], rotated @ gated)
+
+
+def test_heads_share_their_basis_with_the_queries_they_serve() -> None:
+    heads = torch.stack([_orthogonal(3, 1), _orthogonal(3, 2)])
+    expected = torch.block_diag(heads[0], heads[0], heads[1], heads[1])
+    assert of_all_heads(heads, 12).equal(expected)
+
+
+# ---- what is measured --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "phi", "gpt_neox"])
+def test_sensitivities_predict_the_divergence_of_small_errors(family: str) -> None:
+    """KL(p || p') = e^T F e / 2 for a small error e, averaged over many drawn labels."""
+    loaded = tiny_loaded(family)
+    stream = not loaded.view.obstacle
+    tokens = tiny_tokens(rows=128, length=16)
+    sites = measure_sites(loaded.view, stream, True, tokens, Silent())
+    layer = loaded.view.layers[1]
+    for site in (site for site in sites if site.layer == 1):
+        noise = 3e-2 * torch.randn(128, 16, len(site.gram), generator=torch.Generator().manual_seed(5))
+        norm = layer.attention_norm if site.reader == "attention" else layer.mlp_norm
+        if site.reader == "heads":
+            hook = layer.projections["o"].linear.register_forward_pre_hook(lambda _, x, e=noise: (x[0] + e,))
+        else:
+            hook = norm.register_forward_hook(lambda norm, _, y, e=noise: y + e * norm_gain(norm).float())
+        with torch.no_grad():
+            disturbed = loaded.model(tokens).logits.log_softmax(-1)
+            hook.remove()
+            dense = loaded.model(tokens).logits.log_softmax(-1)
+        measured = float((dense.exp() * (dense - disturbed)).sum(-1).mean())
+        e = noise.flatten(0, 1)
+        predicted = float(((e @ site.sensitivity) * e).sum(-1).mean()) / 2
+        assert predicted == pytest.approx(measured, rel=0.35), site.reader
+
+
+def test_a_sensitivity_is_the_fisher_information_of_the_models_own_prediction() -> None:
+    """J^T (diag p - p p^T) J in closed form, J the Jacobian of the logits. One token over and over has everywhere the
+    same input, and in the last layer nothing but its own prediction depends on it after the attention."""
+    loaded = tiny_loaded(layers=1)
+    loaded.model.get_output_embeddings().weight.mul_(4)  # so that p is far from uniform, and from its largest entry
+    tokens = torch.full((8, 512), 5)
+    layer = loaded.view.layers[0]
+    for site in measure_sites(loaded.view, True, True, tokens, Silent())[1:]:
+        n = len(site.gram)
+
+        def logits(error: Tensor, site: Site = site) -> Tensor:
+            if site.reader == "heads":
+                hook = layer.projections["o"].linear.register_forward_pre_hook(lambda _, x: (x[0] + error,))
+            else:
+                hook = layer.mlp_norm.register_forward_hook(lambda norm, _, y: y + error * norm_gain(norm).float())
+            try:
+                return loaded.model(tokens[:1, :1]).logits.flatten()
+            finally:
+                hook.remove()
+
+        jacobian = torch.autograd.functional.jacobian(logits, torch.zeros(n))
+        p = logits(torch.zeros(n)).softmax(-1)
+        assert 0.3 < float(p.max()) < 0.9
+        expected = jacobian.T @ (p.diag() - torch.outer(p, p)) @ jacobian
+        assert torch.linalg.matrix_norm(site.sensitivity - expected) < 0.05 * torch.linalg.matrix_norm(expected)
+
+
+def test_samples_and_grams_are_those_of_the_model() -> None:
+    loaded = tiny_loaded()
+    tokens = tiny_tokens()
+    sites = measure_sites(loaded.view, True, True, tokens, Silent())
+    assert [(site.layer, site.reader) for site in sites] == [
+        (layer, reader) for layer in range(3) for reader in ("attention", "heads", "mlp")
+    ]
+    layer = loaded.view.layers[0]
+    weight = torch.cat([layer.projections[name].weight for name in "qkv"]) * layer.attention_norm.weight
+    torch.testing.assert_close(sites[0].gram, weight.T @ weight)
+    inputs = normalized(layer.attention_norm, loaded.view.embedding(tokens)).flatten(0, 1)
+    torch.testing.assert_close(sites[0].inputs, inputs)
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+# ---- refining ----------------------------------------------------------------------------------------------------
+
+
+def _site(seed: int, n: int = 16) -> Site:
+    w, f = _random(24, n, seed=seed).float(), _random(40, n, seed=seed + 1).float()
+    inputs = (_random(2000, n, seed=seed + 2) * torch.linspace(0.1, 2, n)).float() @ _orthogonal(n, seed).float()
+    return Site(0, "mlp", inputs, w.T @ w, f.T @ f / 40)
+
+
+def test_refining_lowers_the_error_on_inputs_it_has_not_seen() -> None:
+    sites = [_site(1), _site(1)]
+    seen = Site(0, "mlp", sites[0].inputs[:1000], sites[0].gram, sites[0].sensitivity)
+    start = canonical_basis(seen.sensitivity.double())
+    refined = refined_basis(start, [seen], 200, Silent(), "basis")
+    assert orthogonality_error(refined) < 1e-12
+
+    def error(basis: Tensor) -> float:
+        unseen = sites[0].inputs[1000:]
+        return float(gating_error(unseen, basis.float(), seen.gram, seen.sensitivity, 0.5))
+
+    assert error(refined) < 0.8 * error(start)
+    assert refined.equal(refined_basis(start, [seen], 200, Silent(), "basis")), "the same on every run"
+
+
+def test_descending_on_the_divergence_lowers_it() -> None:
+    loaded = tiny_loaded()
+    tokens = tiny_tokens(rows=4, length=32)
+    sites = measure_sites(loaded.view, True, True, tokens, Silent())
+    heads = [torch.stack([_orthogonal(8, layer), _orthogonal(8, layer + 9)]) for layer in range(3)]
+    places = [Place(site, 1 + site.layer if site.reader == "heads" else 0) for site in sites]
+    seen: list[float] = []
+
+    class Listening(Silent):
+        def progress(self, *report: object) -> None:
+            seen.append(float(str(report[-1]).removeprefix("KL ")))
+
+    before = [parameter.clone() for parameter in loaded.model.parameters()]
+    bases = turned_for_divergence(loaded.view, [torch.eye(32).double(), *heads], places, tokens, 60, Listening())
+    assert sum(seen[-10:]) < 0.8 * sum(seen[:10])
+    assert all(orthogonality_error(basis) < 1e-12 for basis in bases)
+    assert all(a.equal(b) for a, b in zip(before, loaded.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("objective", ["eigen", "error", "kl"])
+@pytest.mark.parametrize(("family", "mode"), [("llama", "global"), ("llama", "per_site"), ("phi", "global")])
+def test_every_measured_rotation_is_exact(text: TextSpec, family: str, mode: str, objective: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    probe = tiny_tokens()
+    dense = probe_logits(loaded.model, probe)
+    spec = RotationSpec.model_validate(
+        {"mode": mode, "weighting": "sensitivity", "objective": objective, "steps": 3, "text": text}
+    )
+    rotate(loaded, spec, Silent())
+    assert relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
+
+
+def test_a_model_whose_stream_cannot_be_rotated_still_gets_refined_heads(text: TextSpec) -> None:
+    loaded = tiny_loaded("gemma2", dtype=torch.float64)
+    probe = tiny_tokens()
+    dense = probe_logits(loaded.model, probe)
+    rotate(loaded, RotationSpec(mode="none", per_head=True, objective="error", steps=3, text=text), Silent())
+    assert 0 < relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
+
+
+def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    spec = RotationSpec(objective="error", steps=3, text=text)
+    first = sessions.Session().prepare(source, spec, Silent())
+    monkeypatch.setattr("wina_core.compute.rotation.transform.choose_bases", None)  # nothing is chosen any more
+    second = sessions.Session().prepare(source, spec, Silent())
+    assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
+    monkeypatch.undo()
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    sessions.bases_file(first, spec).write_bytes(b"damaged")
+    third = sessions.Session().prepare(source, spec, Silent())
+    assert all(a.equal(b) for a, b in zip(first.model.parameters(), third.model.parameters(), strict=True))
+    other = sessions.Session().prepare(source, spec.model_copy(update={"steps": 5}), Silent())
+    assert not other.view.head.weight.equal(first.view.head.weight)
+    assert other.rotation is not None
+    shutil.copyfile(sessions.bases_file(other, other.rotation), sessions.bases_file(first, spec))
+    fourth = sessions.Session().prepare(source, spec, Silent())
+    assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))

@@ -1,0 +1,409 @@
+"""A rotated model computes what it did; its Gram matrices are diagonal where that was asked for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
+from wina_core.compute.models.architectures import FAMILIES, view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shortcuts import shortcuts
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate, shortcut_parameters
+from wina_core.compute.rotation.choose import choose_bases, takes_whole
+from wina_core.compute.rotation.matrices import save_matrices
+from wina_core.compute.rotation.measure import relative_deviation
+from wina_core.compute.rotation.statistics import dense_moments, weight_gram
+from wina_core.errors import Cancelled, WinaError
+from wina_core.masks.presets import LAROSA_ROTATION
+from wina_core.records import RotationReport
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, ModelSource, RotationSpec, TextSpec
+
+WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
+
+
+def _spec(text: TextSpec, mode: str, per_head: bool = False, **fields: object) -> RotationSpec:
+    return RotationSpec.model_validate({"mode": mode, "per_head": per_head, "text": text, **fields})
+
+
+def _logits(loaded: LoadedModel) -> Tensor:
+    return loaded.model(tiny_tokens()).logits
+
+
+def _energies(report: RotationReport, *projections: str) -> list[float]:
+    return [record.value for record in report.residuals if record.projection in projections]
+
+
+def _off_diagonal(matrix: Tensor) -> float:
+    """Largest entry off the diagonal, relative to the largest on it."""
+    return float((matrix - matrix.diag().diag()).abs().max() / matrix.diag().abs().max())
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    ("family", "mode", "per_head"),
+    [
+        (family, mode, per_head)
+        for family in FAMILIES
+        for mode in EXACT_MODES[family]
+        for per_head in (False, True)
+        if per_head or mode != "none"
+    ],
+)
+def test_every_rotation_keeps_the_logits(
+    text: TextSpec, family: str, mode: str, per_head: bool, tied: bool, dtype: torch.dtype, limit: float
+) -> None:
+    layers = 3 if family == "gemma3_text" else 2  # two have all that one layer hands to the next
+    loaded = tiny_loaded(family, tied=tied, dtype=dtype, layers=layers)
+    dense = _logits(loaded)
+    report = rotate(loaded, _spec(text, mode, per_head), Silent())
+    loaded.model.tie_weights()  # as lm-eval does when it wraps a model
+    assert relative_deviation(_logits(loaded), dense) <= limit
+    assert report.logits_deviation <= limit
+    assert (loaded.view.head.weight is loaded.view.embedding.weight) == (tied and mode == "none")
+    if mode != "none":
+        assert loaded.view.layers[0].attention_norm.weight.eq(1.0).all()
+        assert loaded.view.final_norm.weight.eq(1.0).all()
+
+
+def test_the_deviation_reported_is_not_a_constant(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.bfloat16)
+    report = rotate(loaded, _spec(text, "global"), Silent())
+    assert 1e-4 < report.logits_deviation < 0.5, "bfloat16 rounds each rotated weight"
+
+
+def test_no_rotation_changes_nothing(text: TextSpec) -> None:
+    loaded, untouched = tiny_loaded(tied=True), tiny_loaded(tied=True)
+    report = rotate(loaded, NO_ROTATION.model_copy(update={"text": text}), Silent())
+    assert all(a.equal(b) for a, b in zip(loaded.model.parameters(), untouched.model.parameters(), strict=True))
+    assert loaded.view.head.weight is loaded.view.embedding.weight
+    assert report.logits_deviation == 0.0
+    assert loaded.model.config.tie_word_embeddings
+
+
+def test_the_mean_of_the_embedding_is_kept(text: TextSpec) -> None:
+    """RMSNorm, unlike LayerNorm, sees the mean; a rotation preserves each row's length."""
+    loaded = tiny_loaded(dtype=torch.float64)
+    lengths = loaded.view.embedding.weight.norm(dim=1)
+    rotate(loaded, _spec(text, "global"), Silent())
+    torch.testing.assert_close(loaded.view.embedding.weight.norm(dim=1), lengths)
+
+
+# ---- orthogonality where it is promised ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [*FAMILIES][:6])
+def test_as_released_makes_k_and_gate_or_whole_fused_matrices_column_orthogonal(text: TextSpec, family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    report = rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    if family == "phi3":
+        linears = [layer.projections[name].linear for layer in loaded.view.layers for name in ("k", "gate")]
+        assert max(_off_diagonal(linear.weight.T @ linear.weight) for linear in linears) < 1e-12
+        assert min(_energies(report, "k", "gate")) > 1e-3
+    else:
+        assert max(_energies(report, "k", "gate")) < 1e-24
+    assert min(_energies(report, "v", "up")) > 1e-3
+    assert len(report.residuals) == 3 * 7
+
+
+def test_the_null_space_of_k_is_settled_by_all_that_reads_the_input(text: TextSpec) -> None:
+    """Grouped queries leave k_proj 16 rows for 32 columns; the basis of the rest is that of the stacked q, k, v."""
+    loaded = tiny_loaded(dtype=torch.float64)
+    rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    for layer in loaded.view.layers:
+        assert layer.projections["k"].weight[:, 16:].abs().max() < 1e-12
+        stacked = weight_gram(layer, ("q", "k", "v"), layer.attention_norm)[16:, 16:]
+        assert _off_diagonal(stacked) < 1e-10
+        assert (stacked.diag().diff() <= 0).all()
+
+
+@pytest.mark.parametrize("family", ["qwen2", "phi3"])
+def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family: str) -> None:
+    for mode in ("per_site", "per_layer", "global"):
+        loaded = tiny_loaded(family, dtype=torch.float64)
+        rotate(loaded, _spec(text, mode, **WEIGHTS), Silent())
+        grams = [
+            [gram / gram.trace() for gram in (weight_gram(layer, names, norm) for names, norm in sites)]
+            for layer in loaded.view.layers
+            for sites in [((("q", "k", "v"), layer.attention_norm), (("gate", "up"), layer.mlp_norm))]
+        ]
+        if mode == "per_site":
+            assert max(_off_diagonal(gram) for layer in grams for gram in layer) < 1e-12
+        elif mode == "per_layer":
+            assert max(_off_diagonal(attention + mlp) for attention, mlp in grams) < 1e-12
+            assert _off_diagonal(grams[0][0]) > 1e-3
+        else:
+            assert _off_diagonal(torch.stack([gram for layer in grams for gram in layer]).sum(0)) < 1e-12
+
+
+def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
+    loaded = tiny_loaded("qwen3", dtype=torch.float64)
+    tokens = read_tokens(text, loaded.tokenizer)
+    before = [moments.mlp for moments in dense_moments(loaded.view, tokens, Silent())]
+    rotate(loaded, _spec(text, "per_site", attention_basis=("activations",), mlp_basis=("activations",)), Silent())
+    for dense, rotated in zip(before, dense_moments(loaded.view, tokens, Silent()), strict=True):
+        assert _off_diagonal(rotated.attention) < 1e-12
+        assert _off_diagonal(rotated.mlp) < 1e-12
+        spectrum = torch.linalg.eigvalsh(dense).flip(0)
+        torch.testing.assert_close(rotated.mlp.diag(), spectrum, rtol=0, atol=1e-10 * float(spectrum[0]))
+
+
+def test_larosa_s_basis_is_of_each_layer_s_attention_input_and_serves_its_mlp_too(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense, tokens = _logits(loaded), read_tokens(text, loaded.tokenizer)
+    report = rotate(loaded, LAROSA_ROTATION.model_copy(update={"text": text}), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    assert report.shortcut_parameters == 2 * 32**2, "between three layers"
+    for moment in dense_moments(loaded.view, tokens, Silent()):
+        assert _off_diagonal(moment.attention) < 1e-10
+        assert (moment.attention.diag().diff() <= 1e-12).all()
+        assert _off_diagonal(moment.mlp) > 1e-3
+
+
+@pytest.mark.parametrize("mode", ["per_layer", "global"])
+@pytest.mark.parametrize("side", ["attention", "mlp"])
+def test_a_basis_of_one_side_is_of_nothing_else(text: TextSpec, mode: str, side: str) -> None:
+    loaded = tiny_loaded("qwen2", dtype=torch.float64)
+    dense = _logits(loaded)
+    bases = (
+        {"attention_basis": ("qkv",), "mlp_basis": ()}
+        if side == "attention"
+        else {"attention_basis": (), "mlp_basis": ("gate_up",)}
+    )
+    rotate(loaded, _spec(text, mode, **bases), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    sites = {"attention": ("q", "k", "v"), "mlp": ("gate", "up")}
+    totals = {}
+    for name, read in sites.items():
+        norms = [getattr(layer, f"{name}_norm") for layer in loaded.view.layers]
+        grams = [weight_gram(layer, read, norm) for layer, norm in zip(loaded.view.layers, norms, strict=True)]
+        grams = [gram / gram.trace() for gram in grams]
+        totals[name] = grams if mode == "per_layer" else [sum(grams)]
+    (other,) = {"attention", "mlp"} - {side}
+    assert max(map(_off_diagonal, totals[side])) < 1e-12
+    assert min(map(_off_diagonal, totals[other])) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("family", "bases", "whole"),
+    [
+        ("phi3", (("k",), ("gate",)), True),
+        ("phi3", (("qkv",), ("gate",)), True),
+        ("phi3", (("qkv", "activations"), ("gate_up",)), False),
+        ("llama", (("k",), ("gate",)), False),
+        ("gpt_neox", (("k",), ("activations",)), True),
+    ],
+)
+def test_k_and_gate_are_whole_matrices_where_these_are_fused(family, bases, whole) -> None:
+    spec = RotationSpec(attention_basis=bases[0], mlp_basis=bases[1])
+    assert takes_whole(tiny_loaded(family, layers=1).view, spec) == whole
+
+
+def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) -> None:
+    loaded = tiny_loaded(dtype=torch.float64)
+    both = _spec(text, "per_site", attention_basis=("qkv", "activations"), mlp_basis=("gate_up", "activations"))
+    rotate(loaded, both, Silent())
+    all_moments = dense_moments(loaded.view, read_tokens(text, loaded.tokenizer), Silent())
+    for layer, moments in zip(loaded.view.layers, all_moments, strict=True):
+        for names, norm, moment in (
+            (("q", "k", "v"), layer.attention_norm, moments.attention),
+            (("gate", "up"), layer.mlp_norm, moments.mlp),
+        ):
+            weights = weight_gram(layer, names, norm)
+            assert _off_diagonal(weights / weights.trace() + moment / moment.trace()) < 1e-12
+            assert _off_diagonal(moment) > 1e-6
+
+
+def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None:
+    # The first layer attends to everything, the others to the last eight tokens.
+    sliding = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+    model = tiny_model("qwen2", dtype=torch.float64, **sliding)
+    loaded = LoadedModel(ModelSource(location="sliding"), model, tiny_tokenizer(), view(model))
+    tokens = read_tokens(text, loaded.tokenizer)
+    layer = loaded.view.layers[2]
+    seen: dict[str, Tensor] = {}
+    hook = layer.projections["q"].linear.register_forward_pre_hook(lambda _m, x: seen.update(q=x[0]))
+    loaded.model(tokens)
+    hook.remove()
+    moments = list(dense_moments(loaded.view, tokens, Silent()))[2]
+    x = seen["q"].flatten(0, 1) / layer.attention_norm.weight
+    torch.testing.assert_close(moments.attention, x.T @ x)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_head_rotation_makes_the_groups_columns_of_o_orthogonal(text: TextSpec, family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    rotate(loaded, _spec(text, "none", per_head=True), Silent())
+    for layer in loaded.view.layers:
+        for group in layer.projections["o"].weight.split(16, dim=1):  # two query heads of eight columns
+            first, second = group.split(8, dim=1)
+            assert _off_diagonal(first.T @ first + second.T @ second) < 1e-12
+
+
+# ---- shortcuts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "count"), [("none", 0), ("global", 0), ("per_layer", 2), ("per_site", 5)])
+def test_shortcuts_are_where_bases_change_and_counted(text: TextSpec, mode: str, count: int) -> None:
+    loaded = tiny_loaded()
+    report = rotate(loaded, _spec(text, mode, per_head=True), Silent())
+    assert len(shortcuts(loaded.view)) == count
+    assert report.shortcut_parameters == shortcut_parameters(loaded.model) == count * 32 * 32
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_generation_with_a_cache_gives_the_dense_tokens(text: TextSpec, family: str) -> None:
+    options = {"max_new_tokens": 12, "do_sample": False, "use_cache": True, "output_hidden_states": True}
+    options["return_dict_in_generate"] = True
+    loaded = tiny_loaded(family)
+    prompt = tiny_tokens(2, 9)
+    expected = loaded.model.generate(prompt, **options)
+    rotate(loaded, _spec(text, EXACT_MODES[family][-1], per_head=True), Silent())
+    generated = loaded.model.generate(prompt, **options)
+    assert generated.sequences.equal(expected.sequences)
+    assert len(generated.hidden_states[0]) == len(expected.hidden_states[0]) == 4
+
+
+def test_a_model_with_shortcuts_is_not_rotated_again(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    rotate(loaded, _spec(text, "per_layer"), Silent())
+    with pytest.raises(WinaError, match="already has residual shortcuts from a rotation; open the original model"):
+        rotate(loaded, _spec(text, "global"), Silent())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        RotationSpec(),
+        RotationSpec(weighting="sensitivity"),
+        RotationSpec(mode="none", objective="error"),
+        RotationSpec(weighting="sensitivity", matrices="given.safetensors"),
+    ],
+)
+def test_measured_bases_are_never_made_of_weights_alone_for_want_of_a_text(spec: RotationSpec) -> None:
+    with pytest.raises(ValueError, match="are measured on a text, but no tokens were given"):
+        list(choose_bases(tiny_loaded().view, spec, None, Silent()))
+
+
+# ---- given matrices --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ROTATION_MODES)
+def test_written_matrices_replay_the_rotation_to_the_last_bit(tmp_path: Path, text: TextSpec, mode: str) -> None:
+    path = tmp_path / "matrices.safetensors"
+    first, second = tiny_loaded("phi3"), tiny_loaded("phi3")
+    bases: dict[str, Tensor] = {}
+    rotate(first, _spec(text, mode, per_head=True), Silent(), into=bases)
+    save_matrices(bases, path)
+    rotate(second, _spec(text, mode, per_head=True, matrices=str(path)), Silent())
+    assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
+    assert first.model.state_dict().keys() == second.model.state_dict().keys()
+
+
+def test_any_orthogonal_matrix_can_be_given(tmp_path: Path, text: TextSpec) -> None:
+    q, _ = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    save_file({"stream": q.contiguous()}, tmp_path / "q.safetensors")
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense, embedding = _logits(loaded), loaded.view.embedding.weight.clone()
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-12
+    torch.testing.assert_close(loaded.view.embedding.weight, embedding @ q)
+
+
+def test_matrices_stored_in_float32_keep_a_float64_rotation_exact(tmp_path: Path, text: TextSpec) -> None:
+    q, _ = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
+    save_file({"stream": q.float().contiguous()}, tmp_path / "q.safetensors")
+    loaded = tiny_loaded(dtype=torch.float64)
+    dense = _logits(loaded)
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    assert relative_deviation(_logits(loaded), dense) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "file of rotation matrices .* does not exist; check the path"),
+        (b"not a safetensors file", "is not a complete safetensors file"),
+        ({"other": torch.eye(32)}, 'no matrix "stream", which a global rotation needs; choose the mode'),
+        ({"stream": torch.eye(16)}, r'"stream" in .* is \[16, 16\] where this model needs \[32, 32\]'),
+        ({"stream": 1.1 * torch.eye(32)}, r'"stream" in .* is not orthogonal \(off by 2.1e-01, at most 1e-05'),
+        ({"stream": torch.full((32, 32), torch.nan)}, 'matrix "stream" in .* is not orthogonal'),
+    ],
+)
+def test_unfit_matrices_are_refused_before_the_model_is_touched(
+    tmp_path: Path, text: TextSpec, content: bytes | dict[str, Tensor] | None, message: str
+) -> None:
+    path = tmp_path / "matrices.safetensors"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        save_file(content, path)
+    loaded = tiny_loaded()
+    dense = _logits(loaded)
+    with pytest.raises(WinaError, match=message):
+        rotate(loaded, _spec(text, "global", matrices=str(path)), Silent())
+    assert _logits(loaded).equal(dense)
+
+
+def test_a_mode_the_matrices_lack_is_named(tmp_path: Path, text: TextSpec) -> None:
+    path = tmp_path / "matrices.safetensors"
+    bases: dict[str, Tensor] = {}
+    rotate(tiny_loaded(), _spec(text, "per_site"), Silent(), into=bases)
+    save_matrices(bases, path)
+    assert sorted(load_file(path)) == [f"layers.{i}.{site}" for i in range(3) for site in ("attention", "mlp")]
+    with pytest.raises(WinaError, match=r'no matrix "layers.0.heads", which a per_site rotation with heads needs'):
+        rotate(tiny_loaded(), _spec(text, "per_site", per_head=True, matrices=str(path)), Silent())
+
+
+def test_a_refused_matrices_file_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WinaError, match=r"could not be written to .*; free some space or choose another folder"):
+        save_matrices({"stream": torch.eye(2)}, tmp_path / "file" / "matrices.safetensors")
+
+
+# ---- the course of a rotation ----------------------------------------------------------------------------------
+
+
+def test_a_missing_text_is_refused_before_the_model_is_touched(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    dense = _logits(loaded)
+    missing = text.model_copy(update={"source": "/nowhere/text.txt"})
+    with pytest.raises(WinaError, match=r"/nowhere/text.txt does not exist"):
+        rotate(loaded, _spec(missing, "global"), Silent())
+    assert _logits(loaded).equal(dense)
+
+
+def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
+    class Reporter(Silent):
+        layers: float = 0
+
+        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:  # noqa: ARG002
+            assert (total, unit) == (3, "layers")
+            self.layers = done
+
+        def check(self) -> None:
+            if self.layers == 2:
+                raise Cancelled
+
+    with pytest.raises(Cancelled):
+        rotate(tiny_loaded(), _spec(text, "per_site"), Reporter())
+
+
+def test_the_loaded_model_remembers_its_rotation(text: TextSpec) -> None:
+    loaded = tiny_loaded()
+    spec = _spec(text, "global")
+    report = rotate(loaded, spec, Silent())
+    assert (loaded.rotation, loaded.rotation_report) == (spec, report)
+    assert report.rotation == spec.content_hash()
+    assert replace(loaded).rotation == spec

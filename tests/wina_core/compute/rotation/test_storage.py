@@ -1,0 +1,130 @@
+"""Exported rotated models: what loads them, and what happens when the disk or the folder is not as it should be."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.models.architectures import FAMILIES
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate, save_rotated, shortcut_parameters
+from wina_core.compute.rotation.measure import relative_deviation
+from wina_core.errors import WinaError
+from wina_core.specs import ModelSource, RotationSpec, TextSpec
+
+
+def _rotated(
+    folder: Path, mode: str, family: str = "llama", tied: bool = True, dtype: torch.dtype = torch.float32
+) -> LoadedModel:
+    loaded = tiny_loaded(family, tied=tied, dtype=dtype)
+    text = TextSpec(source=tiny_text(folder), tokens=256, sequence=64)
+    rotate(loaded, RotationSpec.model_validate({"mode": mode, "text": text}), Silent())
+    return loaded
+
+
+def _load(folder: Path) -> LoadedModel:
+    return load_model(ModelSource(location=str(folder)), Silent())
+
+
+@pytest.mark.parametrize(("family", "mode"), [(family, mode) for family in FAMILIES for mode in EXACT_MODES[family]])
+def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, family: str) -> None:
+    rotated = _rotated(tmp_path, mode, family)
+    save_rotated(rotated, tmp_path / "exported")
+    loaded = _load(tmp_path / "exported")
+    assert loaded.model(tiny_tokens()).logits.equal(rotated.model(tiny_tokens()).logits)
+    assert shortcut_parameters(loaded.model) == shortcut_parameters(rotated.model)
+    assert (loaded.rotation, loaded.rotation_report) == (rotated.rotation, rotated.rotation_report)
+    assert loaded.tokenizer("same").input_ids == rotated.tokenizer("same").input_ids
+    save_rotated(loaded, tmp_path / "again")
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {
+        path.name for path in (tmp_path / "exported").iterdir()
+    }
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("family", [family for family in FAMILIES if "global" in EXACT_MODES[family]])
+def test_any_loader_gets_a_globally_rotated_model(tmp_path: Path, family: str, tied: bool) -> None:
+    dense = tiny_loaded(family, tied=tied, dtype=torch.float32).model(tiny_tokens()).logits
+    save_rotated(_rotated(tmp_path, "global", family, tied), tmp_path / "exported")
+    stock, info = AutoModelForCausalLM.from_pretrained(tmp_path / "exported", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert relative_deviation(stock(tiny_tokens()).logits.detach(), dense) < 1e-5
+    assert not (tmp_path / "exported" / "README.md").exists()
+
+
+def test_a_folder_with_shortcuts_warns_other_loaders(tmp_path: Path) -> None:
+    save_rotated(_rotated(tmp_path, "per_site"), tmp_path / "exported")
+    assert "Other loaders ignore them" in (tmp_path / "exported" / "README.md").read_text()
+    _, info = AutoModelForCausalLM.from_pretrained(tmp_path / "exported", output_loading_info=True)
+    assert not info["unexpected_keys"]
+
+
+def test_float64_stays_exact_through_an_export(tmp_path: Path) -> None:
+    rotated = _rotated(tmp_path, "per_site", "qwen3", dtype=torch.float64)
+    dense = tiny_loaded("qwen3", tied=True, dtype=torch.float64).model(tiny_tokens()).logits
+    save_rotated(rotated, tmp_path / "exported")
+    assert relative_deviation(_load(tmp_path / "exported").model(tiny_tokens()).logits, dense) < 1e-12
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------
+
+
+def test_only_a_rotated_model_is_exported(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match="has not been rotated; rotate it before exporting it"):
+        save_rotated(tiny_loaded(), tmp_path / "exported")
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    rotated = _rotated(tmp_path, "global")
+    with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
+        save_rotated(rotated, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    rotated = _rotated(tmp_path, "per_site")
+    monkeypatch.setattr("wina_core.compute.rotation.storage.save_file", fail)
+    with pytest.raises(WinaError, match=r"could not be written to .* \(.*No space left.*\); free some space or choose"):
+        save_rotated(rotated, tmp_path / "exported")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    rotated = _rotated(tmp_path, "global")
+    with pytest.raises(WinaError, match="could not be written to"):
+        save_rotated(rotated, tmp_path / "text.txt" / "exported")
+
+
+def test_an_export_that_lost_its_shortcuts_is_refused(tmp_path: Path) -> None:
+    save_rotated(_rotated(tmp_path, "per_layer"), tmp_path / "exported")
+    (tmp_path / "exported" / "wina_shortcuts.safetensors").unlink()
+    with pytest.raises(WinaError, match=r"lacks wina_shortcuts.safetensors, without which its model is wrong"):
+        _load(tmp_path / "exported")
+
+
+@pytest.mark.parametrize("change", [{"format_version": 2}, {"rotation": None}, {"from_the_future": 1}])
+def test_an_export_of_a_newer_format_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    save_rotated(_rotated(tmp_path, "global"), tmp_path / "exported")
+    path = tmp_path / "exported" / "wina_rotation.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(WinaError, match="damaged or was written by a newer version; update the program or export"):
+        _load(tmp_path / "exported")
+
+
+def test_shortcuts_of_another_model_are_refused(tmp_path: Path) -> None:
+    save_rotated(_rotated(tmp_path, "per_layer"), tmp_path / "exported")
+    path = tmp_path / "exported" / "wina_rotation.json"
+    content = json.loads(path.read_text())
+    content["shortcuts"].append("layers.9.mlp")
+    path.write_text(json.dumps(content))
+    with pytest.raises(WinaError, match=r"lacks layers.9.mlp; export the rotated model again"):
+        _load(tmp_path / "exported")

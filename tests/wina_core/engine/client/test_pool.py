@@ -1,0 +1,357 @@
+"""Several engines as one: who gets what, what the pool's client is told, and what becomes of an engine's end."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
+from tests.wina_core.engine.fake_pool import Pool
+from wina_core.cli.running import run_recorded
+from wina_core.engine.client.pool import EnginePool
+from wina_core.engine.client.run_sharing import Shares
+from wina_core.engine.protocol import (
+    Accepted,
+    Cancel,
+    Done,
+    EvaluateJob,
+    Event,
+    Failed,
+    Held,
+    InspectJob,
+    Log,
+    Partial,
+    Pause,
+    PendingRun,
+    Progress,
+    Ready,
+    Resume,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Shutdown,
+    Submit,
+)
+from wina_core.specs import NO_ROTATION, Arm, EvaluationSpec, RotationSpec, RunSpec
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Recorder, Store
+
+ROTATED = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+CRASH = "The engine was killed from outside."
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Pool]]:
+    made: list[Pool] = []
+
+    def pool(engines: int = 2, eager: bool = False) -> Pool:
+        made.append(Pool(engines, eager))
+        return made[-1]
+
+    yield pool
+    for each in made:
+        each.pool.stop()
+
+
+@pytest.fixture
+def pool(make: Callable[..., Pool]) -> Pool:
+    return make()
+
+
+def rotated(spec: RunSpec) -> RunSpec:
+    return spec.model_copy(update={"rotation": ROTATED})
+
+
+PLAIN = tuple(run(sparsity) for sparsity in (0.2, 0.4, 0.6, 0.8))
+INSPECT = InspectJob(model=DEMO)
+
+
+def hashes(*runs: PendingRun | RunSpec) -> list[str]:
+    return [(each.spec if isinstance(each, PendingRun) else each).content_hash() for each in runs]
+
+
+# ---- who gets what -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engines", [1, 2, 3, 5])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_every_run_is_handed_out_once_in_pieces_of_one_model(engines: int, groups: int) -> None:
+    rotations = [NO_ROTATION, ROTATED, RotationSpec(mode="per_layer"), RotationSpec(mode="per_site")][:groups]
+    runs = [spec.model_copy(update={"rotation": rotation}) for spec in PLAIN for rotation in rotations]
+    shares, pieces = Shares(evaluate(*runs).runs, engines), []
+    while piece := shares.take(None):
+        pieces.append(piece)
+    assert sorted(hashes(*itertools.chain(*pieces))) == sorted(hashes(*runs))
+    assert all(len({pending.spec.rotation for pending in piece}) == 1 for piece in pieces)
+    assert (len(pieces[0]) == len(PLAIN)) == (groups >= engines), "whole while there are enough for all"
+    assert not shares
+
+
+def test_an_engine_goes_on_with_the_model_that_it_holds() -> None:
+    shares = Shares(evaluate(*PLAIN, *map(rotated, PLAIN)).runs, 4)
+    assert hashes(*shares.take(None)) == hashes(PLAIN[0])
+    assert hashes(*shares.take((DEMO, ROTATED))) == hashes(rotated(PLAIN[0]))
+
+
+def test_runs_of_two_models_go_to_two_engines_at_once(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN[:2], *map(rotated, PLAIN[:2])), engines=2)
+    first, second = pool.clients
+    assert hashes(*first.runs) == hashes(*PLAIN[:2])
+    assert hashes(*second.runs) == hashes(rotated(PLAIN[0]))
+    second.complete()
+    second.given(2)
+    assert hashes(*second.runs) == hashes(rotated(PLAIN[1]))
+    first.complete()
+    second.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+
+
+def test_every_engine_has_its_environment(pool: Pool) -> None:
+    assert [client.environment for client in pool.clients] == [{"PLACE": "0"}, {"PLACE": "1"}]
+
+
+def test_other_jobs_go_to_the_first_engine_that_is_free(pool: Pool) -> None:
+    for job_id in "abc":
+        pool.submit(job_id, INSPECT)
+    first, second = pool.clients
+    second.given()
+    second.say(Log(level="info", text="reading", job_id=second.part), Done(job_id=second.part))
+    assert pool.events.end("b") == Done(job_id="b")
+    assert pool.events.wait(Log).job_id == "b"
+    second.given(2)
+    second.say(Failed(job_id=second.part, error="The folder is missing.", detail="tail"))
+    assert pool.events.end("c") == Failed(job_id="c", error="The folder is missing.", detail="tail")
+    first.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+
+
+def test_the_next_job_begins_where_the_one_before_has_no_runs_left(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
+    pool.submit("b", INSPECT)
+    pool.clients[0].complete()
+    pool.clients[0].given(2)
+    assert pool.clients[0].submits[-1].job == INSPECT
+
+
+# ---- what the client is told -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engines", [2, 3])
+def test_the_parts_of_a_job_look_like_one(make: Callable[..., Pool], engines: int) -> None:
+    pool = make(engines, eager=True)
+    pool.submit("a", evaluate(*PLAIN, *map(rotated, PLAIN)))
+    assert pool.events.end("a") == Done(job_id="a")
+    told = pool.events.of("a")
+    assert [event.started for event in told if isinstance(event, Accepted)] == [False, True]
+    finished = [event.run for event in told if isinstance(event, RunFinished)]
+    assert sorted(finished) == sorted(hashes(*PLAIN, *map(rotated, PLAIN)))
+    assert sum(isinstance(event, Partial) for event in told) == 2 * len(finished)
+    assert sum(isinstance(event, Done | Failed) for event in told) == 1
+    assert all(client.submits for client in pool.clients)
+
+
+def test_progress_is_the_sum_of_the_parts(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
+    first, second = pool.clients
+    for client, done in ((first, 1.5), (second, 0.25), (first, 2.0)):
+        client.say(Progress(job_id=client.part, done=done, total=2, unit="measurements", metric=f"{done}"))
+    first.complete()
+    second.say(Progress(job_id=second.part, done=2, total=2, unit="measurements", metric="last"))
+    found = pool.events.wait(Progress, lambda event: event.metric == "last")
+    assert (found.done, found.total, found.unit) == (4.0, 4.0, "measurements")
+    shown = [event.done for event in pool.events.all if isinstance(event, Progress)]
+    assert shown[0] == 1.5
+    assert shown == sorted(shown)
+
+
+def test_a_job_without_runs_ends(make: Callable[..., Pool]) -> None:
+    pool = make(eager=True)
+    pool.submit("a", EvaluateJob(runs=()))
+    assert pool.events.end("a") == Done(job_id="a")
+
+
+def test_a_job_id_that_is_there_already_is_refused(pool: Pool) -> None:
+    pool.submit("a", INSPECT)
+    pool.submit("a", INSPECT)
+    assert "there already" in pool.events.wait(Log).text
+    assert len(pool.clients[0].submits) == 1
+
+
+# ---- an engine's end ---------------------------------------------------------------------------------------------
+
+
+def test_a_dead_engine_costs_the_run_that_it_computed_and_no_other(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN, *map(rotated, PLAIN[:2])), engines=2)
+    first, second = pool.clients
+    second.complete()
+    second.given(2)
+    first.finish(first.runs[0])
+    lost, rest = first.runs[1].spec.content_hash(), first.runs[2:]
+    first.say(RunStarted(job_id=first.part, run=lost), Failed(job_id=first.part, error=CRASH, detail="tail", run=lost))
+    failed = pool.events.wait(RunFailed)
+    assert (failed.job_id, failed.run, failed.error, failed.detail) == ("a", lost, CRASH, "tail")
+    computed = set(hashes(*rest))
+    while computed:
+        for client in pool.clients:
+            if client.busy:
+                computed -= set(hashes(*client.runs))
+                client.complete()
+        pool.settle()
+    assert pool.events.end("a") == Done(job_id="a")
+    finished = [event.run for event in pool.events.all if isinstance(event, RunFinished)]
+    assert sorted([*finished, lost]) == sorted(hashes(*PLAIN, *map(rotated, PLAIN[:2])))
+
+
+def test_an_accelerators_fault_that_names_no_run_costs_the_one_that_was_begun(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
+    first, second = pool.clients
+    lost = first.runs[0].spec.content_hash()
+    first.say(RunStarted(job_id=first.part, run=lost), Failed(job_id=first.part, error="A fault."))
+    second.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+    assert pool.events.wait(RunFailed).run == lost
+
+
+def test_a_job_fails_where_no_engine_can_start(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN), engines=2)
+    while not any(isinstance(event, Failed) for event in pool.events.all):
+        for client in pool.clients:
+            if client.busy:
+                client.say(Failed(job_id=client.part, error="The engine could not start.", detail="no torch"))
+        pool.settle()
+    assert pool.events.end("a") == Failed(job_id="a", error="The engine could not start.", detail="no torch")
+    assert not any(isinstance(event, RunFailed) for event in pool.events.all)
+
+
+def test_an_engine_that_cannot_start_beside_one_that_can_fails_its_runs(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
+    first, second = pool.clients
+    lost = hashes(*first.runs)
+    first.say(Failed(job_id=first.part, error="The engine could not start."))
+    second.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+    assert [event.run for event in pool.events.all if isinstance(event, RunFailed)] == lost
+
+
+# ---- cancelling, pausing, stopping -------------------------------------------------------------------------------
+
+
+def test_cancelling_reaches_all_parts_and_drops_what_is_left(pool: Pool) -> None:
+    pool.submit("a", evaluate(*PLAIN), engines=2)
+    pool.pool.send(Cancel(job_id="a"))
+    for client in pool.clients:
+        client.given(kind=Cancel)
+        client.say(Done(job_id=client.part, cancelled=True))
+    assert pool.events.end("a") == Done(job_id="a", cancelled=True)
+    assert [len(client.submits) for client in pool.clients] == [1, 1]
+
+
+def test_a_waiting_job_is_cancelled_at_once(pool: Pool) -> None:
+    for job_id in "abc":
+        pool.submit(job_id, INSPECT)
+    pool.pool.send(Cancel(job_id="c"))
+    assert pool.events.end("c") == Done(job_id="c", cancelled=True)
+
+
+def test_a_job_is_held_once_all_its_engines_hold_and_lets_no_later_one_begin(make: Callable[..., Pool]) -> None:
+    pool = make(3)
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    first, second, third = pool.clients
+    second.given()
+    pool.pool.send(Pause(job_id="a"))
+    for client in (first, second):
+        client.given(kind=Pause)
+    pool.submit("b", INSPECT)
+    first.say(Held(job_id=first.part, held=True))
+    pool.settle()
+    assert not any(isinstance(event, Held) for event in pool.events.all)
+    second.complete()
+    assert pool.events.wait(Held) == Held(job_id="a", held=True)
+    pool.settle()
+    assert not third.submits
+    assert len(second.submits) == 1
+    pool.pool.send(Resume(job_id="a"))
+    first.given(kind=Resume)
+    second.given(2)
+    assert second.submits[-1].job == INSPECT
+    first.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+    assert [event.held for event in pool.events.all if isinstance(event, Held)] == [True, False]
+
+
+def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    for job_id in "abc":
+        pool.submit(job_id, INSPECT)
+    pool.pool.send(Pause(job_id="b"))
+    assert pool.events.wait(Held) == Held(job_id="b", held=True)
+    pool.clients[0].complete()
+    pool.clients[0].given(2)
+    assert pool.events.wait(Accepted, lambda event: event.job_id == "c" and event.started)
+    pool.clients[0].complete()
+    pool.pool.send(Resume(job_id="b"))
+    pool.clients[0].given(3)
+    pool.clients[0].complete()
+    assert pool.events.end("b") == Done(job_id="b")
+
+
+def test_stopping_ends_all_jobs_as_cancelled_and_the_pool_can_start_again(pool: Pool) -> None:
+    pool.pool.start()
+    pool.submit("a", evaluate(*PLAIN), engines=2)
+    pool.submit("b", INSPECT)
+    assert pool.pool.pid == 1
+    pool.pool.send(Shutdown())
+    assert pool.pool.pid is None
+    assert {event for event in pool.events.all if isinstance(event, Done | Failed)} == {
+        Done(job_id="a", cancelled=True),
+        Done(job_id="b", cancelled=True),
+    }
+    pool.pool.stop()
+    pool.submit("c", INSPECT)
+    pool.clients[0].given(2)
+    pool.clients[0].complete()
+    assert pool.events.end("c") == Done(job_id="c")
+
+
+# ---- real engines ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine_home")
+def test_two_real_engines_compute_every_run_once_and_as_one_does(tmp_path: Path) -> None:
+    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT)
+    runs = tuple(run(sparsity, evaluation) for sparsity in (0.2, 0.4, 0.6))
+    study = StudySpec(
+        name="pool", models=(DEMO,), arms=(Arm(method=WINA),), sparsities=(0.2, 0.4, 0.6), evaluation=evaluation
+    )
+    events, pids = Events(), set[int]()
+    with Store(tmp_path / "pool.sqlite") as store:
+        store.save_study(study, runs)
+        job = EvaluateJob(runs=tuple(store.pending(runs)))
+        recorder = Recorder(store, job)
+
+        def on_event(event: Event) -> None:
+            recorder.record(event)
+            events(event)
+
+        pool = EnginePool(on_event, [{"OMP_NUM_THREADS": "1"}] * 2)
+        pool.send(Submit(job_id="job", job=job))
+        assert events.end("job") == Done(job_id="job")
+        pids = {event.pid for event in events.all if isinstance(event, Ready)}
+        pool.stop()
+        finished = [event.run for event in events.all if isinstance(event, RunFinished)]
+        assert sorted(finished) == sorted(hashes(*runs))
+        assert len(pids) == 2
+        assert [row.status for row in store.runs()] == ["done"] * 3
+        together = rows(store)
+    with Store(tmp_path / "one.sqlite") as store:
+        store.save_study(study, runs)
+        run_recorded(EvaluateJob(runs=tuple(store.pending(runs))), store)
+        assert rows(store) == together
+
+
+def rows(store: Store) -> list[tuple[object, ...]]:
+    """All that was measured."""
+    metrics = [(row.run, row.task, row.metric, row.value, row.stderr, row.n) for row in store.metric_rows()]
+    maps = [(row[0], store.layer_map(str(row[0]))) for row in metrics]
+    return sorted([*metrics, *maps], key=repr)

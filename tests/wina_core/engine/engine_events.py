@@ -1,0 +1,72 @@
+"""Jobs for engines under test, and what their client was told, to wait on and look through."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from wina_core.engine.client.client import EngineClient
+from wina_core.engine.protocol import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
+from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+E = TypeVar("E")
+PATIENCE = 120.0
+"""Seconds after which a test gives up; nothing is asserted about time itself."""
+
+DEMO = ModelSource(location="demo")
+SHORT = TextSpec(source="demo:heldout", tokens=256, sequence=64)
+LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=512)
+QUICK = EvaluationSpec(tasks=("demo_choice",), limit=8, deviation=SHORT)
+WINA = MethodSpec(name="wina")
+
+
+def run(sparsity: float, evaluation: EvaluationSpec = QUICK, method: MethodSpec = WINA) -> RunSpec:
+    return RunSpec(model=DEMO, method=method, plan=UniformSparsity(sparsity=sparsity), evaluation=evaluation)
+
+
+def evaluate(*runs: RunSpec) -> EvaluateJob:
+    return EvaluateJob(runs=tuple(PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs))
+
+
+LONG_JOB = evaluate(
+    run(0.1, EvaluationSpec(deviation=SHORT)),
+    *(run(0.2 + index / 100, EvaluationSpec(deviation=LONG)) for index in range(50)),
+)
+"""A run that is soon finished, and then more than any test waits for."""
+
+
+def submit(client: EngineClient, job_id: str, job: Job) -> None:
+    client.send(Submit(job_id=job_id, job=job))
+
+
+class Events:
+    """A thread-safe list of events: the `on_event` of a client."""
+
+    def __init__(self) -> None:
+        self.all: list[Event] = []
+        self._arrived = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        with self._arrived:
+            self.all.append(event)
+            self._arrived.notify_all()
+
+    def wait(self, kind: type[E], test: Callable[[E], bool] = lambda _: True) -> E:
+        """The first event of a kind that passes the test, whether it has arrived or is to come."""
+        found: list[E] = []
+
+        def look() -> bool:
+            found[:] = [event for event in self.all if isinstance(event, kind) and test(event)]
+            return bool(found)
+
+        with self._arrived:
+            assert self._arrived.wait_for(look, PATIENCE), f"no {kind.__name__} among {self.all}"
+        return found[0]
+
+    def end(self, job_id: str) -> Done | Failed:
+        """How a job ended."""
+        return self.wait((Done, Failed), lambda event: event.job_id == job_id)  # type: ignore[arg-type]
+
+    def of(self, job_id: str) -> list[Event]:
+        """A job's events in order."""
+        return [event for event in self.all if getattr(event, "job_id", None) == job_id]

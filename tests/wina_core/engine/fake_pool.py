@@ -1,0 +1,119 @@
+"""A pool over engines that say what a test has them say."""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from tests.wina_core.engine.engine_events import PATIENCE, Events
+from wina_core.engine.client.pool import EnginePool
+from wina_core.engine.protocol import (
+    Done,
+    EvaluateJob,
+    Event,
+    Failed,
+    InspectJob,
+    Partial,
+    PendingRun,
+    Request,
+    RunFinished,
+    RunStarted,
+    Submit,
+)
+from wina_core.records import UnitRecord
+
+
+class FakeClient:
+    """An engine's client that remembers what it was sent, and says what the test has it say."""
+
+    def __init__(self, on_event: Callable[[Event], None], environment: Mapping[str, str], eager: bool) -> None:
+        self.pid: int | None = None
+        self.environment = environment
+        self.sent: list[Request] = []
+        self._eager = eager
+        self._emit = on_event
+        self.busy = False
+        self._arrived = threading.Condition()
+
+    def start(self) -> None:
+        self.pid = 1
+
+    def send(self, request: Request) -> None:
+        with self._arrived:
+            self.sent.append(request)
+            self.busy |= isinstance(request, Submit)
+            self._arrived.notify_all()
+        if self._eager and isinstance(request, Submit):
+            self.complete()
+
+    def stop(self) -> None:
+        self.pid = None
+        if self.busy:
+            self.say(Done(job_id=self.part, cancelled=True))
+
+    def say(self, *events: Event) -> None:
+        for event in events:
+            if isinstance(event, Done | Failed):
+                self.busy = False
+            self._emit(event)
+
+    @property
+    def submits(self) -> list[Submit]:
+        return [request for request in self.sent if isinstance(request, Submit)]
+
+    @property
+    def part(self) -> str:
+        return self.submits[-1].job_id
+
+    @property
+    def runs(self) -> tuple[PendingRun, ...]:
+        """Of the last job it was given."""
+        job = self.submits[-1].job
+        assert isinstance(job, EvaluateJob)
+        return job.runs
+
+    def given(self, count: int = 1, kind: type[Request] = Submit) -> None:  # type: ignore[valid-type]
+        """Wait until it was given so many jobs, or told so many other things."""
+        with self._arrived:
+            told = lambda: sum(isinstance(request, kind) for request in self.sent) >= count  # noqa: E731
+            assert self._arrived.wait_for(told, PATIENCE), f"only {self.sent}"
+
+    def finish(self, *runs: PendingRun) -> None:
+        """Compute these runs of the last job."""
+        for pending in runs:
+            name = pending.spec.content_hash()
+            self.say(RunStarted(job_id=self.part, run=name))
+            for unit in pending.units:
+                record = UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)
+                self.say(Partial(job_id=self.part, unit=record))
+            self.say(RunFinished(job_id=self.part, run=name))
+
+    def complete(self) -> None:
+        """Compute the last job."""
+        if isinstance(self.submits[-1].job, EvaluateJob):
+            self.finish(*self.runs)
+        self.say(Done(job_id=self.part))
+
+
+class Pool:
+    """A pool over fake engines."""
+
+    def __init__(self, engines: int, eager: bool) -> None:
+        self.events = Events()
+        self.clients: list[FakeClient] = []
+
+        def client(on_event: Callable[[Event], None], environment: Mapping[str, str]) -> FakeClient:
+            self.clients.append(FakeClient(on_event, environment, eager))
+            return self.clients[-1]
+
+        self.pool = EnginePool(self.events, [{"PLACE": str(place)} for place in range(engines)], client)
+
+    def submit(self, job_id: str, job: EvaluateJob | InspectJob, engines: int = 0) -> None:
+        """Submit a job, and wait until so many engines have something to do."""
+        self.pool.send(Submit(job_id=job_id, job=job))
+        for client in self.clients[:engines]:
+            client.given()
+
+    def settle(self) -> None:
+        """Wait until the pool has seen to everything so far."""
+        seen = threading.Event()
+        self.pool._post(seen.set)
+        assert seen.wait(PATIENCE)

@@ -1,0 +1,161 @@
+"""What a token costs as a unit of a run: from the config alone, or for a table that is found on the model."""
+
+import shutil
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.accounting.cost import costs
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate, save_rotated
+from wina_core.engine.protocol import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.engine.server.cost import count_costs
+from wina_core.engine.server.model_session import Session
+from wina_core.engine.server.run_job import run_job
+from wina_core.records import METRIC_UNITS, UnitRecord
+from wina_core.sources.resolve import resolve
+from wina_core.specs import (
+    COST,
+    DENSE,
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+
+WINA = MethodSpec(name="wina")
+SAVINGS = {f"{kind}_{what}_saving" for kind in ("counted", "full") for what in ("flops", "bytes")}
+HALF = UniformSparsity(sparsity=0.5)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> ModelSource:
+    return ModelSource(location=str(tiny_folder(tmp_path_factory.mktemp("model") / "whole")))
+
+
+@pytest.fixture(scope="module")
+def config(whole, tmp_path_factory) -> ModelSource:
+    """A folder with nothing but the config.json."""
+    folder = tmp_path_factory.mktemp("config")
+    shutil.copy(f"{whole.location}/config.json", folder)
+    return resolve(ModelSource(location=str(folder)))
+
+
+def run_of(model: ModelSource, **fields) -> RunSpec:
+    evaluation = fields.pop("evaluation", EvaluationSpec(cost_context=128, deviation=None))
+    return RunSpec(model=model, evaluation=evaluation, **fields)
+
+
+def events_of(*runs: RunSpec, units: tuple[str, ...] | None = None, session: Session | None = None) -> list[Event]:
+    events: list[Event] = []
+    pending = tuple(PendingRun(spec=run, units=units or run.evaluation.units) for run in runs)
+    run_job(EvaluateJob(runs=pending), session or Session(), events.append, Silent())
+    return events
+
+
+def units_of(*runs: RunSpec, **options) -> list[UnitRecord]:
+    events = events_of(*runs, **options)
+    assert not [event.error for event in events if isinstance(event, RunFailed)]
+    return [event.unit for event in events if isinstance(event, Partial)]
+
+
+def values(unit: UnitRecord) -> dict[str, float]:
+    assert {metric.task for metric in unit.metrics} == {COST}
+    return {metric.metric: metric.value for metric in unit.metrics}
+
+
+@pytest.mark.parametrize("rotation", [NO_ROTATION, RotationSpec(mode="per_layer")], ids=lambda spec: spec.label)
+def test_a_config_alone_will_do_and_gives_the_row_of_the_runs_rotation(config, rotation, monkeypatch):
+    monkeypatch.setattr(Session, "prepare", lambda *_: pytest.fail("weights were read"))
+    (unit,) = units_of(run_of(config, rotation=rotation, method=WINA, plan=HALF))
+    job = CostJob(model=config, method=WINA, plan=HALF, context=128, rotations=(rotation.mode,))
+    row = count_costs(job, Silent()).rows[-1]
+    assert row.rotation == rotation.mode
+    assert values(unit) == {metric: getattr(row, metric) for metric in (*SAVINGS, "full_flops", "full_bytes")}
+    assert {metric.metric for metric in unit.metrics if metric.higher_is_better} == SAVINGS <= METRIC_UNITS.keys()
+    assert (unit.unit, unit.counted_sparsity, unit.full_sparsity) == (COST, row.counted_sparsity, row.full_sparsity)
+    assert values(unit)["counted_flops_saving"] > 0.2
+
+
+def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
+    dense, sparse = units_of(run_of(config, method=DENSE), run_of(config, method=WINA, plan=HALF))
+    assert {values(dense)[metric] for metric in SAVINGS} == {0.0}
+    saved = 1 - values(sparse)["full_flops"] / values(dense)["full_flops"]
+    assert values(sparse)["full_flops_saving"] == pytest.approx(saved, abs=1e-12)
+    assert dense.counted_sparsity == 0
+
+
+def test_the_context_counts(config):
+    long = EvaluationSpec(cost_context=4096, deviation=None)
+    short, more = units_of(run_of(config), run_of(config, evaluation=long))
+    assert values(more)["full_flops"] > values(short)["full_flops"]
+
+
+def test_no_task_is_looked_for_when_the_cost_alone_is_missing(config):
+    evaluation = EvaluationSpec(cost_context=128, tasks=("there_is_no_such_task",))
+    (unit,) = units_of(run_of(config, evaluation=evaluation), units=(COST,))
+    assert unit.unit == COST
+
+
+def test_other_units_are_measured_after_it(whole, tmp_path):
+    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+    evaluation = EvaluationSpec(cost_context=128, deviation=text)
+    cost, deviation = units_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation))
+    assert (cost.unit, deviation.unit) == (COST, "deviation")
+    assert deviation.counted_sparsity == pytest.approx(cost.counted_sparsity, abs=1e-6)
+
+
+def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
+    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", step=0.25, text=text))
+    (unit,) = units_of(run_of(whole, method=WINA, plan=plan))
+    table = [layer.value for layer in unit.layers if layer.metric == "target"]
+    assert len(table) == 21
+    assert len(set(table)) > 1
+    assert unit.counted_sparsity == pytest.approx(0.5, abs=0.02)
+
+
+def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
+    loaded = load_model(whole, Silent())
+    rotation = RotationSpec(mode="per_site", per_head=False, attention_basis=("k",), mlp_basis=("gate",))
+    rotate(loaded, rotation, Silent())
+    save_rotated(loaded, tmp_path / "exported", None)
+    exported = resolve(ModelSource(location=str(tmp_path / "exported")))
+    plain, rotated = units_of(
+        run_of(exported, method=WINA, plan=HALF), run_of(whole, method=WINA, plan=HALF, rotation=rotation)
+    )
+    assert values(plain) == values(rotated)
+    asked = CostJob(model=exported, method=WINA, plan=HALF, context=128)
+    dense, row = count_costs(asked, Silent()).rows
+    assert (dense.rotation, row.rotation) == ("dense", "per_site"), "it cannot be rotated in another way"
+    assert row.full_flops == values(rotated)["full_flops"]
+
+
+def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
+    loaded = load_model(whole, Silent())
+    assert summarize(loaded).shape.shortcuts == "none"
+    rotate(loaded, RotationSpec(mode="per_layer"), Silent())
+    save_rotated(loaded, tmp_path / "exported", None)
+    summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), Silent()))
+    row = costs(summary.shape, WINA, HALF, rotations=("none",)).rows[-1]
+    assert row.rotation == "per_layer"
+    assert row.full_sparsity < row.counted_sparsity - 0.05
+    assert summary.rotations == ("none",)
+    assert "open the original" in summary.rotation_reason
+
+
+def test_files_that_changed_since_are_not_counted(config):
+    (failed,) = (
+        event
+        for event in events_of(run_of(config.model_copy(update={"fingerprint": "0" * 16})))
+        if isinstance(event, RunFailed)
+    )
+    assert "have changed since" in failed.error

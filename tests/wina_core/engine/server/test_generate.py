@@ -1,0 +1,252 @@
+"""Answers to a prompt: greedy as transformers decodes, drawn with shared noise, and compared with the dense model."""
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from tests.wina_core.tiny import TEXT, tiny_loaded
+from wina_core.compute.gating import attach
+from wina_core.compute.generation.pieces import Pieces
+from wina_core.compute.generation.sampling import choose
+from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Silent
+from wina_core.compute.rotation import rotate
+from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
+from wina_core.engine.protocol.response import Answer, first_difference
+from wina_core.engine.server import model_session as session_module
+from wina_core.engine.server.generate import generate
+from wina_core.engine.server.model_session import Session
+from wina_core.errors import Cancelled, WinaError
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+PROMPT = "A sparse input"
+WINA = MethodSpec(name="wina")
+SPARSE = AnswerSpec(method=WINA, plan=UniformSparsity(sparsity=0.5))
+
+
+class Held(Session):
+    """Has one model, whatever it is asked for."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        super().__init__()
+        self.loaded = loaded
+
+    def prepare(self, *_: object) -> LoadedModel:
+        return self.loaded
+
+
+@pytest.fixture(scope="module")
+def loaded() -> LoadedModel:
+    return tiny_loaded()
+
+
+def job(*arms: AnswerSpec, **settings: object) -> GenerateJob:
+    return GenerateJob.model_validate(
+        {"model": ModelSource(location="tiny"), "prompt": PROMPT, "new_tokens": 12, "arms": arms, **settings}
+    )
+
+
+def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: Silent | None = None) -> list[Answer]:
+    found = [Answer(spec) for spec in wanted.arms]
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Token):
+            found[event.arm].tokens.append(event)
+        elif isinstance(event, Answered):
+            found[event.arm].ended = event
+
+    with suppress(Cancelled):
+        generate(wanted, Held(loaded), hear, reporter or Silent(), "job")
+    return found
+
+
+def greedy(loaded: LoadedModel, length: int = 12) -> list[int]:
+    ids = torch.tensor([loaded.tokenizer(PROMPT).input_ids])
+    made = loaded.model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=length)
+    return made[0, ids.shape[1] :].tolist()
+
+
+def test_a_dense_answer_is_transformers_own_greedy_one(loaded: LoadedModel) -> None:
+    (dense,) = answers(loaded, job(AnswerSpec()))
+    assert list(dense.ids) == greedy(loaded)
+    assert dense.ended is not None
+    assert (dense.ended.end, dense.ended.prompt_tokens, dense.ended.sparsity) == ("length", len(PROMPT), None)
+    assert [token.read for token in dense.tokens] == [len(PROMPT), *[1] * 11]
+    assert dense.divergence is None
+    assert dense.speedup is None
+    assert dense.tokens_per_second is not None
+
+
+def test_a_gated_answer_is_what_the_gated_model_decodes_with_its_divergence_from_dense(loaded: LoadedModel) -> None:
+    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE))
+    with attach(loaded, WINA, UniformSparsity(sparsity=0.5), kernels=True):
+        assert list(sparse.ids) == greedy(loaded)
+    assert list(dense.ids) == greedy(loaded)  # and the gates are gone
+    assert sparse.ended is not None
+    assert sparse.ended.sparsity == pytest.approx(0.5)
+    ids = torch.tensor([[*loaded.tokenizer(PROMPT).input_ids, *sparse.ids[:-1]]])
+    with torch.no_grad():
+        plain = log_probabilities(loaded.model(ids).logits[0, len(PROMPT) - 1 :])
+        with attach(loaded, WINA, UniformSparsity(sparsity=0.5)):
+            gated = log_probabilities(loaded.model(ids).logits[0, len(PROMPT) - 1 :])
+    chosen = torch.tensor(sparse.ids)[:, None]
+    expected = divergences(plain, gated).tolist()
+    assert [token.divergence for token in sparse.tokens] == pytest.approx(expected, abs=1e-5)
+    assert sparse.divergence == pytest.approx(sum(expected) / 12, abs=1e-5)
+    for name, table in (("log_probability", gated), ("dense_log_probability", plain)):
+        told = [getattr(token, name) for token in sparse.tokens]
+        assert told == pytest.approx(table.gather(-1, chosen)[:, 0].tolist(), abs=1e-4)
+
+
+def test_the_dense_side_takes_turns_with_the_first_gated_one(loaded: LoadedModel) -> None:
+    events: list[Event] = []
+    more = AnswerSpec(method=MethodSpec(name="teal"), plan=UniformSparsity(sparsity=0.8))
+    generate(job(SPARSE, AnswerSpec(), more, new_tokens=3), Held(loaded), events.append, Silent(), "job")
+    assert [event.arm for event in events if isinstance(event, Token)] == [1, 0, 1, 0, 1, 0, 2, 2, 2]
+    assert [event.arm for event in events if isinstance(event, Answered)] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("sampling", [SamplingSpec(), SamplingSpec(temperature=1.5, top_p=0.9, seed=3)])
+def test_an_answer_that_is_taken_up_again_goes_on_as_it_would_have(loaded: LoadedModel, sampling: SamplingSpec) -> None:
+    (whole,) = answers(loaded, job(AnswerSpec(), sampling=sampling))
+    (rest,) = answers(loaded, job(AnswerSpec(begun=whole.ids[:5]), sampling=sampling))
+    assert rest.ids == whole.ids[5:]
+    (none,) = answers(loaded, job(AnswerSpec(begun=whole.ids), sampling=sampling))
+    assert none.tokens == []
+    assert none.is_whole
+
+
+def test_a_rotation_with_shortcuts_is_compared_with_the_model_that_is_not_rotated() -> None:
+    plain, rotated = tiny_loaded(dtype=torch.float64), tiny_loaded(dtype=torch.float64)
+    spec = RotationSpec(mode="per_site", attention_basis=("qkv",), mlp_basis=("gate_up",))
+    rotate(rotated, spec, Silent())
+
+    class Two(Held):
+        def prepare(self, _: object, rotation: RotationSpec, __: object) -> LoadedModel:
+            return plain if rotation.is_identity else rotated
+
+    events: list[Event] = []
+    nearly_dense = AnswerSpec(rotation=spec, method=WINA, plan=UniformSparsity(sparsity=0.0))
+    generate(job(AnswerSpec(), nearly_dense, new_tokens=4), Two(plain), events.append, Silent(), "job")
+    tokens = [event for event in events if isinstance(event, Token)]
+    assert [token.id for token in tokens if token.arm == 0] == [token.id for token in tokens if token.arm == 1]
+    assert all(token.divergence < 1e-9 for token in tokens if token.divergence is not None)
+
+
+def test_an_answer_ends_at_an_end_token(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = greedy(loaded)
+    last = next(at for at in range(1, 12) if ids[at] not in ids[:at])
+    monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [ids[last]])
+    (dense,) = answers(loaded, job(AnswerSpec()))
+    assert list(dense.ids) == ids[: last + 1]
+    assert dense.ended is not None
+    assert dense.ended.end == "end"
+
+
+def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
+    class Impatient(Silent):
+        left = 300
+
+        def check(self) -> None:
+            self.left -= 1
+            if not self.left:
+                raise Cancelled
+
+    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient())
+    assert 0 < len(sparse.tokens) < 400
+    assert [answer.ended and answer.ended.end for answer in (dense, sparse)] == ["stopped", "stopped"]
+    assert list(dense.ids) == greedy(loaded, len(dense.ids))
+    assert not loaded.model._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"new_tokens": 500}, "14 tokens and 500 new ones are asked for, but the model's context has 512"),
+        ({"prompt": "x" * 600}, "shorten the prompt"),
+        ({"chat": True}, "no chat template"),
+        ({"arms": (AnswerSpec(method=MethodSpec(name="waldo")),)}, 'no method "waldo"'),
+    ],
+)
+def test_what_cannot_be_answered_is_told(loaded: LoadedModel, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(WinaError, match=message):
+        generate(job(AnswerSpec()).model_copy(update=settings), Held(loaded), lambda _: None, Silent(), "job")
+
+
+def test_a_chat_template_frames_the_prompt_and_may_refuse_it(
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded.tokenizer, "chat_template", "<{{ messages[0]['content'] }}>")
+    (dense,) = answers(loaded, job(AnswerSpec(), chat=True))
+    assert dense.tokens[0].read == len(PROMPT) + 2
+    monkeypatch.setattr(loaded.tokenizer, "chat_template", "{{ raise_exception('no system message') }}")
+    with pytest.raises(WinaError, match=r"refuses this prompt \(no system message\)"):
+        answers(loaded, job(AnswerSpec(), chat=True))
+
+
+def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:
+    with pytest.raises(ValidationError, match="one dense answer is enough"):
+        job(AnswerSpec(), AnswerSpec())
+    with pytest.raises(ValidationError, match="needs a calibration"):
+        AnswerSpec(method=MethodSpec(name="wina", selection="threshold"))
+
+
+def test_pieces_never_show_half_a_character(loaded: LoadedModel) -> None:
+    text = "naïve 稀疏 🙂 end"
+    ids = loaded.tokenizer(text).input_ids
+    pieces = Pieces(loaded.tokenizer)
+    added = [pieces.add(token) for token in [*ids, 256]]
+    assert "".join(added) == text + "<|end|>"
+    assert "\N{REPLACEMENT CHARACTER}" not in "".join(added)
+
+
+def test_drawing_follows_the_distribution_and_the_nucleus() -> None:
+    logs = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+    drawn = [choose(logs, SamplingSpec(temperature=1.0, seed=1), position) for position in range(2000)]
+    shares = [drawn.count(token) / len(drawn) for token in range(4)]
+    assert shares == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=4 * math.sqrt(0.25 / 2000))
+    nucleus = SamplingSpec(temperature=1.0, top_p=0.8, seed=1)
+    assert {choose(logs, nucleus, position) for position in range(200)} == {0, 1}
+    assert drawn[:50] == [choose(logs, SamplingSpec(temperature=1.0, seed=1), position) for position in range(50)]
+    assert choose(logs, SamplingSpec(), 0) == 0
+
+
+def test_the_first_difference_counts_an_answer_that_has_ended() -> None:
+    def answer(ids: list[int], end: str | None = None) -> Answer:
+        tokens = [Token(job_id="", arm=0, id=each, text="", log_probability=0, read=1, seconds=1) for each in ids]
+        ended = end and Answered(job_id="", arm=0, end=end, prompt_tokens=1)
+        return Answer(AnswerSpec(), tokens, ended or None)
+
+    assert first_difference(answer([1, 2, 3]), answer([1, 5])) == 1
+    assert first_difference(answer([1, 2, 3]), answer([1, 2])) is None
+    assert first_difference(answer([1, 2, 3]), answer([1, 2], "stopped")) is None
+    assert first_difference(answer([1, 2], "end"), answer([1, 2, 3])) == 2
+
+
+def test_an_answer_is_gated_by_the_corrected_thresholds(
+    loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fraction the correction says is where the thresholds are read."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+    monkeypatch.setattr(
+        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+    )
+    (tmp_path / "text.txt").write_text(TEXT)
+    text = TextSpec(source=str(tmp_path / "text.txt"), tokens=512, sequence=64)
+    method = MethodSpec(name="teal", selection="threshold")
+    found = {}
+    for thresholds in ("gated", "dense"):
+        calibration = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+        arm = AnswerSpec(method=method, plan=UniformSparsity(sparsity=0.5), calibration=calibration)
+        (answer,) = answers(loaded, job(arm))
+        assert answer.ended is not None
+        found[thresholds] = answer.ended.sparsity
+    assert found["gated"] > 0.8
+    assert 0.3 < found["dense"] < 0.7

@@ -1,0 +1,288 @@
+"""What a job emits when measuring succeeds, fails, runs out of memory, or is cancelled."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Silent
+from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RotateJob, RunFailed, RunFinished
+from wina_core.engine.server import evaluate as evaluating
+from wina_core.engine.server.cancellation import cancellable
+from wina_core.engine.server.model_session import Session
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import MetricRecord, SampleRecord
+from wina_core.specs import (
+    DEVIATION,
+    NO_ROTATION,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+
+Measure = Callable[..., tuple[MetricRecord, ...]]
+Evaluate = Callable[[Measure], tuple[list[Event], BaseException | None]]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModelSource:
+    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
+
+
+@pytest.fixture
+def job(model: ModelSource) -> EvaluateJob:
+    """Two runs of the two units DEVIATION and "task"."""
+    specs = [
+        RunSpec(
+            model=model,
+            method=MethodSpec(name="wina"),
+            plan=UniformSparsity(sparsity=sparsity),
+            evaluation=EvaluationSpec(tasks=("task",), deviation=TextSpec()),
+        )
+        for sparsity in (0.25, 0.5)
+    ]
+    return EvaluateJob(runs=tuple(PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs))
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session()
+
+
+@pytest.fixture
+def evaluate(job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+    """Do the job with a given function in place of lm-eval; events, and what was raised."""
+
+    def do(task: Measure) -> tuple[list[Event], BaseException | None]:
+        monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+        monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: (record(DEVIATION, 0.0),))
+        monkeypatch.setattr(evaluating, "evaluate_task", task)
+        events: list[Event] = []
+        try:
+            run_job(job, session, events.append, Silent())
+        except Exception as error:
+            return events, error
+        return events, None
+
+    return do
+
+
+def record(task: str, value: float) -> MetricRecord:
+    return MetricRecord(task=task, metric="m", value=value)
+
+
+def raising(error: BaseException) -> Measure:
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
+        raise error
+
+    return measure
+
+
+def names(events: list[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_units_start_from_the_same_random_state_whatever_came_before(
+    evaluate: Evaluate,
+) -> None:
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
+        return (record("task", float(torch.rand(()))),)
+
+    events, _ = evaluate(measure)
+    drawn = [
+        event.unit.metrics[0].value for event in events if isinstance(event, Partial) and event.unit.unit == "task"
+    ]
+    assert len(drawn) == 2
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (WinaError("The data is not reachable; go online once."), "The data is not reachable; go online once."),
+        (torch.OutOfMemoryError("CUDA out of memory"), "Memory ran out; lower the batch size"),
+        (MemoryError(), "Memory ran out; lower the batch size"),
+        (KeyError("oops\nsecond line"), "Something unforeseen happened (KeyError: "),
+    ],
+)
+def test_a_failing_run_keeps_its_finished_units_and_the_next_one_begins(
+    evaluate: Evaluate, error: Exception, message: str
+) -> None:
+    events, raised = evaluate(raising(error))
+    assert raised is None
+    assert names(events) == ["RunStarted", "Partial", "RunFailed"] * 2
+    failed = [event for event in events if isinstance(event, RunFailed)]
+    assert all(event.error.startswith(message) and "\n" not in event.error for event in failed)
+    assert all(("Traceback" in event.detail) is not isinstance(error, WinaError) for event in failed)
+
+
+def test_memory_is_given_back_when_it_ran_out(
+    evaluate: Evaluate,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cleared = []
+    monkeypatch.setattr(session, "clear", lambda: cleared.append(True))
+    evaluate(raising(MemoryError()))
+    assert len(cleared) == 2
+
+
+@pytest.mark.parametrize("error", [Cancelled(), torch.AcceleratorError("device-side assert")])
+def test_cancellation_and_an_accelerators_fault_end_the_job(evaluate: Evaluate, error: Exception) -> None:
+    events, raised = evaluate(raising(error))
+    assert raised is error
+    assert names(events) == ["RunStarted", "Partial"]
+
+
+@pytest.mark.parametrize("error", [None, WinaError("No."), Cancelled()])
+def test_the_model_is_left_without_gates(
+    evaluate: Evaluate,
+    session: Session,
+    model: ModelSource,
+    error: Exception | None,
+) -> None:
+    gated: list[bool] = []
+
+    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
+        gated.append(is_gated())
+        if error:
+            raise error
+        return ()
+
+    def is_gated() -> bool:
+        loaded = session.prepare(model, NO_ROTATION, Silent())
+        return any("forward" in module.__dict__ for module in loaded.model.modules())
+
+    evaluate(measure)
+    assert all(gated)
+    assert gated
+    assert not is_gated()
+
+
+def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_same() -> None:
+    class Impatient(Silent):
+        left = 4
+
+        def check(self) -> None:
+            self.left -= 1
+            if self.left < 0:
+                raise Cancelled
+
+    loaded, reporter = tiny_loaded(), Impatient()
+    expected = loaded.model(tiny_tokens()).logits
+    reached = []
+    loaded.view.head.register_forward_pre_hook(lambda *_: reached.append(True))
+    with cancellable(loaded.model, reporter), pytest.raises(Cancelled):
+        loaded.model(tiny_tokens())
+    assert not reached
+    with cancellable(loaded.model, Silent()):
+        assert (loaded.model(tiny_tokens()).logits == expected).all()
+    assert (loaded.model(tiny_tokens()).logits == expected).all()
+
+
+def test_a_measurement_is_cancelled_within_its_forward_pass(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Patient(Silent):
+        cancelled = False
+
+        def check(self) -> None:
+            if self.cancelled:
+                raise Cancelled
+
+    def measure(loaded: LoadedModel, *_: object) -> tuple[MetricRecord, ...]:
+        reporter.cancelled = True
+        loaded.model(tiny_tokens())
+        raise AssertionError("the forward pass went on")
+
+    reporter = Patient()
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr(evaluating, "measure_deviation", measure)
+    with pytest.raises(Cancelled):
+        run_job(job, session, lambda _: None, reporter)
+
+
+def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_one(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kept(Silent):
+        def __init__(self) -> None:
+            self.shown: list[tuple[float, float | None, str]] = []
+
+        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+            self.shown.append((done, total, f"{unit} | {metric}"))
+
+    def half(*args: object, **_: object) -> tuple[MetricRecord, ...]:
+        reporter = args[-1]
+        assert isinstance(reporter, evaluating._Stage)
+        reporter.progress(5, 10, "requests", "task: acc 0.5")
+        return ()
+
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr(evaluating, "measure_deviation", half)
+    monkeypatch.setattr(evaluating, "evaluate_task", half)
+    reporter, events = Kept(), list[Event]()
+    run_job(job, session, events.append, reporter)
+    assert sum(isinstance(event, RunFinished) for event in events) == 2
+    assert {total for _, total, _ in reporter.shown} == {4}
+    done = [done for done, _, _ in reporter.shown]
+    assert done == sorted(done)
+    assert {0.5, 1.5, 2.5, 3.5} <= set(done)
+    assert done[-1] == 4
+    assert (3.5, 4, "measurements | wina, 50 %: task: acc 0.5") in reporter.shown
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_documents_own_scores_are_sent_where_they_are_asked_for(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    sample = SampleRecord(task="task", doc=0, scores={"m": (1.0, 1.0)}, target="a", response="[]")
+
+    def measure(*_: object, samples: list[SampleRecord] | None, **__: object) -> tuple[MetricRecord, ...]:
+        assert (samples is not None) is asked
+        if samples is not None:
+            samples.append(sample)
+        return ()
+
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: ())
+    monkeypatch.setattr(evaluating, "evaluate_task", measure)
+    events: list[Event] = []
+    run_job(job.model_copy(update={"samples": asked}), session, events.append, Silent())
+    sent = [event.unit.samples for event in events if isinstance(event, Partial)]
+    assert sent == [(), (sample,) if asked else ()] * 2
+
+
+def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
+    with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
+        run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, Silent())
+
+
+def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
+    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "something").touch()
+    monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
+    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path))
+    with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
+        run_job(job, session, lambda _: None, Silent())
+
+
+def test_runs_of_one_rotated_model_are_computed_together(
+    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = job.runs
+    rotated = PendingRun(spec=other.spec.model_copy(update={"rotation": RotationSpec(mode="none")}), units=other.units)
+    order: list[RunSpec] = []
+    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
+    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, Silent())
+    assert order == [plain.spec, other.spec, rotated.spec]

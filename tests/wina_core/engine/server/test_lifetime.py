@@ -1,0 +1,223 @@
+"""How an engine process ends: always, whoever dies first, and never with a stray byte on the wire."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.engine.engine_events import DEMO, LONG_JOB, PATIENCE, SHORT, WINA, Events, run, submit
+from wina_core.engine.client.client import EngineClient
+from wina_core.engine.protocol import (
+    EVENTS,
+    Done,
+    EvaluateJob,
+    Event,
+    Failed,
+    InspectJob,
+    Log,
+    Partial,
+    Ready,
+    RunStarted,
+    Submit,
+    encode,
+)
+from wina_core.specs import Arm, EvaluationSpec
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Recorder, Store
+
+pytestmark = pytest.mark.usefixtures("engine_home")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is running; one that only waits to be reaped is not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"process {pid} stays behind"
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL to another process")
+def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_computed(tmp_path: Path) -> None:
+    quick = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT)
+    long = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT.model_copy(update={"tokens": 2048}))
+    runs = (run(0.3, quick), run(0.4, long), run(0.5, quick))
+    names = [spec.content_hash() for spec in runs]
+    study = StudySpec(name="killed", models=(DEMO,), arms=(Arm(method=WINA),), sparsities=(0.3, 0.4, 0.5))
+    events, recorders = Events(), {}
+    with Store(tmp_path / "results.sqlite") as store:
+
+        def on_event(event: Event) -> None:
+            for job_id, recorder in recorders.items():
+                if getattr(event, "job_id", job_id) == job_id:
+                    recorder.record(event)
+            if isinstance(event, RunStarted) and (event.job_id, event.run) == ("killed", names[1]):
+                assert client.pid is not None
+                os.kill(client.pid, signal.SIGKILL)
+            events(event)
+
+        def launch(job_id: str) -> EvaluateJob:
+            store.save_study(study, runs)
+            job = EvaluateJob(runs=tuple(store.pending(runs)))
+            recorders[job_id] = Recorder(store, job)
+            submit(client, job_id, job)
+            return job
+
+        client = EngineClient(on_event)
+        launch("killed")
+        submit(client, "behind", InspectJob(model=DEMO))
+        failed = events.end("killed")
+        assert isinstance(failed, Failed)
+        assert "killed from outside" in failed.error
+        assert failed.run == names[1]
+        computed = {(event.unit.run, event.unit.unit) for event in events.of("killed") if isinstance(event, Partial)}
+        stored = store.metric_rows()
+        assert {(row.run, row.unit) for row in stored} == computed >= {(names[0], unit) for unit in quick.units}
+        assert store.run_status(names[0]) == "done"
+        assert store.pending(runs)
+        assert events.end("behind") == Done(job_id="behind")
+        assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 2
+
+        job = launch("rest")
+        assert events.end("rest") == Done(job_id="rest")
+        client.stop()
+        asked = [(pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units]
+        partials = [event.unit for event in events.of("rest") if isinstance(event, Partial)]
+        assert [(unit.run, unit.unit) for unit in partials] == asked
+        assert not set(asked) & {(row.run, row.unit) for row in stored}
+        finished = {(row.run, row.unit, row.metric): row.finished for row in store.metric_rows()}
+        assert all(finished[row.run, row.unit, row.metric] == row.finished for row in stored), "kept as it was"
+        assert store.pending(runs) == []
+
+
+def test_stopping_with_a_job_running_leaves_no_process() -> None:
+    events = Events()
+    client = EngineClient(events)
+    submit(client, "long", LONG_JOB)
+    events.wait(RunStarted)
+    pid = client.pid
+    assert pid is not None
+    client.stop()
+    assert not is_alive(pid)
+    assert events.end("long") == Done(job_id="long", cancelled=True)
+
+
+PARENT = """
+import sys, time
+from wina_core.engine.client.client import EngineClient
+from wina_core.engine.protocol import REQUESTS, Progress
+
+def on_event(event):
+    if isinstance(event, Progress):
+        print(client.pid, flush=True)
+
+client = EngineClient(on_event)
+client.send(REQUESTS.validate_json(sys.stdin.readline()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks for the process in /proc")
+def test_an_engine_whose_client_is_killed_exits() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write(encode(Submit(job_id="long", job=LONG_JOB)))
+    parent.stdin.flush()
+    engine = int(parent.stdout.readline())
+    assert is_alive(engine)
+    parent.kill()
+    parent.wait()
+    wait_until_gone(engine)
+
+
+# ---- the bare process, without a client --------------------------------------------------------------------------
+
+
+def talk(
+    requests: bytes, code: str = "from wina_core.engine.server.server import serve; serve()"
+) -> tuple[list[Event], str, int]:
+    """Events, stderr and exit code of an engine that is given these lines, followed by the end of its stdin."""
+    done = subprocess.run([sys.executable, "-c", code], input=requests, capture_output=True, timeout=PATIENCE)
+    events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
+    return events, done.stderr.decode(), done.returncode
+
+
+def test_lines_that_are_no_requests_are_answered_and_passed_over() -> None:
+    lines = ["nonsense", "", '"text"', json.dumps({"type": "submit", "job_id": "a", "job": {"kind": "fly"}}), "é\x00"]
+    events, _, _ = talk("\n".join(lines).encode(), "from wina_core.engine.server.server import serve; serve()")
+    logs = [event for event in events if isinstance(event, Log)]
+    assert len(logs) == 3
+    assert all(event.text.startswith("The engine does not understand this request") for event in logs)
+    failed = next(event for event in events if isinstance(event, Failed))
+    assert failed.job_id == "a"
+    assert "kind" in failed.error or "fly" in failed.error
+
+
+def test_a_stray_print_never_gets_on_the_wire() -> None:
+    code = """
+import os
+from wina_core.engine import server
+
+def work(self):
+    print("stray")
+    os.system("echo from a child")
+    try:
+        input()
+    except EOFError:
+        print("nothing to read")
+
+server.Server.work = work
+server.EXIT_GRACE_SECONDS = 600  # importing torch may take longer than the end of stdin leaves
+server.serve()
+"""
+    events, log, _ = talk(b"", code)
+    assert [type(event) for event in events] == [Ready]
+    assert {"stray", "from a child", "nothing to read"} <= set(log.splitlines())
+
+
+def test_an_engine_that_is_stuck_when_its_client_goes_away_is_ended() -> None:
+    code = """
+import time
+from wina_core.engine import server
+
+server.Server.work = lambda self: time.sleep(600)
+server.serve()
+"""
+    _, _, exit_code = talk(b"", code)
+    assert exit_code == 1
+
+
+def test_a_faulted_accelerator_ends_the_process_so_that_a_new_one_does_the_next_job() -> None:
+    code = """
+import sys, torch
+from types import SimpleNamespace
+from wina_core.engine import server
+
+def run_job(*_):
+    raise torch.AcceleratorError("device-side assert triggered")
+
+# In place of what computes, which takes long to import.
+sys.modules["wina_core.engine.server.run_job"] = SimpleNamespace(run_job=run_job)
+sys.modules["wina_core.engine.server.model_session"] = SimpleNamespace(Session=object)
+server.Server.close = lambda self: None  # it is not the end of stdin that ends it
+sys.exit(server.serve())
+"""
+    request = encode(Submit(job_id="a", job=InspectJob(model=DEMO)))
+    events, _, _ = talk(request.encode(), code)
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert "device-side assert triggered" in failed.error
+    assert "Traceback" in failed.detail

@@ -1,0 +1,299 @@
+"""Which models and calibrations an engine keeps, and what they are told apart by."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
+from wina_core.compute.reporter import Reporter, Silent
+from wina_core.engine.protocol import RotateJob
+from wina_core.engine.server import model_session as session_module
+from wina_core.engine.server.model_session import Session, calibration_key
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import CalibrationRecord
+from wina_core.sources.resolve import resolve
+from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+WEIGHTS_ONLY = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+WINA = MethodSpec(name="wina")
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Locations of the models that were really loaded."""
+    found: list[str] = []
+
+    def counted(source: ModelSource, reporter: Reporter) -> LoadedModel:
+        found.append(Path(source.location).name)
+        return load_model(source, reporter)
+
+    monkeypatch.setattr(session_module, "load_model", counted)
+    return found
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[ModelSource, ...]:
+    return tuple(ModelSource(location=str(tiny_folder(tmp_path / name))) for name in "abc")
+
+
+def test_the_least_recently_used_model_gives_way(models: tuple[ModelSource, ...], loads: list[str]) -> None:
+    session = Session(capacity=2)
+    for index in (0, 1, 0, 2, 0, 1):
+        session.prepare(models[index], NO_ROTATION, Silent())
+    assert loads == ["a", "b", "c", "b"]
+
+
+def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one(
+    models: tuple[ModelSource, ...], loads: list[str], tmp_path: Path
+) -> None:
+    session, text = Session(), TextSpec(source=tiny_text(tmp_path))
+    rotation = WEIGHTS_ONLY.model_copy(update={"text": text})
+    plain = session.prepare(models[0], NO_ROTATION, Silent())
+    before = {name: tensor.clone() for name, tensor in plain.model.state_dict().items()}
+    rotated = session.prepare(models[0], rotation, Silent())
+    assert rotated.rotation == rotation
+    assert rotated.rotation_report is not None
+    assert all((tensor == before[name]).all() for name, tensor in plain.model.state_dict().items())
+    assert session.prepare(models[0], rotation, Silent()) is rotated
+    assert session.prepare(models[0], NO_ROTATION, Silent()) is plain
+    assert loads == ["a", "a"]
+
+
+@pytest.mark.parametrize("mode", ["none", "global", "per_site"])
+def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(
+    models: tuple[ModelSource, ...], loads: list[str], tmp_path: Path, mode: str
+) -> None:
+    text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    rotation = RotationSpec.model_validate({"mode": mode, "text": text})
+    session, folder = Session(), tmp_path / "exported"
+    session.prepare(models[0], rotation, Silent())
+    job = RotateJob(model=models[0], rotation=rotation, export_to=str(folder))
+    run_job(job, session, lambda _: None, Silent())
+    assert loads == ["a"], "the rotated model that is held is the one exported"
+    assert RotationFile.model_validate_json((folder / ROTATION_FILE).read_bytes()).matrices == MATRICES_FILE
+    given = rotation.model_copy(update={"matrices": str(folder / MATRICES_FILE)})
+    again = session.prepare(models[0], given, Silent())
+    exported = session.prepare(ModelSource(location=str(folder)), NO_ROTATION, Silent())
+    assert again.model(tiny_tokens()).logits.equal(exported.model(tiny_tokens()).logits)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "exported", "text.txt"]
+
+
+def test_a_resolved_source_and_a_plain_one_are_the_same_model(
+    models: tuple[ModelSource, ...], loads: list[str]
+) -> None:
+    session = Session()
+    first = session.prepare(models[0], NO_ROTATION, Silent())
+    assert session.prepare(resolve(models[0]), NO_ROTATION, Silent()) is first
+    assert loads == ["a"]
+
+
+def test_edited_weights_are_loaded_anew_and_not_taken_for_the_planned_ones(
+    models: tuple[ModelSource, ...], loads: list[str]
+) -> None:
+    session, planned = Session(), resolve(models[0])
+    session.prepare(models[0], NO_ROTATION, Silent())
+    weights = Path(models[0].location) / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    session.prepare(models[0], NO_ROTATION, Silent())
+    assert loads == ["a", "a"]
+    with pytest.raises(WinaError, match="have changed since this was set up; open the model again"):
+        session.prepare(planned, NO_ROTATION, Silent())
+
+
+def test_a_calibration_is_told_apart_by_everything_it_depends_on(tmp_path: Path) -> None:
+    loaded = tiny_loaded()
+    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
+
+    def key(rotation: RotationSpec = NO_ROTATION, method: MethodSpec = WINA, spec: CalibrationSpec = spec) -> str:
+        return calibration_key(loaded, rotation, method, spec)
+
+    longer = CalibrationSpec(text=spec.text.model_copy(update={"tokens": 256}))
+    keys = [key(), key(rotation=WEIGHTS_ONLY), key(method=MethodSpec(name="teal")), key(spec=longer)]
+    assert key(method=WINA.model_copy(update={"selection": "threshold"})) == keys[0]
+    tiny_text(tmp_path, "Another text in the same file. " * 90)
+    keys.append(key())
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    session, loaded = Session(), tiny_loaded()
+    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
+
+    def calibrated() -> tuple[Calibration, CalibrationRecord]:
+        return session.calibration(loaded, NO_ROTATION, WINA, spec, Silent())
+
+    _, first = calibrated()
+    (file,) = (tmp_path / "home" / "cache" / "calibrations").iterdir()
+    assert file.stem == first.key
+    file.write_bytes(b"damaged")
+    _, second = calibrated()
+    assert second.layers == first.layers
+    assert Calibration.load(file).tokens == first.tokens
+
+
+# ---- corrected thresholds --------------------------------------------------------------------------------------------
+
+THRESHOLD = MethodSpec(name="wina", selection="threshold")
+HALF = UniformSparsity(sparsity=0.5)
+
+
+class Logging(Silent):
+    """Remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def log(self, level: str, message: str) -> None:
+        assert level == "warning"
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
+
+
+@pytest.fixture
+def corrected(monkeypatch: pytest.MonkeyPatch) -> list[SparsityPlan]:
+    """The tables whose cuts were really corrected."""
+    found: list[SparsityPlan] = []
+
+    def counted(loaded, method, plan, *rest):
+        found.append(plan)
+        return corrected_cuts(loaded, method, plan, *rest)
+
+    monkeypatch.setattr(session_module, "corrected_cuts", counted)
+    return found
+
+
+def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan]
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    assert first is not None
+    assert len(corrected) == 1
+    assert first.sparsity != corrected[0].sparsity
+    again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    assert (again, len(corrected)) == (first, 1)
+    (file,) = (home / "cache" / "thresholds").iterdir()
+    table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"origin": "edited"})
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, Silent())[1] == first
+    assert len(corrected) == 1, "wherever its numbers came from, it is the same table"
+
+    other_model = tiny_loaded(layers=1, seed=1)
+    other_model.source = other_model.source.model_copy(update={"location": "another"})
+    others = [
+        (loaded, THRESHOLD, UniformSparsity(sparsity=0.6), spec),
+        (loaded, THRESHOLD.model_copy(update={"masks": "shared"}), HALF, spec),
+        (loaded, THRESHOLD.model_copy(update={"selection": "statistical"}), HALF, spec),
+        (loaded, THRESHOLD, HALF, CalibrationSpec(text=text.model_copy(update={"tokens": 64}))),
+        (other_model, THRESHOLD, HALF, spec),
+    ]
+    for count, (model, method, plan, other) in enumerate(others, start=2):
+        Session().gating(model, NO_ROTATION, method, plan, other, Silent())
+        assert len(corrected) == count
+    assert file in (home / "cache" / "thresholds").iterdir()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("version", ["CUTS_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
+def test_thresholds_of_another_version_are_corrected_again(
+    text: TextSpec, corrected: list[SparsityPlan], monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    monkeypatch.setattr(session_module, version, "another")
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    assert len(corrected) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"null", b"of another model"])
+def test_damaged_corrected_thresholds_are_corrected_again(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan], content: bytes
+) -> None:
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1]
+    (file,) = (home / "cache" / "thresholds").iterdir()
+    other = SparsityPlan.uniform(tiny_loaded(layers=2).view.layout, 0.5).model_dump_json().encode()
+    file.write_bytes(other if content == b"of another model" else content)
+    assert not reporter.warnings
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] == first
+    assert len(corrected) == 2
+    (warning,) = reporter.warnings
+    assert warning.startswith("The thresholds are corrected again, ")
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] == first
+    assert len(corrected) == 2, "the file is whole again"
+
+
+def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home: Path, text: TextSpec) -> None:
+    (home / "cache").mkdir(parents=True)
+    (home / "cache" / "thresholds").touch()
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
+    (warning,) = reporter.warnings
+    assert warning.startswith("The corrected thresholds are not kept for later. ")
+
+
+@pytest.mark.parametrize(
+    ("method", "thresholds", "calibrated"),
+    [
+        (WINA, "gated", False),
+        (MethodSpec(name="dense"), "gated", False),
+        (MethodSpec(name="scap"), "gated", True),
+        (WINA.model_copy(update={"correction": "mean"}), "gated", True),
+        (THRESHOLD, "dense", True),
+        (MethodSpec(name="teal", selection="top_p"), "dense", True),
+    ],
+    ids=lambda each: f"{each.label} {each.selection}" if isinstance(each, MethodSpec) else str(each),
+)
+def test_top_k_and_dense_thresholds_are_never_corrected(
+    home: Path, text: TextSpec, corrected: list[SparsityPlan], method: MethodSpec, thresholds: str, calibrated: bool
+) -> None:
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+    plan = UniformSparsity(sparsity=0.3)
+    calibration, cuts_at = Session().gating(loaded, NO_ROTATION, method, plan, spec, Silent())
+    assert (calibration is not None, cuts_at) == (calibrated, None)
+    assert not corrected
+    assert not (home / "cache" / "thresholds").exists()
+
+
+def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: TextSpec) -> None:
+    loaded = tiny_loaded(layers=1)
+    for thresholds in ("dense", "gated"):
+        spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
+        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    assert len(list((home / "cache" / "calibrations").iterdir())) == 1
+
+
+def test_a_cancelled_correction_keeps_nothing_and_leaves_the_model_as_it_was(home: Path, text: TextSpec) -> None:
+    class Impatient(Silent):
+        def progress(self, done: float, total: float, unit: str, metric: str = "") -> None:  # noqa: ARG002 - the protocol's
+            self.correcting = unit == "passes" and done >= 1
+
+        def check(self) -> None:
+            if getattr(self, "correcting", False):
+                raise Cancelled
+
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    before = loaded.model(tiny_tokens()).logits
+    with pytest.raises(Cancelled):
+        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Impatient())
+    assert not (home / "cache" / "thresholds").exists()
+    assert loaded.model(tiny_tokens()).logits.equal(before)
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] is not None

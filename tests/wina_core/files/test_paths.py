@@ -1,0 +1,35 @@
+"""The workbench's folders, and where its results are by default."""
+
+from pathlib import Path
+
+import pytest
+
+from wina_core.engine.client.client import EngineClient
+from wina_core.errors import WinaError
+from wina_core.files import paths
+from wina_core.store import Store
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    with pytest.raises(WinaError) as caught:
+        paths.cache_folder()
+    assert str(caught.value) == (
+        f"The folder {tmp_path}/file/cache cannot be made (Not a directory); make it writable or set WINA_HOME to "
+        "another folder."
+    )
+    with pytest.raises(WinaError, match="set WINA_DATABASE to a file elsewhere"):
+        Store()
+    EngineClient(lambda _: None)
+    assert "The engine's log is not kept" in caplog.text
+
+
+def test_the_home_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "what? 100%41 #"))
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    with Store():
+        assert (tmp_path / "what? 100%41 #" / "data" / "results.sqlite").is_file()

@@ -1,0 +1,185 @@
+"""Tables as files: every digit, and whole or not at all."""
+
+import csv
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from wina_core.errors import WinaError
+from wina_core.files.tables import write_atomically, write_table
+
+COLUMNS = ("method", "sparsity", "acc", "n")
+ROWS = [("wina, global", 0.1 + 0.2, 2 / 3, 400), ('say "teal" | a_b & 50 %\nüñ😀', None, math.nan, 0)]
+
+
+def test_csv_keeps_every_digit_and_quotes_text(tmp_path: Path) -> None:
+    write_table(COLUMNS, ROWS, tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
+        header, first, second = csv.reader(file)
+    assert header == list(COLUMNS)
+    assert first == ["wina, global", "0.30000000000000004", "0.6666666666666666", "400"]
+    assert second == [ROWS[1][0], "", "nan", "0"]
+
+
+@given(value=st.floats())
+def test_any_float_survives_csv(value: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "float.csv"
+    write_table(("x",), [(value,)], path)
+    again = float(path.read_text().splitlines()[1])
+    assert again == value or (math.isnan(again) and math.isnan(value))
+
+
+def test_tsv_separates_by_tabs(tmp_path: Path) -> None:
+    write_table(("a", "b"), [(1, 2.5)], tmp_path / "table.TSV")
+    assert (tmp_path / "table.TSV").read_text() == "a\tb\n1\t2.5\n"
+
+
+def test_json_is_strict_and_keeps_every_digit(tmp_path: Path) -> None:
+    write_table(COLUMNS, ROWS, tmp_path / "table.json")
+    text = (tmp_path / "table.json").read_text(encoding="utf-8")
+
+    def refuse(word: str) -> float:
+        raise AssertionError(f"{word} is not JSON")
+
+    first, second = json.loads(text, parse_constant=refuse)
+    assert first == dict(zip(COLUMNS, ROWS[0], strict=True))
+    assert second == {"method": ROWS[1][0], "sparsity": None, "acc": "nan", "n": 0}
+
+
+def test_markdown_aligns_numbers_and_escapes_bars(tmp_path: Path) -> None:
+    write_table(COLUMNS, ROWS, tmp_path / "table.md")
+    assert (tmp_path / "table.md").read_text(encoding="utf-8").splitlines() == [
+        "| method | sparsity | acc | n |",
+        "| --- | ---: | ---: | ---: |",
+        "| wina, global | 0.3 | 0.666667 | 400 |",
+        '| say "teal" \\| a_b & 50 % üñ😀 |  | nan | 0 |',
+    ]
+
+
+def test_latex_is_escaped(tmp_path: Path) -> None:
+    write_table(COLUMNS, ROWS, tmp_path / "table.tex")
+    text = (tmp_path / "table.tex").read_text(encoding="utf-8")
+    assert text.startswith("\\begin{tabular}{lrrr}\n\\toprule\nmethod & sparsity & acc & n \\\\\n\\midrule\n")
+    assert text.endswith("\\bottomrule\n\\end{tabular}\n")
+    assert 'say "teal" | a\\_b \\& 50 \\% üñ😀 &  & nan & 0 \\\\' in text
+
+
+def test_a_spreadsheet_keeps_numbers_and_takes_no_text_for_a_formula(tmp_path: Path) -> None:
+    texts = ["=1+1", "+1", "#N/A", "wina, global", "bell\a"]
+    rows = [(text, 2 / 3, 400, None, math.nan) for text in texts]
+    write_table(("=SUM(A1)", "x", "n", "none", "nan"), rows, tmp_path / "table.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "table.xlsx").active
+    header, *lines = sheet.iter_rows()
+    assert [(cell.value, cell.data_type, cell.font.bold) for cell in header[:2]] == [
+        ("=SUM(A1)", "s", True),
+        ("x", "s", True),
+    ]
+    assert [line[0].value for line in lines] == ["=1+1", "+1", "#N/A", "wina, global", "bell"]
+    assert {line[0].data_type for line in lines} == {"s"}
+    assert {tuple(cell.value for cell in line[1:]) for line in lines} == {(2 / 3, 400, None, "nan")}
+    assert {line[2].data_type for line in lines} == {"n"}
+
+
+def test_a_spreadsheet_that_would_overflow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.files.tables._MOST_ROWS", 1)
+    with pytest.raises(WinaError, match=r"no room for 2 rows, at most 1; write \.parquet\."):
+        write_table(COLUMNS, ROWS, tmp_path / "table.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_parquet_keeps_types_and_every_digit(tmp_path: Path) -> None:
+    rows = [("a", 0.1 + 0.2, 3, 1, "x", None, True), ("=b", math.inf, None, 2.5, 4, None, False)]
+    names = ("text", "float", "int", "number", "mixed", "none", "bool")
+    write_table(names, rows, tmp_path / "table.parquet")
+    table = parquet.read_table(tmp_path / "table.parquet")
+    assert table.to_pydict() == {
+        "text": ["a", "=b"],
+        "float": [0.1 + 0.2, math.inf],
+        "int": [3, None],
+        "number": [1.0, 2.5],
+        "mixed": ["x", "4"],
+        "none": [None, None],
+        "bool": [True, False],
+    }
+    assert [str(kind) for kind in table.schema.types] == [
+        *("string", "double", "int64", "double", "string", "null", "bool")
+    ]
+    write_table(names[:2], [("a", math.nan)], tmp_path / "nan.parquet")
+    assert math.isnan(parquet.read_table(tmp_path / "nan.parquet")["float"][0].as_py())
+
+
+def test_writing_spreadsheets_is_loaded_only_for_them() -> None:
+    code = "import sys, wina_core.files.tables; print(sorted({'openpyxl', 'pyarrow', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:
+    write_table(("a", "b"), [], tmp_path / "empty.parquet")
+    assert parquet.read_table(tmp_path / "empty.parquet").column_names == ["a", "b"]
+    for suffix in (".csv", ".md", ".tex"):
+        write_table(("a", "b"), [], tmp_path / f"empty{suffix}")
+        assert "a" in (tmp_path / f"empty{suffix}").read_text()
+
+
+@pytest.mark.parametrize("name", ["table", "table.xls"])
+def test_an_unknown_format_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WinaError) as caught:
+        write_table(COLUMNS, ROWS, tmp_path / name)
+    assert str(caught.value) == (
+        f"Cannot tell the format of '{name}'; end its name in one of .csv, .tsv, .json, .md, .tex, .xlsx, .parquet."
+    )
+
+
+def test_a_full_disk_is_told_and_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "table.csv"
+    write_table(COLUMNS, ROWS, target)
+    before = target.read_bytes()
+
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WinaError) as caught:
+        write_table(COLUMNS, ROWS[:1], target)
+    assert str(caught.value) == (
+        f"The disk is full, so {target} was not written; free some space or choose another folder."
+    )
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(("number", "reason"), [(errno.EACCES, "is read-only"), (errno.EROFS, "is read-only")])
+def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(WinaError, match=f"table.csv cannot be written because its folder {reason}; choose another"):
+        write_table(COLUMNS, ROWS, tmp_path / "table.csv")
+
+
+def test_a_missing_folder_and_a_folder_in_the_way_are_told(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match="because its folder does not exist"):
+        write_atomically(tmp_path / "missing" / "a.txt", b"")
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(WinaError, match=r"a\.txt cannot be written \(.+\); choose another place\."):
+        write_atomically(tmp_path / "a.txt", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["nul\0.csv", "half\ud800.csv"])
+def test_a_name_that_no_file_can_have_is_told_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WinaError, match=r"cannot be written \(.+\); choose another name\.$"):
+        write_atomically(tmp_path / name, b"")
+    assert not list(tmp_path.iterdir())

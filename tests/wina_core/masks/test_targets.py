@@ -1,0 +1,211 @@
+"""From plans to the targets of masks: what a method can reach, and what is refused."""
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from wina_core.errors import WinaError
+from wina_core.masks.presets import PRESETS, preset
+from wina_core.masks.targets import mask_plan, resolve_plan
+from wina_core.methods import get_method
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+
+LLAMA = ("q", "k", "v", "o", "gate", "up", "down")
+LAYOUT = PlanLayout(projections=LLAMA, parameters=((1024, 512, 512, 1024, 2560, 2560, 2560),) * 2)
+UNGATED = PlanLayout(projections=("q", "k", "v", "o", "up", "down"), parameters=((64, 64, 64, 64, 256, 256),))
+CATS, WINA = MethodSpec(name="cats"), MethodSpec(name="wina")
+LAROSA, SCAP_OWN = MethodSpec(name="larosa"), MethodSpec(name="scap", variant="own")
+RELEASED = "as_released"
+REACH = 2 * 2560 / sum(LAYOUT.parameters[0])
+
+
+def table(*row: float) -> SparsityPlan:
+    return SparsityPlan(layout=LAYOUT, sparsity=(row, (0.0,) * 7))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(MethodSpec(name=name) for name in ("teal", "wina", "rsparse")),
+        SCAP_OWN,
+        MethodSpec(name="teal", variant=RELEASED),
+    ],
+    ids=lambda method: method.label,
+)
+def test_a_method_that_gates_everything_takes_a_uniform_target_as_it_is(method):
+    plan = resolve_plan(UniformSparsity(sparsity=0.4), LAYOUT, method)
+    assert plan == SparsityPlan.uniform(LAYOUT, 0.4)
+
+
+@pytest.mark.parametrize("variant", ["paper", "as_released"])
+def test_scap_concentrates_a_uniform_target_on_the_mlp(variant):
+    plan = resolve_plan(UniformSparsity(sparsity=0.4), LAYOUT, MethodSpec(name="scap", variant=variant))
+    assert plan.budget == pytest.approx(0.4)
+    assert plan.sparsity == ((0.0,) * 4 + (pytest.approx(0.4 * 10752 / 7680),) * 3,) * 2
+    with pytest.raises(WinaError, match=r'"scap" reaches less than 71\.4 %.* leaves q, k, v, o dense, so 72 % is out'):
+        resolve_plan(UniformSparsity(sparsity=0.72), LAYOUT, MethodSpec(name="scap", variant=variant))
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, UNGATED])
+def test_larosa_has_levels_of_its_own_for_what_reads_and_what_writes_the_stream(layout):
+    plan = resolve_plan(UniformSparsity(sparsity=0.5), layout, LAROSA)
+    levels = dict(zip(layout.projections, plan.sparsity[-1], strict=True))
+    assert [levels.pop("o"), levels.pop("down")] == pytest.approx([0.6] * 2)
+    assert list(levels.values()) == pytest.approx([0.4] * len(levels))
+    table = SparsityPlan.uniform(layout, 0.5)
+    assert resolve_plan(table, layout, LAROSA) is table, "a table says each matrix's own"
+
+
+def test_larosa_reaches_no_more_than_five_sixths():
+    assert resolve_plan(UniformSparsity(sparsity=0.833), LAYOUT, LAROSA).sparsity[0][3] == pytest.approx(0.9996)
+    with pytest.raises(WinaError) as caught:
+        resolve_plan(UniformSparsity(sparsity=0.8334), LAYOUT, LAROSA)
+    assert str(caught.value) == (
+        "LaRoSA drops 1.2 times its target in o, so 83.34 % is out of its reach; choose a target below 83.3 %."
+    )
+
+
+@given(share=st.floats(0.0, 0.999))
+def test_cats_concentrates_a_uniform_target_on_what_it_gates(share):
+    sparsity = share * REACH
+    plan = resolve_plan(UniformSparsity(sparsity=sparsity), LAYOUT, CATS)
+    assert plan.budget == pytest.approx(sparsity)
+    for row in plan.sparsity:
+        assert row[:5] == (0.0,) * 5
+        assert row[5] == row[6]
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.65])
+def test_cats_says_how_far_it_reaches(sparsity):
+    with pytest.raises(WinaError) as caught:
+        resolve_plan(UniformSparsity(sparsity=sparsity), LAYOUT, CATS)
+    assert str(caught.value) == (
+        'The method "cats" reaches less than 47.6 % of this model\'s weights, since it leaves q, k, v, o, gate dense, '
+        f"so {100 * sparsity:.4g} % is out of its reach; choose a lower sparsity."
+    )
+
+
+def test_a_table_may_have_targets_only_where_the_method_gates():
+    plan = table(0, 0, 0, 0, 0, 0.5, 0.5)
+    assert resolve_plan(plan, LAYOUT, CATS) is plan
+    with pytest.raises(WinaError, match='"cats" leaves q, gate dense, but the plan has targets there; set them to 0'):
+        resolve_plan(table(0.1, 0, 0, 0, 0.2, 0.5, 0.5), LAYOUT, CATS)
+    with pytest.raises(WinaError, match="has 50 and 40 % there; make them equal"):
+        resolve_plan(table(0, 0, 0, 0, 0, 0.5, 0.4), LAYOUT, CATS)
+
+
+def test_cats_is_refused_where_no_gate_is():
+    with pytest.raises(WinaError, match="needs a gated MLP, which this model does not have"):
+        resolve_plan(UniformSparsity(sparsity=0.1), UNGATED, CATS)
+
+
+def test_another_model_s_table_is_refused():
+    with pytest.raises(WinaError, match="made for a model with 1 layers"):
+        resolve_plan(SparsityPlan.uniform(UNGATED, 0.5), LAYOUT, WINA)
+
+
+def test_dense_drops_nothing_whatever_the_plan():
+    for plan in (UniformSparsity(sparsity=0.5), SparsityPlan.uniform(LAYOUT, 0.5)):
+        assert resolve_plan(plan, LAYOUT, MethodSpec(name="dense")).budget == 0
+
+
+@settings(max_examples=40)
+@given(row=st.lists(st.floats(0, 0.95), min_size=7, max_size=7))
+def test_shared_masks_take_their_block_s_mean_and_keep_the_budget(row):
+    shared = MethodSpec(name="wina", masks="shared")
+    plan = resolve_plan(table(*row), LAYOUT, shared)
+    q, k, v, o, gate, up, down = plan.sparsity[0]
+    assert q == k == v
+    assert gate == up
+    assert (o, down) == (row[3], row[6])
+    assert plan.budget == pytest.approx(table(*row).budget)
+    assert resolve_plan(plan, LAYOUT, shared) == plan
+
+
+def test_shared_masks_of_a_model_without_gate():
+    plan = SparsityPlan(layout=UNGATED, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6),))
+    resolved = resolve_plan(plan, UNGATED, MethodSpec(name="wina", masks="shared"))
+    assert resolved.sparsity[0] == pytest.approx((0.2, 0.2, 0.2, 0.4, 0.5, 0.6))
+
+
+def test_rsparse_masks_more_to_pay_for_its_low_rank_part():
+    spec = MethodSpec(name="rsparse", rho=0.8)
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.0})
+    masks = mask_plan(plan, spec)
+    assert masks.sparsity[0][0] == 0
+    assert masks.sparsity[0][1] == pytest.approx(0.6)
+    own = SparsityPlan(layout=LAYOUT, sparsity=plan.sparsity, rho=((1.0,) * 7, (0.5,) * 7))
+    assert mask_plan(own, spec).sparsity[0][1] == pytest.approx(0.5)
+    assert mask_plan(own, spec).sparsity[1][1] == pytest.approx(0.75)
+
+
+@given(m=st.integers(1, 400), n=st.integers(1, 400), sparsity=st.floats(0.001, 0.99), rho=st.floats(0.01, 1.0))
+def test_the_rank_s_weights_fit_the_budget_and_the_matrix(m, n, sparsity, rho):
+    rank = get_method(MethodSpec(name="rsparse")).rank("q", (m, n), sparsity, rho)
+    budget = m * n * (1 - sparsity) * (1 - rho)
+    assert rank * (m + n) <= budget + 1e-6 * (m + n)
+    assert (rank + 1) * (m + n) > budget - 1e-6 * (m + n)
+    assert rank <= min(m, n)
+
+
+# Llama-3-8B at 50 %: the budget of a square matrix buys k and v more than their own would.
+@pytest.mark.parametrize(
+    ("name", "shape", "rank"),
+    [
+        ("q", (4096, 4096), 51),
+        ("k", (1024, 4096), 51),
+        ("v", (1024, 4096), 51),
+        ("o", (4096, 4096), 51),
+        ("gate", (14336, 4096), 80),
+        ("down", (4096, 14336), 79),
+    ],
+)
+def test_rsparse_as_released_takes_k_and_v_for_square(name, shape, rank):
+    m, n = (4096, 4096) if name in "qkvo" else shape
+    assert rank == int((m * n * 0.5 - int(n * 0.5 * 0.95) * m) / (m + n))
+    rule = get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.95))
+    assert rule.rank(name, shape, 0.5, None) == rank
+    assert get_method(MethodSpec(name="rsparse")).rank("k", (1024, 4096), 0.5, 0.95) == 20, "by its true shape"
+
+
+def test_rsparse_as_released_buys_no_rank_with_all_of_the_budget_and_one_with_hardly_any_of_a_searched_share():
+    default = get_method(MethodSpec(name="rsparse", variant="as_released"))
+    assert (default.rho, default.rank("q", (64, 64), 0.5, None), default.rank("q", (64, 64), 0.5, 1.0)) == (1.0, 0, 0)
+    spread = get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.99))
+    assert (spread.rank("q", (64, 64), 0.5, None), spread.rank("q", (64, 64), 0.5, 0.99)) == (0, 1)
+    assert spread.rank("k", (8, 64), 0.5, 0.1) == 8, "no more than the matrix has"
+    assert spread.rank("q", (64, 64), 0.0, 0.5) == 0
+
+
+@given(n=st.integers(1, 400), sparsity=st.floats(0.001, 0.99), rho=st.floats(0.01, 1.0))
+def test_rsparse_as_released_keeps_the_channels_that_its_rank_is_paid_beside(n, sparsity, rho):
+    whole = n * (1 - sparsity) * rho
+    assume(abs(whole - round(whole)) > 1e-9)  # there the rounding of doubles decides
+    rule = get_method(MethodSpec(name="rsparse", variant="as_released"))
+    assert rule.kept(n, rule.mask_sparsity(sparsity, rho)) == max(1, int(whole))
+
+
+def test_rho_is_for_rsparse_alone():
+    with pytest.raises(WinaError, match='"wina" has no low-rank part; leave rho out, or choose rsparse'):
+        get_method(MethodSpec(name="wina", rho=0.9))
+
+
+def test_a_plan_with_shares_is_for_rsparse_alone():
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).model_copy(update={"rho": ((0.9,) * 7,) * 2})
+    assert resolve_plan(plan, LAYOUT, MethodSpec(name="rsparse")) == plan
+    with pytest.raises(WinaError, match='"wina" does not have; choose the method that it was made for, or spread'):
+        resolve_plan(plan, LAYOUT, WINA)
+
+
+def test_presets_name_methods_with_their_rotations():
+    assert preset("larosa").method == LAROSA
+    rotation = preset("larosa").rotation
+    assert (rotation.mode, rotation.attention_basis, rotation.mlp_basis) == ("per_layer", ("activations",), ())
+    assert preset("scap-released").method == MethodSpec(name="scap", variant="as_released")
+    assert preset("teal-transform").method == MethodSpec(name="teal")
+    assert len({arm.content_hash() for arm in PRESETS.values()}) == len(PRESETS)
+    for arm in PRESETS.values():
+        get_method(arm.method)
+    with pytest.raises(WinaError, match='no preset "larossa"; choose one of dense, teal'):
+        preset("larossa")

@@ -1,0 +1,319 @@
+"""The tables of reports: laid out as the paper's, and honest about what is missing."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.report.report_study import ARMS, ENVIRONMENT, fill, named, runs, study, unit
+from wina_core.records import MetricRecord, UnitRecord
+from wina_core.report.findings import gather
+from wina_core.report.layout import Cell, Table, published_metric, tables
+from wina_core.report.writing import latex
+from wina_core.specs import (
+    Arm,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RunSpec,
+    TaskSpec,
+)
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.store import Store
+from wina_core.studies.expand import bind, labelled, specs_of
+from wina_core.studies.gallery import find_study, gallery
+from wina_core.studies.published import COMMONSENSE, display_scale
+from wina_core.studies.run_labels import arm_names, model_names
+
+ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store("sqlite://") as opened:
+        yield opened
+
+
+def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
+    """Return cells by the row's labels, without the measured sparsity, and the column."""
+    return {
+        tuple(label for label, head in zip(row.labels, table.heads, strict=True) if head != "Measured"): dict(
+            zip(table.columns, row.cells, strict=True)
+        )
+        for row in table.rows
+    }
+
+
+def test_a_commonsense_table_is_the_papers(store: Store) -> None:
+    fill(store, study())
+    (table,) = tables(gather(store, study()))
+    assert table.title == "Table 3: Llama-2-7B on commonsense reasoning"
+    assert table.heads == ("Measured", "Target", "Method")
+    assert table.columns == ("PiQA", "Arc-C", "WinoGrande", "HellaSwag", "SciQ", "OBQA", "BoolQ", "Arc-E", "Avg")
+    assert [row.labels for row in table.rows] == [
+        ("0 %", "0 %", "dense"),
+        ("52.0 %†", "50 %", "TEAL"),
+        ("50.2 %", "50 %", "WINA"),
+        ("67.0 %†", "65 %", "TEAL"),
+        ("65.2 %", "65 %", "WINA"),
+    ]
+    assert [row.dense for row in table.rows] == [True, False, False, False, False]
+    assert [row.begins for row in table.rows] == [True, True, False, True, False]
+
+
+def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: Store) -> None:
+    fill(store, study())
+    found = cells(tables(gather(store, study()))[0])
+    piqa = found["50 %", "WINA"]["PiQA"]
+    assert piqa.value is not None
+    assert (piqa.value.value, piqa.value.stderr, piqa.paper) == (pytest.approx(77.80), pytest.approx(1.0), 77.80)
+    assert (piqa.difference, piqa.agrees) == (pytest.approx(0.0, abs=1e-9), True)
+    teal = found["50 %", "TEAL"]["PiQA"]  # 74.80 where the paper has 77.09
+    assert (teal.difference, teal.agrees) == (pytest.approx(-2.29), False)
+    mean = found["50 %", "WINA"]["Avg"]
+    assert mean.value is not None
+    assert mean.value.value == pytest.approx(68.79, abs=0.005)
+    assert mean.value.stderr == pytest.approx(1.0 / 8**0.5)
+    assert found["0 %", "dense"]["Avg"].paper == 69.72
+
+
+def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Store) -> None:
+    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
+    fill(store, of)
+    wina = [run.spec for run in named(of) if (run.label.arm, run.spec.plan.budget) == ("WINA", 0.65)]
+    for run, counted in zip(wina, (0.651, 0.654), strict=True):
+        for task in COMMONSENSE:
+            accuracy = unit(run, task, 0.5, published_metric("commonsense", task))
+            store.record_unit(accuracy.model_copy(update={"counted_sparsity": counted, "full_sparsity": 0.55}))
+    (table,) = tables(gather(store, of))
+    assert table.rows[-1].labels == ("65.1 to 65.4 %", "65 %", "WINA")
+    assert table.footnote == "† The counted sparsity of a run misses its target by more than 0.5 points."
+    only_wina = study(name="wina", paper="", arms=(ARMS[0], ARMS[2]))
+    fill(store, only_wina)
+    assert {table.footnote for table in tables(gather(store, only_wina))} == {""}
+    full = tables(gather(store, of, "full"))[0]
+    assert full.rows[-1].labels == ("55.0 %†", "65 %", "WINA")
+    assert full.footnote.startswith("† The full sparsity")
+
+
+def test_nothing_is_said_to_be_measured_that_was_not(store: Store) -> None:
+    of = study(sparsities=(0.5,))
+    store.save_study(of, named(of))
+    (table,) = tables(gather(store, of))
+    assert [row.labels for row in table.rows] == [
+        ("0 %", "0 %", "dense"),
+        ("–", "50 %", "TEAL"),
+        ("–", "50 %", "WINA"),
+    ]
+    assert table.footnote == ""
+
+
+def test_the_best_sparse_method_of_each_target_is_bold(store: Store) -> None:
+    fill(store, study())
+    table = tables(gather(store, study()))[0]
+    assert {row.labels[-1] for row in table.rows for cell in row.cells if cell.best} == {"WINA"}
+    assert all(cell.best for row in table.rows if row.labels[-1] == "WINA" for cell in row.cells)
+
+
+def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:
+    fill(store, study(), missing=("teal", "piqa"))
+    findings = gather(store, study())
+    found = cells(tables(findings)[0])
+    assert (found["50 %", "TEAL"]["PiQA"].value, found["50 %", "TEAL"]["PiQA"].missing) == (None, 1)
+    assert (found["50 %", "TEAL"]["Avg"].value, found["50 %", "TEAL"]["Avg"].missing) == (None, 1)
+    assert found["50 %", "TEAL"]["Avg"].paper == 67.58
+    assert findings.missing == (2, 40)
+
+
+def test_columns_may_be_the_bits(store: Store) -> None:
+    models = tuple(ModelSource(location="role:Llama-2-7B", quantization=bits) for bits in ("none", "int8"))
+    of = study(paper="quantization", models=models)
+    fill(store, of)
+    (table,) = tables(gather(store, of))
+    assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("FP16", "INT8"))
+    found = cells(table)
+    assert (found["65 %", "TEAL"]["FP16"].paper, found["65 %", "TEAL"]["INT8"].paper) == (61.07, 60.38)
+
+
+def test_columns_may_be_the_models(store: Store) -> None:
+    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
+    fill(store, of)
+    (table,) = tables(gather(store, of))
+    assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("Llama-2-7B", "Llama-3-8B"))
+    assert cells(table)["65 %", "WINA"]["Llama-3-8B"].paper == 65.63
+
+
+def test_one_model_may_play_two_roles(store: Store) -> None:
+    roles = tuple(Role(name=name, location="demo") for name in ("Llama-2-7B", "Llama-3-8B"))
+    of = study(paper="ablation", roles=roles, models=tuple(ModelSource(location=f"role:{role.name}") for role in roles))
+    fill(store, of)
+    findings = gather(store, of)
+    assert {run.model for run in findings.runs} == {"Llama-2-7B", "Llama-3-8B"}
+    assert findings.missing == (0, 40)
+    assert "The shipped demo model stands for Llama-2-7B, Llama-3-8B" in findings.warnings[0]
+
+
+def test_stereotypes_are_best_at_one_half(store: Store) -> None:
+    task = "crows_pairs_english_gender"
+    of = study(paper="crows_pairs", evaluation=EvaluationSpec(tasks=(task,), deviation=None), sparsities=(0.5,))
+    store.save_study(of, named(of))
+    for run, value in zip(runs(of), (0.6, 0.45, 0.58), strict=True):
+        store.record_unit(unit(run, task, value, metric="pct_stereotype", higher_is_better=False))
+    (table,) = tables(gather(store, of))
+    assert table.columns == ("Gender",)
+    found = cells(table)
+    assert (found["50 %", "TEAL"]["Gender"].best, found["50 %", "WINA"]["Gender"].best) == (True, False)
+    assert found["50 %", "WINA"]["Gender"].paper == 59.54
+    assert r"58.00 (8.00) {\scriptsize(59.54)}" in latex(table)
+
+
+def test_a_study_of_ones_own_shows_its_tasks_their_mean_and_what_the_workbench_measures(store: Store) -> None:
+    tasks = ("mine", TaskSpec(name="yours", metric="f1"))
+    of = study(paper="", evaluation=EvaluationSpec(tasks=tasks, cost_context=64))
+    store.save_study(of, named(of))
+    for run in runs(of):
+        for task in ("mine", "yours"):
+            store.record_unit(unit(run, task, 0.5))
+        store.record_unit(unit(run, "deviation", 0.01, metric="kl", higher_is_better=False))
+    first, second = tables(gather(store, of))
+    assert first.columns == ("mine", "yours")  # yours has no f1
+    assert cells(first)["50 %", "WINA"]["yours"].missing == 1
+    assert second.columns[0] == "KL (nats per token)"
+    assert second.columns[-1] == "Bytes saved, everything counted"
+    kl = cells(second)["50 %", "WINA"]["KL (nats per token)"]
+    assert kl.value is not None
+    assert kl.value.value == 0.01
+    assert cells(second)["50 %", "WINA"]["Bytes saved, everything counted"].missing == 1
+
+
+def test_what_readers_should_know_is_told(store: Store) -> None:
+    limited = EvaluationSpec(tasks=COMMONSENSE, deviation=None, limit=20)
+    of = study(evaluation=limited)
+    fill(store, of)
+    store.begin_run(runs(of)[0].content_hash(), ENVIRONMENT.model_copy(update={"hardware": "another"}))
+    store.record_unit(unit(runs(of)[0], "piqa", 0.8, truncated=7))
+    limits, cut, hardware = gather(store, of).warnings
+    assert limits.startswith("Only the first documents of these tasks were asked: piqa (20), ")
+    assert cut == "Prompts longer than the model's context lost their beginning: piqa (7 prompts)."
+    assert hardware.startswith("Not all was computed on the same hardware")
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in gallery() if entry.study and entry.study.models])
+def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, name: str) -> None:
+    """With a made-up number for each run, every number is in the tables as often as its run has parts."""
+    of = find_study(name)
+    of = bind(of, {role.name: "demo" for role in of.roles})
+    of_runs = labelled(of)
+    store.save_study(of, of_runs)
+    numbers = {spec.content_hash(): 0.1 + place / 10_000 for place, spec in enumerate(specs_of(of_runs))}
+    whole = of.paper in ("ablation", "quantization")  # their tables show nothing but means
+    for spec in specs_of(of_runs):
+        alone = "mmlu" if of.paper == "additional" else spec.evaluation.units[0]
+        for asked in spec.evaluation.units if whole else (alone,):
+            store.record_unit(made_up(of, spec, asked, numbers[spec.content_hash()]))
+    shown = Counter(
+        round(cell.value.value / (100 if cell.value.metric == "mean" else display_scale(cell.value.metric)), 8)
+        for table in tables(gather(store, of))
+        for row in table.rows
+        for cell in row.cells
+        if cell.value is not None
+    )
+    parts = len(of.evaluation.synthetic.networks) if of.evaluation.synthetic else 1
+    assert shown == Counter(round(numbers[run.label.run], 8) for run in of_runs for _ in range(parts))
+
+
+def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord:
+    """A unit with one number, or for random networks one of each."""
+    if run.evaluation.synthetic:
+        return unit(run, run.evaluation.synthetic.networks[0], value, "error").model_copy(
+            update={
+                "unit": asked,
+                "metrics": tuple(
+                    MetricRecord(task=network, metric="error", value=value)
+                    for network in run.evaluation.synthetic.networks
+                ),
+            }
+        )
+    own = {"deviation": "kl", "cost": "counted_flops_saving"}.get(asked)
+    return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
+
+
+def test_two_runs_never_share_a_cell(store: Store) -> None:
+    fill(store, study())
+    findings = gather(store, study())
+    same = tuple(replace(run, arm="WINA") if run.arm == "TEAL" else run for run in findings.runs)
+    with pytest.raises(ValueError, match="would stand in one cell"):
+        tables(replace(findings, runs=same))
+
+
+def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) -> None:
+    of = study(arms=(*ARMS, Arm(name="Cut", method=MethodSpec(name="wina", selection="threshold"))))
+    store.save_study(of, runs(of))
+    assert {(run.model, run.arm) for run in gather(store, of).runs} == {
+        ("llama", arm) for arm in ("dense", "teal", "wina", "wina, threshold")
+    }
+
+
+def test_names_are_those_of_the_launch_wherever_the_report_is_written(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model named by a relative path, and two arms of one method that reach other sparsities."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    of = study(
+        paper="",
+        roles=(),
+        models=(ModelSource(location="./model"),),
+        arms=(
+            Arm(name="low", method=MethodSpec(name="wina"), sparsities=(0.25,)),
+            Arm(name="high", method=MethodSpec(name="wina"), sparsities=(0.65,)),
+        ),
+    )
+    monkeypatch.chdir(tmp_path)
+    store.save_study(of, labelled(of))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = gather(store, of).runs
+    assert [(run.model, run.arm, run.target_sparsity) for run in found] == [
+        ("model", "low", 0.25),
+        ("model", "high", 0.65),
+    ]
+
+
+def test_arms_that_are_called_the_same_are_told_apart() -> None:
+    threshold = MethodSpec(name="wina", selection="threshold")
+    of = study(arms=(*ARMS, Arm(name="WINA", method=threshold)))
+    assert arm_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
+    apart = (Arm(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)), Arm(name="WINA", method=threshold))
+    assert arm_names(study(arms=apart)) == ("WINA", "WINA")  # one line of two sparsities
+    dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
+    assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")
+
+
+def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None:
+    of = study()
+    fill(store, of)
+    (run,) = [run.spec for run in named(of) if run.label.arm == "WINA" and run.spec.plan.budget == 0.5]
+    store.record_unit(unit(run, "piqa", 0.7, "acc"))
+    found = cells(tables(gather(store, of))[0])["50 %", "WINA"]
+    assert (found["PiQA"].paper, found["Avg"].paper, found["Arc-C"].paper) == (None, None, 44.71)
+
+
+@pytest.mark.parametrize("why", ["demo", "limit", "few"])
+def test_nothing_is_said_to_agree_that_was_not_measured_alike(store: Store, why: str) -> None:
+    demo = (Role(name="Llama-2-7B", location="demo"),)
+    limit = EvaluationSpec(tasks=COMMONSENSE, deviation=None, limit=40)
+    of = study(**({"roles": demo} if why == "demo" else {"evaluation": limit} if why == "limit" else {}))
+    fill(store, of, samples=20 if why == "few" else 0)
+    table = tables(gather(store, of))[0]
+    assert table.has_paper
+    assert {cell.agrees for row in table.rows for cell in row.cells} == {None}
+
+
+def test_other_numbers_of_examples_than_the_papers_are_told(store: Store) -> None:
+    of = study(evaluation=EvaluationSpec(tasks=({"name": "piqa", "num_fewshot": 5}, "boolq"), deviation=None))
+    fill(store, of)
+    (told,) = gather(store, of).warnings
+    assert told == "The published numbers have other numbers of examples in the prompt: piqa (5-shot)."

@@ -1,0 +1,334 @@
+"""Reports: safe to open whatever names hold, and the same in every format."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.report.report_study import ENVIRONMENT, MISSES, fill, named, runs, study, unit
+from wina_core.cli import app
+from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, compare_runs
+from wina_core.errors import WinaError
+from wina_core.records import LatencyRecord
+from wina_core.report import make_report, write_up
+from wina_core.report.findings import gather
+from wina_core.report.significance import Contrast, significance
+from wina_core.results.measured import SparsityKind
+from wina_core.specs import (
+    Arm,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    TextSpec,
+)
+from wina_core.specs.latency import LatencyPoint, LatencySpec, Shape
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.statistics.holm import holm
+from wina_core.store import Store
+from wina_core.studies.expand import load_study
+from wina_core.studies.published import COMMONSENSE
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store("sqlite://") as opened:
+        yield opened
+
+
+# ---- files -----------------------------------------------------------------------------------------------------
+
+
+class Checked(HTMLParser):
+    """Collects what must not be on the page, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: set[str] = set()
+        self.text: list[str] = []
+        self.described = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        found = dict(attributes)
+        self.links |= {value for name, value in attributes if name in ("src", "href", "xlink:href") and value}
+        self.described += bool(found.get("role") == "img" and found.get("aria-label"))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a whole report."""
+    folder = tmp_path_factory.mktemp("report")
+    with Store("sqlite://") as opened:
+        fill(opened, study(), missing=("teal", "piqa"), samples=200)
+        page = make_report(opened, study(), folder / "out", with_tables=True)
+    assert (page.parent, page.suffix) == (folder / "out", ".html")
+    assert page.stem.startswith("the-commons-sense-x-1-"), "with a part of the hash, since other names come to this too"
+    return page
+
+
+def test_the_page_needs_nothing_else_and_takes_names_for_text(written: Path) -> None:
+    page = written.read_text(encoding="utf-8")
+    checked = Checked()
+    checked.feed(page)
+    assert not checked.tags & {"script", "link", "img", "iframe", "object"}
+    assert {link for link in checked.links if not link.startswith("#")} == set()
+    assert "Table 3 <script>alert(1)</script>" in "".join(checked.text)
+    assert not re.search(r"url\((?!#)", page)
+    assert checked.described == 2  # the frontier and the layers
+    assert "currentColor" in page
+    assert len(page) < 1_000_000
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_the_page_says_how_to_do_it_again_without_anybodys_folders(written: Path) -> None:
+    page, other = written.read_text(encoding="utf-8"), written.with_suffix(".md").read_text(encoding="utf-8")
+    for text in (page, other):
+        assert "somebody" not in text
+        assert re.search(r"wina study run the-commons-sense-x-1-[0-9a-f]{8}\.toml --role", text)
+        assert "a processor" in text
+        assert "torch 2.13.0, lm-eval 0.4.13" in text or "lm-eval 0.4.13, torch 2.13.0" in text
+        assert "38 of 40 measurements; 2 missing" in text
+        assert "– (1 missing)" in text
+    again = load_study(written.with_suffix(".toml"))
+    assert again == study(roles=(Role(name="Llama-2-7B", hub="meta-llama/Llama-2-7b-hf"),))
+
+
+def test_a_shared_study_carries_nobodys_folders_and_its_report_tells_what_is_needed(
+    store: Store, tmp_path: Path
+) -> None:
+    private = TextSpec(source="/home/somebody/secret/text.txt")
+    of = study(
+        models=(ModelSource(location="role:Llama-2-7B"), ModelSource(location="C:\\Users\\somebody\\mine")),
+        arms=(
+            Arm(method=MethodSpec(name="wina"), rotation=RotationSpec(matrices="/home/somebody/bases.safetensors")),
+            Arm(method=MethodSpec(name="teal"), rotation=RotationSpec(objective="error", text=private)),
+        ),
+        allocators=({"name": "curves", "text": private},),
+        calibration={"text": private},
+        evaluation=EvaluationSpec(
+            tasks=("humaneval",), data_folder="/home/somebody/data", task_folders=("~/tasks",), deviation=private
+        ),
+    )
+    store.save_study(of, named(of))
+    store.record_unit(unit(runs(of)[0], "humaneval", 0.5, "pass@1", samples=20))
+    page = make_report(store, of, tmp_path)
+    assert "somebody" not in page.with_suffix(".toml").read_text(encoding="utf-8")
+    assert "somebody" not in page.read_text(encoding="utf-8")
+    again = load_study(page.with_suffix(".toml"))
+    assert [model.location for model in again.models] == ["role:Llama-2-7B", "role:mine"]
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert "--role Llama-2-7B=FOLDER --role mine=FOLDER --samples --run-model-code" in text
+    assert "consents to running the programs that the model writes for humaneval" in text
+    assert r"of which it keeps only the names: text.txt, data, tasks, bases.safetensors" in text
+
+
+def test_numbers_of_the_demo_model_are_named_as_such(store: Store, tmp_path: Path) -> None:
+    of = study(title="Table 3", roles=(Role(name="Llama-2-7B", location="demo"),))
+    fill(store, of)
+    page = make_report(store, of, tmp_path).read_text(encoding="utf-8")
+    assert "<title>Table 3 (demo model)</title>" in page
+
+
+def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> None:
+    text = written.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| Measured | Target | Method | PiQA | Arc-C |" in text
+    assert "| 67.0 %† | 65 % | TEAL |" in text
+    assert text.count("† The counted sparsity of a run misses its target by more than 0.5 points.") == 1
+    assert "| 50.2 % | 50 % | WINA | 78.00 (77.80, +0.20 ≈) | **44.50** (44.71, −0.21 ≈) |" in text
+    assert "<script>" not in text
+    for image in re.findall(r"\]\((\S+\.svg)\)", text):
+        assert (written.parent / image).read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_command_reports_by_the_count_that_is_asked_for(tmp_path: Path) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        fill(store, study(name="commons"))
+    words = ["report", "commons", "--output", str(tmp_path), "--database", str(tmp_path / "results.sqlite")]
+    app([*words, "--by", "full"], standalone_mode=False)
+    text = (tmp_path / "commons.md").read_text(encoding="utf-8")
+    assert "Measured is the full sparsity" in text
+    assert "at the nearest full sparsity" in text
+    assert "| 55.2 %† | 65 % | WINA |" in text
+    assert "Full sparsity (%)" in (tmp_path / "commons-frontier.svg").read_text(encoding="utf-8")
+
+
+def test_significance_is_paired_where_samples_are(written: Path) -> None:
+    text = written.with_suffix(".md").read_text(encoding="utf-8")
+    assert "### Against TEAL" in text
+    (line,) = re.findall(r"\| Llama-2-7B \| 65.2 / 67.0 % \| 65 / 65 % \| WINA \| boolq \|.*McNemar.*", text)
+    assert line.endswith("| 200 | 6 / 0 | exact McNemar | 1.8 points denser |")
+    assert "| 0.031 |" in line
+    assert "mean of" not in text  # as in the table above: a task is missing
+
+
+def test_contrasts_are_between_the_nearest_measured_sparsities(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MISSES, "teal", -0.149)
+    fill(store, study(), samples=200)
+
+    def pairs(by: SparsityKind) -> list[tuple[float, float, str]]:
+        found = significance(store, gather(store, study(), by))
+        assert found is not None
+        return [(each.run.target_sparsity, each.baseline.target_sparsity, each.flag) for each in found.contrasts]
+
+    assert pairs("counted") == [(0.5, 0.65, ""), (0.65, 0.65, "15.1 points sparser")]
+    assert pairs("target") == [(0.5, 0.5, "15.1 points sparser"), (0.65, 0.65, "15.1 points sparser")]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "by", "matched"),
+    [
+        ("TEAL", "counted", "TEAL of the same model, weights and allocation, at the nearest counted sparsity"),
+        ("TEAL", "full", "TEAL of the same model, weights and allocation, at the nearest full sparsity"),
+        ("TEAL", "target", "TEAL of the same model, weights and allocation, at equal target"),
+        ("dense", "counted", "Each method minus dense of the same model and weights;"),
+    ],
+)
+def test_the_text_says_how_pairs_were_found(store: Store, baseline: str, by: SparsityKind, matched: str) -> None:
+    fill(store, study(), samples=20)
+    assert matched in write_up(store, study(), "study.toml", baseline, by).contrast_note
+
+
+def test_the_text_names_the_test_that_the_means_had(store: Store) -> None:
+    fill(store, study(), samples=20)
+    paired = write_up(store, study(), "study.toml").contrast_note
+    assert "tested by flipping the signs" in paired
+    assert INTERVALS[FLIPPED] in paired
+    assert "independent" not in paired
+    alone = study(evaluation=EvaluationSpec(tasks=COMMONSENSE, deviation=None, seed=7))
+    fill(store, alone)
+    unpaired = write_up(store, alone, "study.toml").contrast_note
+    assert "flipping" not in unpaired
+    assert "as if the tasks were independent" in unpaired
+    assert INTERVALS[PROPAGATED] in unpaired
+    single = study(name="single", paper="", evaluation=EvaluationSpec(tasks=("piqa",), deviation=None))
+    fill(store, single, samples=20)
+    assert "Means" not in write_up(store, single, "study.toml").contrast_note
+
+
+def test_a_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) -> None:
+    fill(store, study(), samples=200)
+    found = significance(store, gather(store, study()), "dense")
+    assert found is not None
+    by_reference: dict[str, list[Contrast]] = {}
+    for contrast in found.contrasts:
+        by_reference.setdefault(contrast.baseline.run, []).append(contrast)
+    assert max(map(len, by_reference.values())) > 1
+    for contrasts in by_reference.values():
+        alone = [
+            {each.task: each.p for each in compare_runs(store, contrast.run.run, contrast.baseline.run)}
+            for contrast in contrasts
+        ]
+        for task in {each.task for contrast in contrasts for each in contrast.tasks}:
+            shown = [each.p for contrast in contrasts for each in contrast.tasks if each.task == task]
+            assert shown == pytest.approx(holm([ps[task] for ps in alone]))
+
+
+def test_the_mean_that_is_tested_is_the_one_in_the_table(store: Store) -> None:
+    of = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONSENSE, "mmlu"), deviation=None))
+    fill(store, of, samples=200)
+    for run in runs(of):
+        store.record_unit(unit(run, "mmlu", 0.9 if run.method.name == "wina" else 0.1, samples=200))
+    findings = gather(store, of)
+    found = significance(store, findings)
+    assert found is not None
+    contrast = found.contrasts[-1]
+    wina, teal = (findings.mean(run.run, dict.fromkeys(COMMONSENSE, 1))[0] for run in (contrast.run, contrast.baseline))
+    assert contrast.mean is not None
+    assert wina is not None
+    assert teal is not None
+    assert 100 * contrast.mean.first == pytest.approx(wina.value)
+    assert 100 * contrast.mean.effect == pytest.approx(wina.value - teal.value)
+    assert contrast.mean.p < 0.001
+    assert contrast.mean.low > 0
+
+
+def test_every_table_is_written_in_every_format(written: Path) -> None:
+    name = written.stem
+    names = {path.name for path in written.parent.glob(f"{name}-table-1.*")}
+    assert names == {f"{name}-table-1{suffix}" for suffix in (".tex", ".csv", ".xlsx", ".parquet", ".json")}
+    with (written.parent / f"{name}-table-1.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    wina = next(line for line in lines if (line["Target"], line["Method"]) == ("50 %", "WINA"))
+    assert (float(wina["PiQA"]), float(wina["PiQA paper"])) == (78.0, 77.80)
+    assert float(wina["PiQA difference"]) == pytest.approx(0.2)
+    missing = json.loads((written.parent / f"{name}-table-1.json").read_text(encoding="utf-8"))[1]
+    assert missing["Measured"] == "52.0 %", "a mark is for readers"
+    assert (missing["Method"], missing["PiQA"], missing["PiQA paper"]) == ("TEAL", None, 77.09)
+    tex = (written.parent / f"{name}-table-1.tex").read_text(encoding="utf-8")
+    assert tex.count(r"\midrule") == 3
+    assert r"52.0 \%$\dagger$ & 50 \% & TEAL" in tex
+    assert r"{\footnotesize $\dagger$ The counted sparsity of a run misses its target" in tex
+    assert r"50.2 \% & 50 \% & WINA & 78.00 {\scriptsize(77.80)} & \textbf{44.50} {\scriptsize(44.71)}" in tex
+    assert "-- (1 missing)" in tex
+
+
+def test_a_sweep_is_reported_by_shape_and_batch(store: Store, tmp_path: Path) -> None:
+    sweep = LatencySpec(
+        shapes=(Shape(outputs=64, inputs=48),),
+        batches=(1, 4),
+        dtypes=("float32",),
+        backends=("cpu",),
+        sparsities=(0.5,),
+    )
+    of = StudySpec(name="speed", latency=sweep)
+    store.save_study(of, ())
+    for point in sweep.points():
+        store.record_latency(latency(point))
+    text = make_report(store, of, tmp_path).with_suffix(".md").read_text(encoding="utf-8")
+    assert "### Times as fast as dense: 64x48, float32, cpu" in text
+    assert "| wina | 4 | 1.50 (2 ms) |" in text
+    assert "speed-speed-up.svg" in text
+
+
+def latency(point: LatencyPoint) -> LatencyRecord:
+    return LatencyRecord(
+        point=point, op="linear", environment=ENVIRONMENT, measured_sparsity=0.5, read_bytes=1e6, median_ms=2.0,
+        p10_ms=1.9, p90_ms=2.1, dense_ms=3.0, speedup=1.5, bandwidth=10.0,
+    )  # fmt: skip
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------
+
+
+def test_a_study_that_was_never_run_is_told(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match="has not been launched here; run it first"):
+        make_report(store, study(), tmp_path)
+
+
+def test_an_unknown_baseline_is_told(store: Store, tmp_path: Path) -> None:
+    fill(store, study())
+    with pytest.raises(WinaError, match='has no arm "SCAP"; its arms are: "dense", "TEAL", "WINA"'):
+        make_report(store, study(), tmp_path, baseline="SCAP")
+
+
+def test_a_folder_that_cannot_be_made_is_told(store: Store, tmp_path: Path) -> None:
+    fill(store, study())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WinaError, match=r"The folder .*file/reports cannot be made"):
+        make_report(store, study(), tmp_path / "file" / "reports")
+
+
+def test_the_command_reports_what_was_run_under_a_files_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), named(study()))
+    file = tmp_path / "study.toml"
+    file.write_text('name = "The commons\' <sense> & $x_1$"\nlatency = { shapes = [{ outputs = 8, inputs = 8 }] }\n')
+    words = ["report", str(file), "--output", str(tmp_path / "out"), "--database", str(tmp_path / "results.sqlite")]
+    app(words, standalone_mode=False)
+    told = capsys.readouterr().err
+    assert "is not what was run last under its name" in told
+    assert len(list((tmp_path / "out").glob("the-commons-sense-x-1-*.html"))) == 1
+    with pytest.raises(WinaError, match='No study "other" is stored'):
+        app(["report", "other", *words[2:]], standalone_mode=False)

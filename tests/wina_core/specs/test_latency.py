@@ -1,0 +1,147 @@
+"""What a latency sweep asks for: its grid, its points' identities, its presets, and what is refused."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from wina_kernels import backends
+
+from wina_core.errors import WinaError, explain
+from wina_core.files.paths import resources_folder
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource
+from wina_core.specs.latency import (
+    BACKENDS,
+    PRESETS,
+    DecodePoint,
+    DecodeSpec,
+    LatencyPoint,
+    LatencySpec,
+    Shape,
+    parse_shape,
+    preset,
+)
+
+CONFIGS = resources_folder() / "paper" / "configs"
+SHAPE = Shape(outputs=64, inputs=48)
+
+
+def test_the_hash_of_a_point_never_changes() -> None:
+    point = LatencyPoint(
+        outputs=5120,
+        inputs=17920,
+        batch=1,
+        dtype="bfloat16",
+        method="wina",
+        selection="threshold",
+        sparsity=0.5,
+        backend="cpu",
+        repetitions=20,
+    )
+    assert point.content_hash() == "abcef620f9db5fec"
+    decode = DecodePoint(model=ModelSource(location="demo"), sparsity=0.5)
+    assert decode.content_hash() == "3e8b05ba386c4b7a"
+
+
+def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together() -> None:
+    spec = LatencySpec(
+        shapes=(SHAPE, Shape(outputs=8, inputs=8)),
+        batches=(1, 4),
+        dtypes=("float32", "bfloat16"),
+        methods=("dense", "teal", "wina"),
+        sparsities=(0.25, 0.5, 0.5),
+        backends=("cpu", "reference"),
+    )
+    points = spec.points()
+    assert len(points) == len({point.content_hash() for point in points}) == 2 * 2 * 2 * (1 + 2 * 2 * 2)
+    weights = [(point.shape, point.dtype) for point in points]
+    assert [each for index, each in enumerate(weights) if index == 0 or weights[index - 1] != each] == list(
+        dict.fromkeys(weights)
+    )
+    dense = [point for point in points if point.method == "dense"]
+    assert {(point.sparsity, point.backend) for point in dense} == {(0.0, "torch")}
+
+
+def test_all_that_auto_may_come_to_is_among_the_hashes_of_a_sweep() -> None:
+    auto = LatencySpec(shapes=(SHAPE,))
+    for backend in BACKENDS:
+        named = LatencySpec(shapes=(SHAPE,), backends=(backend,))
+        assert {point.content_hash() for point in named.points()} <= auto.hashes()
+
+
+def test_a_shape_that_two_operations_share_is_measured_once_under_both_names() -> None:
+    spec = LatencySpec(shapes=(*preset("llama-3-8b"), *preset("mistral-7b")))
+    assert len(spec.shapes) == 6
+    assert spec.op_of(spec.points()[0]) == "llama-3-8b q, o; mistral-7b q, o"
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [(name.lower(), name) for name in ("Llama-2-7B", "Llama-3-8B", "Mistral-7B", "Phi-4-14B")],
+)
+def test_presets_have_every_projection_of_the_model(name: str, config: str) -> None:
+    sizes = json.loads((CONFIGS / config / "config.json").read_text())
+    d, f = sizes["hidden_size"], sizes["intermediate_size"]
+    kv = sizes["num_key_value_heads"] * d // sizes["num_attention_heads"]
+    expected = {(d, d), (kv, d), (f, d), (d, f), (d + 2 * kv, d), (2 * f, d)}
+    assert {(shape.outputs, shape.inputs) for shape in preset(name)} == expected
+    named = [op for shape in preset(name) for op in shape.op.removeprefix(f"{name} ").split(", ")]
+    assert sorted(named) == sorted(["q", "k", "v", "o", "gate", "up", "down", "qkv", "gate+up"])
+
+
+def test_the_papers_shapes() -> None:
+    assert [shape.label for shape in PRESETS["paper"]] == ["4096x11008", "5120x17920"]
+
+
+def test_backends_are_those_of_the_kernels_and_their_own_choice() -> None:
+    assert set(BACKENDS) == {*backends.BACKENDS, "dispatched"}
+
+
+def test_shapes_are_written_outputs_first() -> None:
+    assert parse_shape("5120x17920") == parse_shape(" 5120 × 17920 ") == Shape(outputs=5120, inputs=17920)
+
+
+@pytest.mark.parametrize("text", ["", "5120", "5120x", "-1x5", "1.5x3", "axb", "1x2x3"])
+def test_what_is_no_shape_is_told(text: str) -> None:
+    with pytest.raises(WinaError, match="is not a shape; write outputs x inputs"):
+        parse_shape(text)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"batches": (0,)}, "batches[0]: it should be greater than or equal to 1, not 0."),
+        ({"sparsities": (1.0,)}, "sparsities[0]: it should be less than 1, not 1.0."),
+        ({"sparsities": (float("nan"),)}, "sparsities[0]: it should be"),
+        ({"methods": ("magic",)}, "methods[0]: it should be 'dense', 'teal', 'wina' or 'rsparse', not 'magic'."),
+        ({"dtypes": ("int8",)}, "dtypes[0]: it should be 'float32', 'bfloat16' or 'float16', not 'int8'."),
+        ({"repetitions": 0}, "repetitions: it should be greater than or equal to 1, not 0."),
+        ({"shapes": ()}, "shapes: "),
+    ],
+)
+def test_what_makes_no_sense_is_told(setting: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        LatencySpec.model_validate({"shapes": (SHAPE,), **setting})
+    assert explain(caught.value).startswith(message)
+
+
+def test_an_unknown_preset_is_told() -> None:
+    with pytest.raises(WinaError, match='There is no preset "gpt"; choose one of paper, llama-2-7b'):
+        preset("gpt")
+
+
+def test_a_sweep_of_far_too_many_points_is_refused_before_they_are_made() -> None:
+    spec = LatencySpec(shapes=(SHAPE,), batches=tuple(range(1, 301)), sparsities=tuple(i / 100 for i in range(100)))
+    with pytest.raises(WinaError, match="This sweep has 60,000 points, more than 20,000; split it up"):
+        spec.points()
+
+
+def test_decoding_needs_a_method_that_gates_and_the_calibration_that_it_reads() -> None:
+    model = ModelSource(location="demo")
+    with pytest.raises(ValidationError, match="choose a method that gates"):
+        DecodeSpec(model=model, method=DENSE)
+    by_threshold = MethodSpec(name="wina", selection="threshold")
+    with pytest.raises(ValidationError, match="needs a calibration"):
+        DecodeSpec(model=model, method=by_threshold)
+    spec = DecodeSpec(model=model, method=by_threshold, calibration=CalibrationSpec(), sparsities=(0.25, 0.5, 0.25))
+    assert [point.sparsity for point in spec.points()] == [0.25, 0.5]
+    assert spec.hashes() == {point.content_hash() for point in spec.points()}

@@ -1,0 +1,118 @@
+"""Sparsity plans: budget, bounds, edits, and the model they were made for."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.specs.plans import LARGEST_FILE, PlanLayout, SparsityPlan, UniformSparsity, load_plan
+
+LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
+targets = st.floats(min_value=0.0, max_value=1.0, exclude_max=True)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> SparsityPlan:
+    """Any plan of up to 4 layers x 3 projections."""
+    layers, columns = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+
+    def table(cell: st.SearchStrategy) -> tuple[tuple, ...]:  # type: ignore[type-arg]  # of whatever is drawn
+        return tuple(tuple(draw(cell) for _ in range(columns)) for _ in range(layers))
+
+    layout = PlanLayout(
+        projections=tuple("qkv"[:columns]),
+        parameters=table(st.integers(1, 10**10)),
+    )
+    return SparsityPlan(layout=layout, sparsity=table(targets), origin="edited")
+
+
+def test_the_budget_weighs_each_matrix_by_its_parameters() -> None:
+    plan = SparsityPlan(layout=LAYOUT, sparsity=((0.4, 0.0), (0.4, 0.0), (0.4, 0.8)))
+    assert plan.budget == pytest.approx((3 * 10 * 0.4 + 30 * 0.8) / 120, abs=1e-15)
+
+
+@given(plans())
+def test_the_budget_lies_between_the_least_and_the_greatest_target(plan: SparsityPlan) -> None:
+    cells = [value for row in plan.sparsity for value in row]
+    assert min(cells) - 1e-12 <= plan.budget <= max(cells) + 1e-12
+
+
+@given(targets)
+def test_a_uniform_plan_has_its_own_target_as_budget(target: float) -> None:
+    assert UniformSparsity(sparsity=target).for_layout(LAYOUT).budget == pytest.approx(target, abs=1e-12)
+
+
+@given(plans())
+def test_json_round_trip_is_exact(plan: SparsityPlan) -> None:
+    assert SparsityPlan.model_validate_json(plan.model_dump_json()) == plan
+
+
+@given(plans(), st.data())
+def test_an_edit_changes_its_cells_only(plan: SparsityPlan, data: st.DataObject) -> None:
+    cell = (
+        data.draw(st.integers(0, plan.layout.layers - 1)),
+        data.draw(st.integers(0, len(plan.layout.projections) - 1)),
+    )
+    value = data.draw(targets)
+    edited = plan.with_cells({cell: value})
+    for layer, row in enumerate(edited.sparsity):
+        for column, target in enumerate(row):
+            assert target == (value if (layer, column) == cell else plan.sparsity[layer][column])
+    assert edited.origin == "edited"
+
+
+@pytest.mark.parametrize("value", [1.0, 1.5, -0.01, float("nan"), float("inf")])
+def test_targets_outside_zero_to_one_are_refused(value: float) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(1, 0): value})
+    assert explain(caught.value).startswith("sparsity[1][0]: it should be ")
+    with pytest.raises(ValidationError):
+        UniformSparsity(sparsity=value)
+
+
+def test_a_table_must_have_the_shape_of_its_layout() -> None:
+    with pytest.raises(ValidationError, match="3 layers x 2 projections"):
+        SparsityPlan(layout=LAYOUT, sparsity=((0.1, 0.1),))
+
+
+def test_a_plan_for_another_model_is_refused_by_name() -> None:
+    other = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 40)))
+    plan = SparsityPlan.uniform(LAYOUT, 0.5)
+    assert plan.for_layout(LAYOUT) is plan
+    with pytest.raises(WinaError) as caught:
+        plan.for_layout(other)
+    assert str(caught.value) == (
+        "This sparsity plan was made for a model with 3 layers x (q, down) and 120 gated weights, but the loaded model "
+        "has 2 layers x (q, down) and 90 gated weights; open the plan's own model or start a new plan."
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"kind": "uniform", "sparsity": 0.5}', "not JSON", "[" * 10_000])
+def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(content)
+    with pytest.raises(WinaError, match=r"is not a sparsity plan \(.*\); choose one saved from the Sparsity page\.$"):
+        load_plan(path)
+
+
+def test_a_missing_plan_says_so(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
+        load_plan(tmp_path / "none.json")
+
+
+def test_a_file_too_large_for_a_plan_is_not_parsed(tmp_path: Path) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).model_dump_json()
+    path = tmp_path / "plan.json"
+    path.write_text(plan.ljust(LARGEST_FILE))
+    assert load_plan(path) == SparsityPlan.uniform(LAYOUT, 0.5)
+    path.write_text(plan.ljust(LARGEST_FILE + 1))
+    with pytest.raises(WinaError, match="it is larger than 4 MiB"):
+        load_plan(path)
+
+
+def test_the_plan_of_a_very_deep_model_is_not_too_large() -> None:
+    deep = PlanLayout(projections=tuple("qkvogud"), parameters=((10**9,) * 7,) * 1000)
+    assert 10 * len(SparsityPlan.uniform(deep, 1 / 3).model_dump_json(indent=1)) < 10 * LARGEST_FILE

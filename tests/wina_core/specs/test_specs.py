@@ -1,0 +1,287 @@
+"""Specs: their identity, what they refuse, and how they say so."""
+
+import pytest
+from pydantic import ValidationError
+
+from wina_core.engine.protocol import REQUESTS
+from wina_core.errors import explain
+from wina_core.masks.presets import LAROSA_ROTATION
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DEVIATION,
+    FREE_KL_ROTATION,
+    FREE_ROTATION,
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.studies import StudySpec
+
+DEMO = ModelSource(location="demo")
+
+
+def test_hashes_are_the_stored_ones() -> None:
+    """These hashes are in users' databases: when they change, stored results are no longer found."""
+    assert RunSpec(model=DEMO).content_hash() == "1d0c295655ac0530"
+    plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
+    rich = RunSpec(
+        model=ModelSource(location="org/name", revision="main", dtype="bfloat16", fingerprint="ff"),
+        rotation=RotationSpec(mode="per_site", mlp_basis=("gate",)),
+        method=MethodSpec(name="teal", variant="as_released", selection="threshold"),
+        plan=plan,
+        calibration=CalibrationSpec(),
+        evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, deviation=None),
+    )
+    assert rich.content_hash() == "f51a98fa139ded8d"
+    assert RunSpec.model_validate_json(rich.model_dump_json()).content_hash() == rich.content_hash()
+
+
+def test_a_field_at_its_default_does_not_change_the_hash() -> None:
+    assert ModelSource(location="demo", dtype="auto").content_hash() == DEMO.content_hash()
+
+
+def test_where_a_table_came_from_is_no_part_of_its_identity() -> None:
+    table = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
+    same = table.with_cells({}, origin="greedy (step 0.05)")
+    other = table.with_cells({(0, 0): 0.5})
+    runs = [RunSpec(model=DEMO, method=MethodSpec(name="wina"), plan=plan) for plan in (table, same, other)]
+    assert runs[0].content_hash() == runs[1].content_hash() != runs[2].content_hash()
+    content = {"name": "s", "models": [DEMO], "arms": [{"method": {"name": "wina"}}]}
+    studies = [StudySpec.model_validate(content | {"plans": [table, plan]}) for plan in (same, table, other)]
+    assert studies[0].content_hash() == studies[1].content_hash() != studies[2].content_hash()
+    assert RunSpec.model_validate_json(runs[1].model_dump_json()).plan.origin == "greedy (step 0.05)"
+    assert StudySpec.model_validate_json(studies[0].model_dump_json()).plans == (table, same)
+
+
+def test_an_allocator_is_part_of_a_runs_identity_and_no_provenance() -> None:
+    plans = [
+        AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name=name))
+        for name in ("uniform", "curves", "greedy")
+    ]  # fmt: skip
+    assert len({RunSpec(model=DEMO, plan=plan).content_hash() for plan in plans}) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RunSpec(model=ModelSource(location="demo", fingerprint="ab")),
+        RunSpec(model=ModelSource(location="demo", dtype="float32")),
+        RunSpec(model=DEMO, rotation=RotationSpec()),
+        RunSpec(model=DEMO, rotation=RotationSpec(mode="none")),
+        RunSpec(model=DEMO, method=MethodSpec(name="wina")),
+        RunSpec(model=DEMO, plan=UniformSparsity(sparsity=0.1)),
+        RunSpec(model=DEMO, evaluation=EvaluationSpec(deviation=None)),
+        RunSpec(model=DEMO, evaluation=EvaluationSpec(seed=1)),
+    ],
+)
+def test_whatever_a_number_depends_on_changes_the_hash(other: RunSpec) -> None:
+    assert other.content_hash() != RunSpec(model=DEMO).content_hash()
+
+
+def test_specs_are_closed_and_immutable() -> None:
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        ModelSource.model_validate({"location": "demo", "trust_remote_code": True})
+    with pytest.raises(ValidationError, match="frozen"):
+        DEMO.location = "other"  # type: ignore[misc]  # the assignment under test
+
+
+def test_labels_tell_rotations_apart() -> None:
+    rotations = [
+        NO_ROTATION,
+        AS_RELEASED_ROTATION,
+        RotationSpec(),
+        RotationSpec(per_head=False),
+        RotationSpec(mode="none"),
+        RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
+        RotationSpec(attention_basis=("k", "activations")),
+        RotationSpec(matrices="q.safetensors"),
+        RotationSpec(attention_basis=(), mlp_basis=("gate",)),
+        LAROSA_ROTATION,
+        RotationSpec(mode="per_layer", attention_basis=("qkv",), mlp_basis=(), per_head=False),
+        FREE_ROTATION,
+        FREE_KL_ROTATION,
+        FREE_KL_ROTATION.model_copy(update={"steps": 20}),
+        FREE_KL_ROTATION.model_copy(update={"text": TextSpec()}),
+    ]
+    labels = [rotation.label for rotation in rotations]
+    assert len(set(labels)) == len(labels)
+    assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
+    assert labels[-4:-2] == ["global refined + heads", "global refined on KL + heads"]
+    assert labels[-7:-4] == [
+        "global (MLP gate) + heads",
+        "per_layer (attention activations)",
+        "per_layer (attention qkv)",
+    ]
+
+
+def test_one_side_may_name_no_basis_where_inputs_share_theirs() -> None:
+    for mode in ("per_layer", "global"):
+        RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=())
+        RotationSpec(mode=mode, attention_basis=(), mlp_basis=("gate",))
+        with pytest.raises(ValidationError, match="attention_basis and mlp_basis are both empty; name one"):
+            RotationSpec(mode=mode, attention_basis=(), mlp_basis=())
+    for attention, mlp in ((("qkv",), ()), ((), ("gate",))):
+        with pytest.raises(ValidationError, match="per_site needs attention_basis and mlp_basis"):
+            RotationSpec(mode="per_site", attention_basis=attention, mlp_basis=mlp)
+
+
+def test_labels_tell_readings_apart() -> None:
+    assert [MethodSpec(name="scap", variant=each).label for each in ("paper", "as_released", "own")] == [
+        "scap",
+        "scap (as released)",
+        "scap (own variant)",
+    ]
+    released = AllocatorSpec(name="greedy", variant="teal_released", step=0.05)
+    assert released.label == "greedy (as released by TEAL)", "with its own step"
+    assert released.is_released
+    assert not AllocatorSpec(name="greedy").is_released
+    with pytest.raises(ValidationError, match='only greedy has the variant "teal_released"; leave it out for curves'):
+        AllocatorSpec(name="curves", variant="teal_released")
+    with pytest.raises(ValidationError, match='"as_released" is now "wina_released" or'):
+        AllocatorSpec.model_validate({"name": "greedy", "variant": "as_released"})
+
+
+def test_labels_tell_allocators_apart() -> None:
+    changes = (
+        {},
+        {"name": "greedy"},
+        {"step": 0.1},
+        {"rounds": 1},
+        {"rounds": 6},
+        {"seed": 3},
+        {"text": TextSpec(source="demo:heldout")},
+        {"text": TextSpec(source="/a/b.txt", tokens=8192, fingerprint="3fa9c1" + 10 * "0")},
+    )
+    labels = [AllocatorSpec.model_validate({"name": "evolution"} | change).label for change in changes]
+    assert labels == [
+        "evolution",
+        "greedy",
+        "evolution (step 0.1)",
+        "evolution (1 round)",
+        "evolution (6 rounds)",
+        "evolution (seed 3)",
+        "evolution (on 16384 tokens of demo:heldout)",
+        "evolution (on 8192 tokens of b.txt 3fa9c1)",
+    ]
+    assert AllocatorSpec(step=0.1, rounds=6, seed=3, text=TextSpec()).label == "uniform"  # which none of them changes
+    several = AllocatorSpec(name="greedy", variant="wina_released", step=0.05, text=TextSpec(tokens=4096))
+    assert several.label == "greedy (as released by WINA, step 0.05, on 4096 tokens of demo:calibration)"
+    assert {"variant", "step", "rounds", "text", "seed"} == set(AllocatorSpec.model_fields) - {"schema_version", "name"}
+
+
+def test_units_are_the_deviation_and_the_tasks_in_order() -> None:
+    assert EvaluationSpec(tasks=("b", "a")).units == (DEVIATION, "b", "a")
+    assert EvaluationSpec(tasks=("b",), deviation=None).units == ("b",)
+
+
+def _study(**changes: object) -> dict[str, object]:
+    base: dict[str, object] = {
+        "name": "s",
+        "models": [{"location": "demo"}],
+        "arms": [{"method": {"name": "wina"}}],
+        "sparsities": [0.5],
+    }
+    return base | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sparsities": [0.5, 1.0]}, "sparsities[1]: it should be less than 1, not 1.0."),
+        ({"sparsities": [-0.1]}, "sparsities[0]: it should be greater than or equal to 0, not -0.1."),
+        ({"sparsities": [float("nan")]}, "sparsities[0]: it should be less than 1, not nan."),
+        (
+            {"sparsities": ["many"]},
+            "sparsities[0]: it should be a valid number, unable to parse string as a number, not",
+        ),
+        ({"colour": 1}, "colour: there is no such setting."),
+        ({"arms": [{"method": {}}]}, "arms[0].method.name: it is missing."),
+        (
+            {"arms": [{"method": {"name": "wina"}, "rotation": {"weighting": "sensitivity", "mlp_basis": ["gate"]}}]},
+            "arms[0].rotation: sites weighted by sensitivity have no named bases; leave those out, or weight by trace.",
+        ),
+        ({"sparsities": []}, "A study with a sparse method needs `sparsities`, `plans`, or both."),
+        ({"sparsities": [2, 3, 4]}, "sparsities[0]: it should be less than 1, not 2 (and 2 more)."),
+    ],
+)
+def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        StudySpec.model_validate(_study(**changes))
+    assert explain(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (b"{", "It is not valid JSON (EOF while parsing an object at line 1 column 1)."),
+        (b"{}", "Its 'type' is missing."),
+        (
+            b'{"type": "x"}',
+            "Its 'type' should be one of 'submit', 'move', 'cancel', 'pause', 'resume', 'shutdown', not 'x'.",
+        ),
+        (
+            b'{"type": "submit", "job_id": "1", "job": {"kind": "inspect", "model": 3}}',
+            "submit.job.inspect.model: it should be a group of named settings, not 3.",
+        ),
+        (b"3", "It should be a group of named settings, not 3."),
+    ],
+)
+def test_a_bad_message_is_explained_in_one_sentence(line: bytes, sentence: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        REQUESTS.validate_json(line)
+    assert explain(caught.value) == sentence
+
+
+def test_every_unit_of_work_has_a_name_of_its_own() -> None:
+    assert EvaluationSpec(tasks=("b", "a", "b")).units == (DEVIATION, "b", "a")
+    with pytest.raises(ValidationError) as caught:
+        EvaluationSpec(tasks=(DEVIATION,))
+    assert explain(caught.value) == (
+        'tasks: "deviation" is a measurement of the workbench\'s own, not a task; rename the task.'
+    )
+
+
+def test_no_seed_is_negative() -> None:
+    with pytest.raises(ValidationError) as caught:
+        AllocatorSpec(name="evolution", seed=-1)
+    assert explain(caught.value) == "seed: it should be greater than or equal to 0, not -1."
+
+
+def test_thresholds_need_a_calibration() -> None:
+    with pytest.raises(ValidationError) as caught:
+        RunSpec(model=DEMO, method=MethodSpec(name="wina", selection="threshold"))
+    assert explain(caught.value) == "Wina with threshold selection needs a calibration."
+
+
+@pytest.mark.parametrize(
+    ("method", "needed"),
+    [
+        (MethodSpec(name="wina"), False),
+        (MethodSpec(name="dense", selection="top_p"), False),
+        (MethodSpec(name="wina", selection="statistical"), True),
+        (MethodSpec(name="wina", correction="mean"), True),
+        (MethodSpec(name="scap"), True),
+        (MethodSpec(name="scap", variant="own"), True),
+        (MethodSpec(name="scap", variant="as_released"), False),
+        (MethodSpec(name="teal", variant="as_released"), False),
+        (MethodSpec(name="larosa"), False),
+        (MethodSpec(name="larosa", selection="threshold"), True),
+    ],
+)
+def test_what_needs_a_calibration(method: MethodSpec, needed: bool) -> None:
+    assert method.needs_calibration == needed
+
+
+def test_both_kinds_of_thresholds_are_of_one_measurement() -> None:
+    text = TextSpec(source="demo:heldout", tokens=4096)
+    gated, dense = CalibrationSpec(text=text), CalibrationSpec(text=text, thresholds="dense")
+    assert gated.content_hash() != dense.content_hash()
+    assert gated.measured == dense.measured == gated

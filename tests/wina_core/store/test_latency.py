@@ -1,0 +1,137 @@
+"""Timings in the results database, and a database from before it had them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, unit
+from wina_core.engine.protocol import (
+    EVENTS,
+    REQUESTS,
+    DecodeJob,
+    Done,
+    LatencyJob,
+    Measured,
+    Result,
+    Submit,
+    encode,
+)
+from wina_core.records import DecodeRecord, Environment, LatencyRecord, SweepReport
+from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencyPoint, LatencySpec, Shape
+from wina_core.store import Recorder, Store, schema
+from wina_core.store.connection import open_engine, parse_url
+
+SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",))
+DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
+ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.13.0"})
+
+
+def timed(point: LatencyPoint, environment: Environment = ENVIRONMENT, median: float = 2.0) -> LatencyRecord:
+    return LatencyRecord(
+        point=point,
+        op="down",
+        environment=environment,
+        measured_sparsity=0.5,
+        read_bytes=8e6,
+        median_ms=median,
+        p10_ms=1.5,
+        p90_ms=3.0,
+        dense_ms=3.0,
+        speedup=1.5,
+        bandwidth=8.0,
+    )
+
+
+def decoded(point: DecodePoint) -> DecodeRecord:
+    return DecodeRecord(
+        point=point,
+        environment=ENVIRONMENT,
+        measured_sparsity=0.49,
+        tokens_per_second=30.0,
+        p10=28.0,
+        p90=31.0,
+        dense_tokens_per_second=20.0,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as store:
+        yield store
+
+
+def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store) -> None:
+    first, second = SPEC.points()[:2]
+    recorder = Recorder(store, LatencyJob(spec=SPEC), ENVIRONMENT)
+    recorder.record(Measured(job_id="1", record=timed(first)))
+    assert [row.point for row in store.latency_rows()] == [first.content_hash()]
+    recorder.record(Measured(job_id="1", record=timed(second)))
+    recorder.record(Measured(job_id="1", record=timed(first, median=4.0)))
+    recorder.record(Measured(job_id="1", record=timed(first, ELSEWHERE)))
+    report = SweepReport(environment=ENVIRONMENT, measured=3, stored=0, bandwidth=8.0)
+    recorder.record(Result(job_id="1", value=report))
+    recorder.record(Done(job_id="1"))
+    rows = store.latency_rows(ENVIRONMENT.key)
+    assert [(row.point, row.median_ms) for row in rows] == [(first.content_hash(), 4.0), (second.content_hash(), 2.0)]
+    assert (rows[0].gigabytes_per_second, rows[0].roofline, rows[0].hardware) == (2.0, 0.25, "a processor")
+    assert (rows[1].op, rows[1].outputs, rows[1].inputs, rows[1].method) == ("down", 64, 48, "wina")
+    assert store.latency_rows(points={second.content_hash()}) == [rows[1]]
+    assert len(store.latency_rows()) == 3
+    assert store.measured_points(SPEC.hashes()) == {
+        ENVIRONMENT.key: (first.content_hash(), second.content_hash()),
+        ELSEWHERE.key: (first.content_hash(),),
+    }
+    assert store.measured_points(()) == {}
+
+
+def test_decoding_is_stored_beside_it(store: Store) -> None:
+    recorder = Recorder(store, DecodeJob(spec=DECODE), ENVIRONMENT)
+    for point in DECODE.points():
+        recorder.record(Measured(job_id="1", record=decoded(point)))
+    rows = store.decode_rows(ENVIRONMENT.key, DECODE.hashes())
+    assert [(row.model, row.method, row.sparsity, row.speedup) for row in rows] == [
+        ("small llama", "wina", 0.25, 1.5),
+        ("small llama", "wina", 0.5, 1.5),
+    ]
+    assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
+    assert set(store.measured_points(DECODE.hashes())[ENVIRONMENT.key]) == DECODE.hashes()
+
+
+def test_sweeps_and_their_points_survive_the_wire() -> None:
+    for job in (LatencyJob(spec=SPEC, stored={"a": ("b",)}), DecodeJob(spec=DECODE)):
+        request = Submit(job_id="1", job=job)
+        assert REQUESTS.validate_json(encode(request)) == request
+    for record in (timed(SPEC.points()[1]), decoded(DECODE.points()[0])):
+        event = Measured(job_id="1", record=record)
+        assert EVENTS.validate_json(encode(event)) == event
+
+
+def test_a_database_from_before_timings_is_upgraded_with_all_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "old.sqlite"
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "HEAD", "0001")
+        engine = open_engine(parse_url(file))
+        schema._upgrade(engine, "0000")
+        engine.dispose()
+        for old in tmp_path.glob("old.sqlite.backup-*"):
+            old.unlink()
+        with closing(sqlite3.connect(file)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert "runs" in tables
+    assert "latency" not in tables
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "INSERT INTO plans (name, plan, origin, budget, saved) VALUES ('mine', '{}', 'edited', 0, 0)"
+        )
+    with Store(file) as store:
+        assert [row.name for row in store.list_plans()] == ["mine"]
+        store.record_latency(timed(SPEC.points()[0]))
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run()))
+        assert len(store.latency_rows()) == len(store.metric_rows()) == 1
+    assert len(list(tmp_path.glob("old.sqlite.backup-0001-*"))) == 1

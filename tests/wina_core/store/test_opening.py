@@ -1,0 +1,370 @@
+"""Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.wina_core.samples import LAYOUT, run, study, unit
+from wina_core.errors import WinaError
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store import Store, schema
+from wina_core.store.connection import open_engine, parse_url
+
+
+def _tables(file: Path) -> dict[str, list[str]]:
+    """The definition of every table and index, without the spacing, its clauses in the order of the alphabet."""
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {
+        name: sorted(clause.strip("()") for clause in "".join(sql.split()).split(","))
+        for name, sql in rows
+        if name != schema.VERSION_TABLE
+    }
+
+
+def _fill(file: Path) -> None:
+    with Store(file) as store:
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run()))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(parse_url(tmp_path / "results.sqlite"))
+    yield engine
+    engine.dispose()
+
+
+def test_a_fresh_database_is_made_with_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "a folder" / "😀 it's ?%20#" / "results.sqlite"
+    _fill(file)
+    with Store(file) as store:
+        assert len(store.metric_rows()) == 1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_a_url_is_taken_as_well_and_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(f"sqlite:///{tmp_path / 'a.sqlite'}"):
+        assert (tmp_path / "a.sqlite").exists()
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    with Store():
+        assert (tmp_path / "home" / "data" / "results.sqlite").exists()
+
+
+def test_a_path_is_taken_where_a_url_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a ?b%20.sqlite", "relative"):
+        with Store(str(tmp_path / name)):
+            assert (tmp_path / name).is_file()
+    monkeypatch.setenv("WINA_DATABASE", str(tmp_path / "c.sqlite"))
+    with Store():
+        assert (tmp_path / "c.sqlite").is_file()
+
+
+@pytest.mark.parametrize("url", ["://nonsense", "nosuchdatabase://host/name"])
+def test_what_is_not_a_url_is_told(url: str) -> None:
+    with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
+        Store(url)
+
+
+def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_arguments: object, **_options: object) -> None:
+        raise ModuleNotFoundError("No module named 'driver'", name="driver")
+
+    monkeypatch.setattr("wina_core.store.connection.create_engine", missing)
+    with pytest.raises(WinaError) as caught:
+        Store("postgresql://me:secret@host/results")
+    assert str(caught.value) == (
+        "The results database postgresql://me:***@host/results needs the Python package driver, which is not "
+        "installed; install it, or name another database."
+    )
+
+
+def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: Engine) -> None:
+    schema._upgrade(engine, "0000")
+    with Store(tmp_path / "declared.sqlite"):
+        pass
+    assert _tables(tmp_path / "results.sqlite") == _tables(tmp_path / "declared.sqlite")
+    assert schema._version(engine) == schema.HEAD
+
+
+def test_metrics_of_an_older_database_keep_what_they_measured(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "HEAD", "0003")
+        schema._upgrade(engine, "0000")
+    asked = ("acc", 1, "1.0", 0, "0123456789abcdef", 2), ("ppl", None, None, None, None, None)
+    stored = [(unit, *each, unit / 10, None if each[1] else 0.5) for unit in (1, 2) for each in asked]
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
+        connection.execute(
+            "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, arm_label, selection, "
+            "plan_origin, target_sparsity, settings, seed, unit_count, status, error, owner, created) VALUES "
+            "(1, 'r', 1, '', '', '', '', '', '', 0.5, '', 0, 2, 'done', '', '', 0)"
+        )
+        connection.execute(
+            "INSERT INTO units (id, run_id, unit, seconds, finished) VALUES (1, 1, 'a', 1, 1), (2, 1, 'b', 1, 1)"
+        )
+        connection.executemany(
+            "INSERT INTO metrics (unit_id, task, metric, higher_is_better, version, num_fewshot, prompt_hash, "
+            "truncated, value, stderr) VALUES (?, 'task', ?, ?, ?, ?, ?, ?, ?, ?)",
+            stored,
+        )
+        connection.commit()
+    with Store(tmp_path / "results.sqlite") as store:
+        rows = store.metric_rows()
+        assert [
+            (number, row.metric, row.higher_is_better, row.version, row.num_fewshot, row.prompt_hash, row.truncated)
+            for number, row in zip((1, 1, 2, 2), rows, strict=True)
+        ] == [row[:7] for row in stored]
+        assert [(row.value, row.stderr) for row in rows] == [row[7:] for row in stored]
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM measures").fetchall() == [(2,)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_head_is_the_newest_migration() -> None:
+    assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
+
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9999"
+down_revision = "{head}"
+
+
+def upgrade():
+    with op.batch_alter_table("runs", recreate="always") as table:
+        table.add_column(sa.Column("extra", sa.Text(), nullable=False, server_default="new"))
+    {then}
+"""
+
+
+def _add_a_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+    """Pretend that this program knows one more schema than the one the database was written with."""
+    folder = tmp_path / "migrations 100%"
+    shutil.copytree(schema.MIGRATIONS, folder)
+    (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=schema.HEAD, then=then))
+    monkeypatch.setattr(schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(schema, "HEAD", "9999")
+
+
+def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, before = tmp_path / "results.sqlite", schema.HEAD
+    _fill(file)
+    # A reader keeps the last writes in the write-ahead log: the backup has to take them along.
+    with closing(sqlite3.connect(file)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        with Store(file) as store:
+            store.save_plan("late", SparsityPlan.uniform(LAYOUT, 0.5))
+        reader.execute("ROLLBACK")
+        _add_a_migration(tmp_path, monkeypatch)
+        with Store(file) as store:
+            assert [row.value for row in store.metric_rows()] == [0.75]
+            assert store.layer_map(run().content_hash()) is not None
+            assert len(store.runs(study().content_hash())) == 1
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT extra FROM runs").fetchall() == [("new",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    (backup,) = tmp_path.glob(f"results.sqlite.backup-{before}-*")
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("SELECT name FROM plans").fetchall() == [("late",)]
+        assert "extra" not in [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, head = tmp_path / "results.sqlite", schema.HEAD
+    _fill(file)
+    before = _tables(file)
+    with monkeypatch.context() as patch:
+        _add_a_migration(tmp_path, patch, then="raise RuntimeError('half way')")
+        with pytest.raises(WinaError) as caught:
+            Store(file)
+    (backup,) = tmp_path.glob("results.sqlite.backup-*")
+    assert str(caught.value) == (
+        f"The results database {file} could not be upgraded from schema {head} to 9999 (half way); it is as it was and "
+        f"a copy is in {backup}."
+    )
+    assert _tables(file) == before
+    with Store(file) as store:
+        assert len(store.metric_rows()) == 1
+
+
+def test_no_backup_is_made_when_there_is_nothing_to_upgrade(tmp_path: Path) -> None:
+    for _ in range(2):
+        _fill(tmp_path / "results.sqlite")
+    assert list(tmp_path.glob("*.backup-*")) == []
+
+
+def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "results [1]*.sqlite"
+    _fill(file)
+    for index in range(5):
+        old = tmp_path / f"{file.name}.backup-0001-2026010{index}-000000"
+        old.write_bytes(b"")
+        os.utime(old, (index, index))
+    newest = schema.back_up(file, "0001")
+    kept = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
+    assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
+
+
+def _refused(file: Path) -> str:
+    before = file.read_bytes()
+    with pytest.raises(WinaError) as caught:
+        Store(file)
+    assert file.read_bytes() == before
+    return str(caught.value)
+
+
+def test_a_database_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0999'")
+    assert _refused(file) == (
+        f"The results database {file} was written by a newer version of WINA Workbench (schema 0999, this one knows "
+        f"{schema.HEAD}); update the program or set WINA_DATABASE to another file."
+    )
+
+
+def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "photos.sqlite"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE runs (name TEXT)")
+    assert _refused(file) == (
+        f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["photos.sqlite"]
+
+
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database at all\n" * 100)
+    assert _refused(file) == (f"{file} is not a results database; move it away or set WINA_DATABASE to another file.")
+
+
+def test_a_damaged_database_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    content = bytearray(file.read_bytes())
+    content[100:4096] = b"\xff" * (4096 - 100)
+    file.write_bytes(content)
+    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"DELETE FROM {schema.VERSION_TABLE}",
+        f"INSERT INTO {schema.VERSION_TABLE} VALUES ('0000')",
+        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (version_num TEXT);"
+        f"INSERT INTO {schema.VERSION_TABLE} VALUES (NULL)",
+        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (other TEXT)",
+        "PRAGMA foreign_keys = OFF; DROP TABLE metrics",
+    ],
+)
+def test_a_database_without_its_version_or_a_table_is_damaged(tmp_path: Path, change: str) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(change)
+    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(WinaError) as caught:
+        Store(tmp_path)
+    assert str(caught.value) == f"{tmp_path} is a folder, but results are kept in a file; name a file in it."
+    with pytest.raises(WinaError, match="cannot be written"):
+        Store(tmp_path / ("n" * 300))
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    file.touch()
+    _fill(file)
+
+
+def test_a_place_that_cannot_be_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        WinaError, match=r"file/results\.sqlite cannot be written \(.*\); make its folder writable or set"
+    ):
+        Store(tmp_path / "file" / "results.sqlite")
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder that others may look into, and no privileges while the test runs."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    if os.name == "posix" and os.getuid() == 0:
+        os.seteuid(0)
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folder permissions as POSIX has them")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_read_only_folder_is_told_and_the_database_untouched(nobody: Path, fresh: bool) -> None:
+    file = nobody / "results.sqlite"
+    if not fresh:
+        _fill(file)
+    nobody.chmod(0o555)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+    with pytest.raises(
+        WinaError, match=r"cannot be written.*; make its folder writable or set WINA_DATABASE to a file"
+    ):
+        Store(file)
+    if os.getuid() == 0:
+        os.seteuid(0)
+    nobody.chmod(0o755)
+    if not fresh:
+        with Store(file) as store:
+            assert len(store.metric_rows()) == 1
+
+
+def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.store.connection.BUSY_SECONDS", 0.05)
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), (run(),))
+        with closing(sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(WinaError, match=r"Another program has kept .* locked for 0 s; close it and try again"):
+                store.record_unit(unit(run()))
+            assert store.metric_rows() == []
+            other.execute("ROLLBACK")
+        store.record_unit(unit(run()))
+        assert len(store.metric_rows()) == 1
+
+
+def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
+    heavy = "alembic torch transformers triton numba lm_eval pandas numpy"
+    code = (
+        "import sys, wina_core.studies.expand, wina_core.files.tables\n"
+        "from pathlib import Path\n"
+        "from wina_core.store import Store\n"
+        "Store(Path(sys.argv[1])).close()\n"
+        f"print([name for name in {heavy.split()} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "r.sqlite")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,181 @@
+"""Several processes on one database, and processes that die."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import ENVIRONMENT, run, study, unit
+from wina_core.errors import WinaError
+from wina_core.specs import DEVIATION
+from wina_core.store import Store
+from wina_core.store.locks import FileLock
+
+HERE = Path(__file__).resolve().parents[3]
+PRELUDE = """
+import sys, time
+from pathlib import Path
+from tests.wina_core.samples import *
+from wina_core.store import Store
+store = Store(Path(sys.argv[1]))
+"""
+
+
+def _start(code: str, file: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A Python process with an open store and the given code to run."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + code, str(file), *arguments],
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _wait_for(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == word, process.stderr and process.stderr.read()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+WRITER = """
+mine = [run(int(sys.argv[2]) * 0.4 + index / 100) for index in range(25)]
+print("ready", flush=True)
+sys.stdin.readline()
+for index in range(len(mine)):
+    store.save_study(study("writer " + sys.argv[2]), mine[: index + 1])
+    store.begin_run(mine[index].content_hash(), ENVIRONMENT)
+    for name in mine[index].evaluation.units:
+        store.record_unit(unit(mine[index], name))
+        store.metric_rows()
+store.close()
+"""
+
+
+def test_two_processes_that_open_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    writers = [_start(WRITER, file, str(index)) for index in range(2)]
+    for writer in writers:
+        _wait_for(writer, "ready")
+    outputs = [writer.communicate("go\n", timeout=120) for writer in writers]
+    assert [(writer.returncode, error) for writer, (_, error) in zip(writers, outputs, strict=True)] == [(0, "")] * 2
+    with Store(file) as store:
+        assert len(store.metric_rows()) == 2 * 25 * 2
+        assert {row.status for row in store.runs()} == {"done"}
+        assert [row.runs_done for row in store.studies()] == [25, 25]
+
+
+HALF_WAY = """
+import wina_core.store.store as module
+spec = run()
+store.save_study(study(), (spec, run(0.25)))
+store.begin_run(spec.content_hash(), ENVIRONMENT)
+store.record_unit(unit(spec, "choice"))
+def hang(*_, **__):
+    print("half way", flush=True)
+    time.sleep(600)
+module._insert_layers = hang
+store.record_unit(unit(spec, "deviation"))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 as POSIX has it")
+def test_a_writer_killed_half_way_through_a_unit_loses_that_unit_only(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    writer = _start(HALF_WAY, file)
+    _wait_for(writer, "half way")
+    with Store(file) as store:
+        assert store.run_status(run().content_hash()) == "running"
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.communicate()
+    with Store(file) as store:
+        assert [row.unit for row in store.metric_rows()] == ["choice"]
+        assert [run.units for run in store.pending([run()])] == [(DEVIATION,)]
+        assert [row.status for row in store.runs()] == ["interrupted", "interrupted"]
+        assert "run it again to compute what is missing" in store.runs()[0].error
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run(), DEVIATION))
+        assert store.run_status(run().content_hash()) == "done"
+    assert [path.name for path in (tmp_path / "results.sqlite.sessions").iterdir()] == ["starting"]
+
+
+WAITING = """
+store.save_study(study(), (run(),))
+store.begin_run(run().content_hash(), ENVIRONMENT)
+print("waiting", flush=True)
+sys.stdin.readline()
+store.finish_run(run().content_hash(), "cancelled")
+store.close()
+"""
+
+
+def test_runs_of_a_living_process_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    other = _start(WAITING, file)
+    _wait_for(other, "waiting")
+    for _ in range(2):
+        with Store(file) as store:
+            assert store.run_status(run().content_hash()) == "running"
+            store.save_study(study("the same run"), (run(),))
+            assert store.run_status(run().content_hash()) == "running"
+    _, error = other.communicate("go\n", timeout=60)
+    assert (other.returncode, error) == (0, "")
+    with Store(file) as store:
+        assert store.run_status(run().content_hash()) == "cancelled"
+
+
+def test_runs_of_a_closed_store_are_interrupted(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    with Store(file) as store:
+        store.save_study(study(), (run(),))
+        store.begin_run(run().content_hash(), ENVIRONMENT)
+        with Store(file) as second:
+            assert second.run_status(run().content_hash()) == "running"
+    with Store(file) as store:
+        assert store.run_status(run().content_hash()) == "interrupted"
+
+
+def test_threads_may_share_a_store(tmp_path: Path) -> None:
+    specs = [run(index / 100) for index in range(20)]
+    errors: list[Exception] = []
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), specs)
+
+        def write(mine: list) -> None:  # type: ignore[type-arg]  # of RunSpecs
+            try:
+                for spec in mine:
+                    store.begin_run(spec.content_hash(), ENVIRONMENT)
+                    store.record_unit(unit(spec))
+                    store.metric_rows()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(specs[index::4],)) for index in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(store.metric_rows()) == len(specs)
+
+
+def test_a_lock_is_held_once_and_let_go(tmp_path: Path) -> None:
+    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    assert first.acquire()
+    assert not second.acquire()
+    with pytest.raises(WinaError, match=r"Another program has held .*lock for 0 s; close it and try again"):
+        second.wait(0.05)
+    first.release()
+    with second:
+        assert not first.acquire()
+    assert first.acquire()
+    first.release()

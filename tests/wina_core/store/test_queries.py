@@ -1,0 +1,289 @@
+"""The queries behind the table, the frontier plot and the heatmap."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
+from wina_core.records import LayerRecord
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    DEVIATION,
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    Spec,
+    TextSpec,
+)
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store import FrontierLine, MetricFilter, Store
+from wina_core.store.columns import run_columns
+from wina_core.store.frontier import lines
+from wina_core.store.reader import EVERYTHING
+
+TEAL = MethodSpec(name="teal")
+RUNS = (
+    run(0.0, method=DENSE),
+    run(0.5),
+    run(0.25),
+    run(0.5, AS_RELEASED_ROTATION),
+    run(0.5, method=TEAL),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store with five finished runs whose accuracy is 0.9, 0.8, 0.7, ..."""
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), RUNS)
+        for index, spec in enumerate(RUNS):
+            store.record_unit(unit(spec, value=0.9 - index / 10))
+            store.record_unit(unit(spec, DEVIATION, value=float(index), layer_value=0.1))
+        yield store
+
+
+def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
+    rows = store.metric_rows()
+    assert [row.run for row in rows[::2]] == [spec.content_hash() for spec in RUNS]
+    first = rows[2]
+    assert first._asdict() | {"finished": 0.0} == {
+        "run": RUNS[1].content_hash(),
+        "model": "small llama",
+        "rotation": "none",
+        "method": "wina",
+        "selection": "topk",
+        "plan": "uniform",
+        "target_sparsity": 0.5,
+        "counted_sparsity": 0.49,
+        "full_sparsity": 0.4,
+        "task": "choice",
+        "metric": "acc",
+        "value": 0.8,
+        "stderr": 0.01,
+        "n": 400,
+        "higher_is_better": True,
+        "version": "1.0",
+        "num_fewshot": 5,
+        "prompt_hash": "0123456789abcdef",
+        "truncated": 2,
+        "settings": "",
+        "status": "done",
+        "finished": 0.0,
+        "model_hash": MODEL.content_hash(),
+        "unit": "choice",
+        "chosen_on_evaluation": "",
+        "seconds": 1.5,
+        "superseded": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (MetricFilter(), 10),
+        (MetricFilter(methods=("wina",)), 6),
+        (MetricFilter(methods=("wina", "teal"), metrics=("acc",)), 4),
+        (MetricFilter(rotations=(AS_RELEASED_ROTATION.label,)), 2),
+        (MetricFilter(tasks=(DEVIATION,)), 5),
+        (MetricFilter(runs=(RUNS[0].content_hash(),)), 2),
+        (MetricFilter(models=(MODEL.content_hash(),), selections=("topk",), statuses=("done",)), 10),
+        (MetricFilter(models=("another",)), 0),
+        (MetricFilter(study=study().content_hash()), 10),
+        (MetricFilter(study="another"), 0),
+        (MetricFilter(statuses=("failed",)), 0),
+    ],
+)
+def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int) -> None:
+    assert len(store.metric_rows(wanted)) == count
+
+
+def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
+    before = store.metric_rows()
+    spec = RUNS[2]
+    store.record_unit(unit(spec, value=math.nan))
+    store.save_study(study("another"), [run(0.75)])
+    store.record_unit(unit(run(0.75), value=0.1))
+    after = store.metric_rows()
+    with Store(store.url.database) as another:
+        assert repr(another.metric_rows()) == repr(after), "as whoever lists for the first time"
+    kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
+    assert [row for row in after if row in before] == kept
+    assert [(row.run, row.target_sparsity, row.status) for row in after if row not in before] == [
+        (spec.content_hash(), 0.25, "done"),
+        (run(0.75).content_hash(), 0.75, "queued"),
+    ]
+    assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
+    store.finish_run(run(0.75).content_hash(), "failed", "why")
+    assert store.metric_rows(MetricFilter(statuses=("failed",)))[0].status == "failed"
+
+
+def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
+    """The frontier lines of the task's accuracy."""
+    return lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
+
+
+def test_the_frontier_has_a_line_per_arm_in_the_order_of_sparsity(store: Store) -> None:
+    found = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in accuracy(store)}
+    assert found == {
+        "dense": [(0.0, 0.9)],
+        "wina": [(0.25, 0.9 - 0.2), (0.5, 0.8)],
+        "wina, per_site (k, gate)": [(0.5, 0.9 - 0.3)],
+        "teal": [(0.5, 0.5)],
+    }
+    point = accuracy(store)[0].points[0]
+    assert (point.stderr, point.run) == (0.01, RUNS[0].content_hash())
+
+
+def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})
+    variants = (
+        RunSpec(model=MODEL, method=WINA, plan=plan, evaluation=EVALUATION),
+        RUNS[1].model_copy(update={"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})}),
+        RUNS[1].model_copy(
+            update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
+        ),
+        RUNS[1].model_copy(update={"method": WINA.model_copy(update={"variant": "as_released"})}),
+    )
+    store.save_study(study("variants"), variants)
+    for spec in variants:
+        store.record_unit(unit(spec))
+    labels = {line.label: len(line.points) for line in accuracy(store)}
+    assert labels == {
+        "dense": 1,
+        "wina": 2,
+        "wina, per_site (k, gate)": 1,
+        "teal": 1,
+        "wina, edited": 1,
+        "wina, limit 10, first 1 % dense": 1,
+        "wina, threshold": 1,
+        "wina (as released)": 1,
+    }
+
+
+def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(store: Store) -> None:
+    allocators = (
+        AllocatorSpec(name="refine", rounds=1),
+        AllocatorSpec(name="refine", text=TextSpec(source="demo:heldout", tokens=8192)),
+    )
+    variants = [
+        RUNS[1].model_copy(update={"plan": AllocatedSparsity(sparsity=sparsity, allocator=allocator)})
+        for allocator in allocators
+        for sparsity in (0.5, 0.65)
+    ]
+    store.save_study(study("allocators"), variants)
+    for spec in variants:
+        store.record_unit(unit(spec))
+    found = accuracy(store, MetricFilter(runs=tuple(spec.content_hash() for spec in variants)))
+    assert {line.label: len(line.points) for line in found} == {
+        "wina, refine (1 round)": 2,
+        "wina, refine (on 8192 tokens of demo:heldout)": 2,
+    }
+
+
+CORPUS = TextSpec(source="/texts/corpus.txt", tokens=1024, fingerprint="3fa9c1" + 10 * "0")
+THRESHOLD = RUNS[1].model_copy(
+    update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "label"),
+    [
+        (EvaluationSpec(batch_size=4), "batches of 4"),
+        (EvaluationSpec(batch_size="auto"), "batches as memory allows"),
+        (EvaluationSpec(task_folders=("/tasks",)), "tasks from /tasks"),
+        (EvaluationSpec(data_folder="/data"), "data from /data"),
+        (EvaluationSpec(deviation=CORPUS), "deviation on 1024 tokens of corpus.txt 3fa9c1"),
+        (
+            EvaluationSpec(deviation=TextSpec(source="demo:heldout", sequence=128)),
+            "deviation on 16384 tokens in rows of 128 of demo:heldout",
+        ),
+        (CalibrationSpec(text=CORPUS), "calibrated on 1024 tokens of corpus.txt 3fa9c1"),
+        (RotationSpec(text=CORPUS), "global on 1024 tokens of corpus.txt 3fa9c1 + heads"),
+        (RotationSpec(matrices="/a/q.safetensors"), "global (given: q.safetensors) + heads"),
+        (
+            RotationSpec(mode="none", matrices="/a/q.safetensors", matrices_fingerprint=16 * "a"),
+            "none (given: q.safetensors aaaaaa) + heads",
+        ),
+    ],
+)
+def test_every_setting_that_differs_is_in_a_label(changed: Spec, label: str) -> None:
+    field = {EvaluationSpec: "evaluation", CalibrationSpec: "calibration", RotationSpec: "rotation"}[type(changed)]
+    columns = run_columns(THRESHOLD.model_copy(update={field: changed}))
+    assert columns["rotation_label" if field == "rotation" else "settings"] == label
+
+
+def test_a_text_that_no_basis_reads_is_not_in_the_label() -> None:
+    assert RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), text=CORPUS).label == (
+        "global (qkv, gate_up) + heads"
+    )
+
+
+def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
+    rows = [row for row in store.metric_rows() if (row.run, row.metric) == (RUNS[1].content_hash(), "acc")]
+    few = [row._replace(num_fewshot=0, n=100, target_sparsity=0.5) for row in rows]
+    limited = [row._replace(n=100, settings="limit 100") for row in rows]
+    assert [line.label for line in lines(rows)] == ["wina"]
+    assert [line.label for line in lines([*rows, *few])] == ["wina, 5-shot, n 400", "wina, 0-shot, n 100"]
+    assert [line.label for line in lines([*rows, *limited])] == ["wina, n 400", "wina, limit 100"]
+
+
+def test_the_frontier_of_several_models_names_them(store: Store) -> None:
+    other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
+    store.save_study(study("other"), (other,))
+    store.record_unit(unit(other))
+    labels = [line.label for line in accuracy(store)]
+    assert labels == [
+        "small llama, dense",
+        "small llama, wina",
+        "small llama, wina, per_site (k, gate)",
+        "small llama, teal",
+        "other (float32), wina",
+    ]
+    narrowed = accuracy(store, MetricFilter(models=(other.model.content_hash(),)))
+    assert [line.label for line in narrowed] == ["wina"]
+
+
+def test_the_layer_map_is_of_one_unit(store: Store) -> None:
+    name = RUNS[1].content_hash()
+    first = store.layer_map(name)
+    assert first is not None
+    assert (first.unit, first.projections, first.values) == ("choice", ("q", "down"), ((0.5, 0.5), (0.6, 0.6)))
+    chosen = store.layer_map(name, unit=DEVIATION)
+    assert chosen is not None
+    assert chosen.values[0] == (0.1, 0.1)
+    assert store.layer_map(name, "unknown") is None
+    assert store.layer_map("unknown") is None
+
+
+def test_cells_without_a_value_are_nan(store: Store) -> None:
+    spec = run(0.125)
+    store.save_study(study("holes"), (spec,))
+    layers = tuple(
+        LayerRecord(layer=layer, projection=name, metric="sparsity", value=0.5)
+        for layer, name in ((0, "q"), (2, "q"), (2, "down"))
+    )
+    store.record_unit(unit(spec).model_copy(update={"layers": layers}))
+    found = store.layer_map(spec.content_hash())
+    assert found is not None
+    assert found.values[0][0] == 0.5
+    assert math.isnan(found.values[0][1])
+    assert all(map(math.isnan, found.values[1]))
+    assert found.values[2] == (0.5, 0.5)
+
+
+def test_rows_of_runs_say_how_they_differ(store: Store) -> None:
+    rows = store.runs(study().content_hash())
+    assert [row.arm for row in rows] == ["dense", "wina", "wina", "wina, per_site (k, gate)", "teal"]
+    assert [row.target_sparsity for row in rows] == [0.0, 0.5, 0.25, 0.5, 0.5]
+    assert {row.status for row in rows} == {"done"}
+    assert RUNS[1].rotation == NO_ROTATION

@@ -1,0 +1,118 @@
+"""What another run has measured alike is taken over instead of computed again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import LAYOUT, WINA, unit
+from wina_core.records import SampleRecord
+from wina_core.specs import DEVIATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+from wina_core.store import MetricFilter, Store
+from wina_core.studies.expand import expand, labelled
+
+MODEL = ModelSource(location="org/name")
+SAMPLE = SampleRecord(task="choice", doc=0, scores={"acc": (1.0, 1.0)}, target="0", response="[]")
+
+
+def _study(name: str, **evaluation: object) -> StudySpec:
+    content = {"name": name, "models": [MODEL], "arms": [{"method": WINA}], "sparsities": [0.5]}
+    return StudySpec.model_validate(content | {"evaluation": EvaluationSpec.model_validate(evaluation)})
+
+
+def _run(study: StudySpec) -> RunSpec:
+    (run,) = expand(study)
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Holds one task and the deviation of one run, the task with its one document."""
+    with Store(tmp_path / "results.sqlite") as store:
+        first = _study("first", tasks=["choice"], limit=100)
+        store.save_study(first, [_run(first)])
+        store.record_unit(unit(_run(first), DEVIATION, value=0.5))
+        store.record_unit(unit(_run(first), value=0.75).model_copy(update={"samples": (SAMPLE,)}))
+        yield store
+
+
+def test_a_task_added_to_a_study_is_all_that_is_computed(store: Store) -> None:
+    more = _study("more", tasks=["choice", "other"], limit=100)
+    run = _run(more)
+    assert [pending.units for pending in store.pending([run], samples=True)] == [("other",)], "before it is saved, too"
+    store.save_study(more, [run])
+    assert [pending.units for pending in store.pending([run])] == [("other",)]
+    assert store.runs(more.content_hash())[0].status == "queued"
+    rows = store.metric_rows(MetricFilter(study=more.content_hash()))
+    assert [(row.unit, row.value) for row in rows] == [(DEVIATION, 0.5), ("choice", 0.75)]
+    assert store.samples(run.content_hash(), "choice") == [SAMPLE]
+    layers = store.layer_map(run.content_hash())
+    assert layers is not None
+    assert layers.values[0] == (0.5, 0.5)
+
+
+def test_a_run_that_is_complete_by_what_others_measured_is_done(store: Store) -> None:
+    less = _study("less", tasks=[{"name": "choice", "limit": 100}], deviation=False)
+    store.save_study(less, [_run(less)])
+    assert store.pending([_run(less)]) == []
+    assert store.runs(less.content_hash())[0].status == "done"
+    store.save_study(less, [_run(less)])
+    assert len(store.metric_rows(MetricFilter(study=less.content_hash()))) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evaluation": EvaluationSpec(tasks=("choice",), limit=99)},
+        {"evaluation": EvaluationSpec(tasks=(TaskSpec(name="choice", num_fewshot=5),), limit=100)},
+        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, seed=1, deviation=TextSpec(tokens=128))},
+        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, batch_size=1)},
+        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, dense_prefix=0.5)},
+        {"method": MethodSpec(name="teal")},
+        {"method": MethodSpec(name="wina", variant="as_released")},
+        {"plan": {"kind": "uniform", "sparsity": 0.25}},
+        {"model": MODEL.model_copy(update={"fingerprint": "another"})},
+    ],
+)
+def test_what_differs_in_anything_that_its_numbers_depend_on_is_measured_itself(
+    store: Store, changes: dict[str, object]
+) -> None:
+    (first,) = expand(_study("first", tasks=["choice"], limit=100))
+    other = RunSpec.model_validate({**first.model_dump(), **changes})
+    alike = {DEVIATION} if other.evaluation.limit == 99 or other.evaluation.tasks != ("choice",) else set()
+    assert {unit for run in store.pending([other]) for unit in run.units} == set(other.evaluation.units) - alike
+
+
+def test_documents_are_asked_for_again_where_the_other_run_kept_none(tmp_path: Path) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        first, more = _study("first", tasks=["choice"]), _study("more", tasks=["choice", "other"])
+        store.save_study(first, [_run(first)])
+        store.record_unit(unit(_run(first)))
+        assert [pending.units for pending in store.pending([_run(more)], samples=True)] == [
+            (DEVIATION, "choice", "other")
+        ]
+        assert [pending.units for pending in store.pending([_run(more)])] == [(DEVIATION, "other")]
+
+
+def test_equal_tables_with_different_origins_are_one_stored_run(store: Store) -> None:
+    table = SparsityPlan.uniform(LAYOUT, 0.5)
+    edited = table.with_cells({}, origin="edited")
+    content = {"models": [MODEL], "arms": [{"method": WINA}], "evaluation": EvaluationSpec(tasks=("choice",))}
+    both, one = (
+        StudySpec.model_validate(content | {"name": name, "plans": plans})
+        for name, plans in (("both", [edited, table]), ("one", [table.with_cells({}, origin="greedy")]))
+    )
+    store.save_study(both, labelled(both))
+    (stored,) = store.runs(both.content_hash())
+    assert (stored.plan, stored.units_total) == ("edited", 2)
+    labels = store.run_labels(both.content_hash())
+    assert [(label.run, label.allocation) for label in labels] == [(stored.run, "edited"), (stored.run, "uniform")]
+    for name in EvaluationSpec(tasks=("choice",)).units:
+        store.record_unit(unit(expand(both)[0], name))
+    assert store.pending(expand(one)) == []
+    store.save_study(one, labelled(one))
+    assert [row.run for row in store.runs(one.content_hash())] == [stored.run]
+    assert [label.allocation for label in store.run_labels(one.content_hash())] == ["greedy"]
+    assert len(store.runs()) == 2

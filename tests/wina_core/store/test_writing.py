@@ -1,0 +1,296 @@
+"""What is written to the store comes back, once, and whole."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, opened_models, run, study, summary, unit
+from wina_core.errors import WinaError
+from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
+from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as store:
+        yield store
+
+
+def test_a_study_queues_its_runs_and_comes_back(store: Store) -> None:
+    runs = (run(0.5), run(0.25))
+    name = store.save_study(study(), runs)
+    assert name == study().content_hash()
+    assert store.study_spec(name) == study()
+    assert [(row.run, row.status, row.units_done, row.units_total) for row in store.runs(name)] == [
+        (spec.content_hash(), "queued", 0, 2) for spec in runs
+    ]
+    assert store.run_spec(runs[1].content_hash()) == runs[1]
+    assert [pending.units for pending in store.pending(runs)] == [(DEVIATION, "choice")] * 2
+
+
+def test_saving_a_study_again_stores_nothing_twice(store: Store) -> None:
+    for _ in range(2):
+        store.save_study(study(), (run(0.5), run(0.5), run(0.25)))
+    assert len(store.studies()) == 1
+    assert len(store.runs()) == 2
+
+
+def test_studies_share_equal_runs(store: Store) -> None:
+    first, second = (store.save_study(study(name), (run(0.5),)) for name in ("first", "second"))
+    store.record_unit(unit(run(0.5)))
+    assert len(store.runs()) == 1
+    assert store.runs(first) == store.runs(second)
+    assert [row.name for row in store.studies()] == ["second", "first"]
+
+
+@pytest.mark.parametrize("end", ["killed", "failed", "queued"])
+def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_path: Path, end: str) -> None:
+    spec = run()
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), (spec, run(0.25)))
+        for name in spec.evaluation.units:
+            store.record_unit(unit(spec, name))
+        store.begin_run(spec.content_hash(), ENVIRONMENT)
+        store.begin_run(run(0.25).content_hash(), ENVIRONMENT)
+        if end != "killed":
+            for one in (spec, run(0.25)):
+                store.finish_run(one.content_hash(), "failed", "An accelerator went away.")
+    with Store(tmp_path / "results.sqlite") as store:
+        if end == "queued":
+            store.save_study(study(), (spec, run(0.25)))
+        first, second = store.runs()
+        assert (first.status, first.error) == ("done", "")
+        assert first.finished is not None
+        assert second.status == {"killed": "interrupted"}.get(end, end)
+
+
+def test_runs_left_as_ended_though_they_are_complete_are_done_when_saved_again(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    for name in spec.evaluation.units:
+        store.record_unit(unit(spec, name))
+    with store._writing() as connection:
+        store._update_run(connection, spec.content_hash(), {"status": "interrupted"})
+    store.save_study(study(), (spec,))
+    assert store.run_status(spec.content_hash()) == "done"
+
+
+def test_a_run_is_done_when_its_last_unit_arrives(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    store.begin_run(spec.content_hash(), ENVIRONMENT)
+    assert store.run_status(spec.content_hash()) == "running"
+    store.record_unit(unit(spec, "choice"))
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
+    assert store.run_status(spec.content_hash()) == "running"
+    store.record_unit(unit(spec, DEVIATION))
+    assert store.pending([spec]) == []
+    assert store.pending([spec]) == []
+    (row,) = store.runs()
+    assert (row.status, row.units_done, row.device, row.hardware) == ("done", 2, "cpu", "a processor")
+    assert row.created <= row.started <= row.finished  # type: ignore[operator]  # a done run has its times
+    assert store.studies()[0].runs_done == 1
+
+
+def test_a_unit_that_arrives_again_replaces_itself(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    for value in (0.1, 0.9):
+        store.record_unit(unit(spec, value=value, layer_value=value))
+    (row,) = store.metric_rows()
+    assert row.value == 0.9
+    found = store.layer_map(spec.content_hash())
+    assert found is not None
+    assert found.values == ((0.9, 0.9), (1.0, 1.0))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, 5e-324, 0.1 + 0.2])
+def test_every_float_survives(store: Store, value: float) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    record = unit(spec, value=value).model_copy(
+        update={"layers": (LayerRecord(layer=0, projection="q", metric="sparsity", value=value),)}
+    )
+    store.record_unit(record)
+    (row,) = store.metric_rows()
+    layers = store.layer_map(spec.content_hash())
+    assert layers is not None
+    for stored in (row.value, layers.values[0][0]):
+        assert stored == value or (math.isnan(stored) and math.isnan(value))
+
+
+def test_what_is_unknown_stays_unknown(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    bare = unit(spec).model_copy(
+        update={
+            "metrics": (MetricRecord(task="choice", metric="acc", value=1.0),),
+            "counted_sparsity": None,
+            "full_sparsity": None,
+        }
+    )
+    store.record_unit(bare)
+    (row,) = store.metric_rows()
+    assert (row.stderr, row.n, row.higher_is_better, row.counted_sparsity, row.full_sparsity) == (None,) * 5
+
+
+def test_a_failed_run_keeps_its_units_and_is_queued_again_when_asked_for(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    store.begin_run(spec.content_hash(), ENVIRONMENT)
+    store.record_unit(unit(spec))
+    store.finish_run(spec.content_hash(), "failed", "The data set is not reachable.")
+    (row,) = store.runs()
+    assert (row.status, row.error, row.units_done) == ("failed", "The data set is not reachable.", 1)
+    store.save_study(study(), (spec,))
+    (row,) = store.runs()
+    assert (row.status, row.error) == ("queued", "")
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
+
+
+def test_a_done_run_stays_done_when_asked_for_again(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    for name in spec.evaluation.units:
+        store.record_unit(unit(spec, name))
+    store.save_study(study("another"), (spec,))
+    assert store.run_status(spec.content_hash()) == "done"
+
+
+def test_a_run_with_nothing_to_measure_is_done_at_once(store: Store) -> None:
+    empty = run().model_copy(update={"evaluation": EvaluationSpec(deviation=None)})
+    store.save_study(study(), (empty,))
+    assert store.run_status(empty.content_hash()) == "done"
+
+
+def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
+    spec = run()
+    for attempt in (
+        lambda: store.record_unit(unit(spec)),
+        lambda: store.begin_run(spec.content_hash(), ENVIRONMENT),
+        lambda: store.finish_run(spec.content_hash(), "failed"),
+    ):
+        with pytest.raises(WinaError, match=f"has no run {spec.content_hash()}; save its study before"):
+            attempt()
+    assert store.metric_rows() == []
+
+
+def test_a_model_keeps_its_summary_and_when_it_was_opened_last(store: Store) -> None:
+    other = ModelSource(location="org/other")
+    for source in (MODEL, other, MODEL):
+        store.record_model(source, summary(source))
+    edited = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
+    store.record_model(edited, summary(edited))
+    assert opened_models(store) == [summary(other), summary(MODEL), summary(edited)]
+
+
+def test_a_model_that_was_only_studied_was_not_opened(store: Store) -> None:
+    store.save_study(study(), (run(),))
+    assert opened_models(store) == []
+
+
+def _report(spec: RotationSpec, deviation: float) -> RotationReport:
+    return RotationReport(
+        rotation=spec.content_hash(),
+        logits_deviation=deviation,
+        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=deviation),),
+        shortcut_parameters=5_000_000_000,
+        seconds=2.5,
+        exported_to="/a folder",
+    )
+
+
+def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
+    spec = RotationSpec(mode="per_site")
+    for deviation in (1e-3, math.inf):
+        store.record_rotation(MODEL, spec, _report(spec, deviation))
+    (row,) = store.rotations(MODEL)
+    assert row.rotation == spec
+    assert row.report == _report(spec, math.inf)
+    assert store.rotations(ModelSource(location="org/other")) == []
+
+
+def _calibration(scale: float) -> CalibrationRecord:
+    layers = tuple(
+        LayerRecord(layer=layer, projection=projection, metric=metric, value=scale * x, x=x)
+        for layer in range(2)
+        for projection in ("q", "down")
+        for metric in ("relative_error", "threshold")
+        for x in (0.5, 0.25)
+    )
+    return CalibrationRecord(key=f"key{scale}", tokens=4096, layers=layers, seconds=1.0)
+
+
+def _cells(record: CalibrationRecord) -> list[tuple[object, ...]]:
+    return [(row.metric, row.layer, row.projection, row.x, row.value) for row in record.layers]
+
+
+def test_a_calibration_is_known_by_what_it_depends_on_and_replaced_by_a_newer_one(store: Store) -> None:
+    rotation, spec = RotationSpec(), CalibrationSpec()
+    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(1.0))
+    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(2.0))
+    by_threshold = WINA.model_copy(update={"selection": "threshold"})
+    for method in (WINA, by_threshold):
+        assert store.cell_stats(MODEL, rotation, method) == _cells(_calibration(2.0))
+        assert len(store.cells_stamp(MODEL, rotation, method)) == 1
+    assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
+    store.record_calibration(MODEL, rotation, WINA, CalibrationSpec(text=TextSpec(tokens=128)), _calibration(3.0))
+    assert store.cell_stats(MODEL, rotation, WINA) == _cells(_calibration(3.0))
+
+
+def test_plans_are_kept_by_name(store: Store) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5)
+    store.save_plan("half", plan)
+    store.save_plan("mine 😀", plan.with_cells({(0, 1): 0.9}))
+    store.save_plan("half", plan.with_cells({(0, 1): 0.1}))
+    assert [(row.name, row.origin) for row in store.list_plans()] == [("half", "edited"), ("mine 😀", "edited")]
+    assert store.load_plan("half").sparsity[0] == (0.5, 0.1)
+    assert store.list_plans()[1].budget == store.load_plan("mine 😀").budget
+    with pytest.raises(WinaError, match="There is no saved sparsity plan called 'gone'; choose one of the saved plans"):
+        store.load_plan("gone")
+
+
+def test_a_full_disk_is_told_and_costs_only_the_unit_in_flight(store: Store) -> None:
+    spec = run()
+    store.save_study(study(), (spec,))
+    store.record_unit(unit(spec))
+    with store._engine.connect() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    big = unit(spec, DEVIATION).model_copy(update={"layers": unit(spec).layers * 5000})
+    with pytest.raises(WinaError, match="is full or failing; free some space and try again, stored results are safe"):
+        store.record_unit(big)
+    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
+    assert [row.unit for row in store.metric_rows()] == ["choice"]
+
+
+def test_the_documents_of_a_task_are_stored_with_it_and_missed_where_they_were_not_asked_for(store: Store) -> None:
+    samples = (
+        SampleRecord(task="choice", doc=0, scores={"acc": (1.0, 1.0)}, target="0", response="[-1.5, -2.0]"),
+        SampleRecord(task="choice", doc=1, scores={"acc": (0.0, 1.0), "ppl": (-9.5, 4.0)}, target="1", response="[]"),
+    )
+    with_them, without = run(0.5), run(0.25)
+    store.save_study(study(), (with_them, without))
+    for spec in (with_them, without):
+        store.record_unit(unit(spec))
+        store.record_unit(unit(spec, DEVIATION))
+    assert store.pending((with_them, without)) == []
+    store.record_unit(unit(with_them).model_copy(update={"samples": samples}))
+    assert store.samples(with_them.content_hash(), "choice") == list(samples)
+    assert store.samples(without.content_hash(), "choice") == []
+    assert [(pending.spec, pending.units) for pending in store.pending((with_them, without), samples=True)] == [
+        (without, ("choice",))
+    ]
+
+
+def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> None:
+    plan = SparsityPlan.uniform(LAYOUT, 0.5)
+    for use in (lambda: store.save_plan("a\ud800", plan), lambda: store.load_plan("a\ud800")):
+        with pytest.raises(WinaError, match=r"^'a\\ud800' has characters that no text can have; leave them out\.$"):
+            use()
+    store.save_plan("'; DROP TABLE plans; -- \N{GRINNING FACE}\0" + "n" * 300, plan)
+    assert store.load_plan(store.list_plans()[0].name) == plan

@@ -1,0 +1,411 @@
+"""Studies: what they expand to, and how they are read and written."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError
+from wina_core.files.paths import resources_folder
+from wina_core.methods import get_method
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    NO_ROTATION,
+    ROLE,
+    AllocatedSparsity,
+    Arm,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    TaskSpec,
+    TextSpec,
+)
+from wina_core.specs.latency import LatencySpec, Shape
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.studies.expand import MAX_RUNS, bind, expand, labelled, load_study, roles_of, save_study_file, specs_of
+
+HUB = ModelSource(location="org/name")
+WINA = MethodSpec(name="wina")
+PLAN = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.3)
+
+
+def _study(*arms: Arm, **changes: object) -> StudySpec:
+    content = {"name": "s", "models": (HUB,), "arms": arms, "sparsities": (0.25, 0.5)} | changes
+    return StudySpec.model_validate(content)
+
+
+def test_a_sparse_arm_gives_one_run_per_sparsity_and_plan_in_order() -> None:
+    runs = expand(_study(Arm(method=WINA), plans=(PLAN,)))
+    assert [run.plan for run in runs] == [UniformSparsity(sparsity=0.25), UniformSparsity(sparsity=0.5), PLAN]
+    assert all(run.method == WINA and run.model == HUB for run in runs)
+
+
+def test_a_dense_arm_gives_one_run_per_rotation() -> None:
+    odd_dense = MethodSpec(name="dense", variant="as_released", selection="threshold")
+    identity = RotationSpec(mode="none", per_head=False, mlp_basis=("gate",))
+    arms = (Arm(), Arm(method=odd_dense), Arm(rotation=identity), Arm(rotation=AS_RELEASED_ROTATION))
+    runs = expand(_study(*arms))
+    assert [run.rotation for run in runs] == [NO_ROTATION, AS_RELEASED_ROTATION]
+    assert all(run.method == DENSE and run.plan == UniformSparsity(sparsity=0.0) for run in runs)
+    assert all(run.calibration is None for run in runs)
+
+
+def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_touch_it() -> None:
+    one = expand(_study(Arm(), evaluation=EvaluationSpec(dense_prefix=0.5)))
+    other = expand(_study(Arm(), calibration=CalibrationSpec(text=TextSpec(tokens=128)), sparsities=(0.9,)))
+    assert one == other
+
+
+def test_only_thresholds_carry_the_calibration() -> None:
+    calibration = CalibrationSpec(text=TextSpec(tokens=128))
+    by_threshold = MethodSpec(name="wina", selection="threshold")
+    runs = expand(_study(Arm(method=WINA), Arm(method=by_threshold), calibration=calibration, sparsities=(0.5,)))
+    assert [run.calibration for run in runs] == [None, calibration]
+
+
+def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() -> None:
+    methods = [
+        MethodSpec(name="scap", variant="own"),
+        MethodSpec(name="wina", correction="mean"),
+        MethodSpec(name="wina", selection="threshold"),
+    ]
+    arms = [Arm(method=method) for method in methods]
+    dense, gated = (
+        expand(_study(*arms, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
+        for kind in ("dense", "gated")
+    )
+    assert [one.content_hash() == other.content_hash() for one, other in zip(dense, gated, strict=True)] == [
+        True,
+        True,
+        False,
+    ]
+    assert dense[0].calibration == CalibrationSpec()
+    assert dense[2].calibration == CalibrationSpec(thresholds="dense")
+
+
+def test_equal_tables_are_one_run_under_every_label_that_the_study_has_for_them() -> None:
+    found = labelled(_study(Arm(method=WINA), sparsities=(), plans=(PLAN.with_cells({}), PLAN)))
+    assert [run.label.allocation for run in found] == ["edited", "uniform"]
+    assert len({run.label.run for run in found}) == 1
+    (run,) = specs_of(found)
+    assert run.plan.origin == "edited", "the first"
+
+
+def test_models_are_outermost_and_duplicates_are_dropped() -> None:
+    second = ModelSource(location="org/second")
+    arms = (Arm(method=WINA), Arm(), Arm(method=WINA))
+    runs = expand(_study(*arms, models=(second, HUB, second), sparsities=(0.5, 0.25, 0.5)))
+    found = [(run.model.location, run.method.name, run.plan.sparsity) for run in runs]  # type: ignore[union-attr]  # all uniform
+    assert found == [
+        (model, *rest)
+        for model in ("org/second", "org/name")
+        for rest in (("wina", 0.5), ("wina", 0.25), ("dense", 0.0))
+    ]
+    assert expand(_study(*arms)) == expand(_study(*arms))
+
+
+def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    study = _study(Arm(), models=(ModelSource(location=str(tmp_path)),))
+    before = expand(study)[0]
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    after = expand(study)[0]
+    assert before.model.fingerprint
+    assert before.content_hash() != after.content_hash()
+
+
+def test_a_missing_model_folder_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match="nowhere"):
+        expand(_study(Arm(), models=(ModelSource(location=str(tmp_path / "nowhere")),)))
+
+
+def test_a_study_with_a_million_runs_is_refused_before_it_is_expanded() -> None:
+    sparsities = tuple(i / 1_000_000 for i in range(1_000_000))
+    study = StudySpec.model_construct(
+        name="huge", models=(HUB,), arms=(Arm(method=WINA),), sparsities=sparsities, plans=()
+    )
+    with pytest.raises(WinaError) as caught:
+        expand(study)
+    assert str(caught.value) == "The study 'huge' expands to 1,000,000 runs, more than 20,000; split it up."
+    assert MAX_RUNS == 20_000
+
+
+TOML = """
+name = "Größe & 😀"
+sparsities = [0.25, 0.5]
+models = [{location = "org/name"}]
+
+[[arms]]
+
+[[arms]]
+method = {name = "wina"}
+rotation = {mode = "per_site"}
+
+[evaluation]
+tasks = ["choice"]
+"""
+
+
+SHIPPED = sorted((resources_folder() / "studies").iterdir())
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_every_shipped_study_expands_to_runs_of_every_arm_sparsity_and_allocator(file: Path) -> None:
+    study = load_study(file)
+    study = bind(study, {role.name: "demo" for role in study.roles})
+    runs = expand(study)
+    assert study.name == file.stem
+    located = {ROLE + role.name: role.location for role in study.roles}
+    for arm in study.arms:
+        get_method(arm.method)
+        own = [run for run in runs if (run.method, run.rotation) == (arm.method, arm.rotation)]
+        models = {
+            (located.get(model.location, model.location), model.dtype, model.quantization)
+            for model in study.models
+            if not arm.roles or model.location.removeprefix(ROLE) in arm.roles
+        }
+        sparsities = arm.sparsities or study.sparsities
+        points = 1 if arm.method == DENSE else len(sparsities) * len(study.allocators) + len(study.plans)
+        assert len(own) == len(models) * points
+    labels = {run.plan.origin for run in runs if isinstance(run.plan, AllocatedSparsity)}
+    assert labels == {allocator.label for allocator in study.allocators if allocator.name != "uniform"}
+
+
+def test_toml_and_json_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(TOML, encoding="utf-8")
+    study = load_study(tmp_path / "study.toml")
+    assert study.name == "Größe & 😀"
+    assert [arm.label for arm in study.arms] == ["dense", "wina, per_site + heads"]
+    save_study_file(study, tmp_path / "study.json")
+    assert load_study(tmp_path / "study.json") == study
+
+
+def test_a_written_study_reads_back_with_its_plans_and_without_a_deviation(tmp_path: Path) -> None:
+    study = _study(Arm(method=WINA), plans=(PLAN,), evaluation=EvaluationSpec(deviation=None, tasks=("a",)))
+    save_study_file(study, tmp_path / "a b.json")
+    again = load_study(tmp_path / "a b.json")
+    assert again == study
+    assert again.content_hash() == study.content_hash()
+
+
+WORDS = st.text(min_size=1, max_size=20)
+SPARSITIES = st.lists(st.floats(0.0, 1.0, exclude_max=True, allow_subnormal=False), min_size=1, max_size=3)
+TASKS = st.one_of(
+    st.sampled_from(("a", "b")),
+    st.builds(TaskSpec, name=st.sampled_from(("c", "d")), num_fewshot=st.none() | st.integers(0, 9), metric=st.none()),
+)
+EVALUATIONS = st.builds(
+    EvaluationSpec,
+    tasks=st.lists(TASKS, max_size=3, unique_by=lambda task: task if isinstance(task, str) else task.name),
+    limit=st.none() | st.integers(1, 99),
+    batch_size=st.just("auto") | st.integers(1, 64),
+    deviation=st.none() | st.builds(TextSpec, tokens=st.integers(64, 999)),
+    cost_context=st.none() | st.integers(1, 99),
+)
+STUDIES = st.builds(
+    StudySpec,
+    name=WORDS.map(lambda name: "".join(filter(str.isprintable, name)) or "s"),
+    description=st.text(max_size=50),
+    roles=st.builds(Role, name=WORDS, hub=st.text(max_size=9)).map(lambda role: (role,)),
+    models=st.just((HUB, ModelSource(location="a b/\N{SNOWMAN}", dtype="float16"))),
+    arms=st.lists(st.sampled_from((Arm(), Arm(name="W", method=WINA, rotation=AS_RELEASED_ROTATION))), min_size=1),
+    sparsities=SPARSITIES,
+    plans=st.sampled_from(((), (PLAN,))),
+    evaluation=EVALUATIONS,
+    latency=st.none() | st.builds(LatencySpec, shapes=st.just((Shape(outputs=8, inputs=4),))),
+)
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@settings(max_examples=60)
+@given(study=STUDIES)
+def test_whatever_study_is_written_reads_back_equal(
+    suffix: str, study: StudySpec, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("study") / f"study{suffix}"
+    save_study_file(study, file)
+    again = load_study(file)
+    assert again == study
+    assert again.content_hash() == study.content_hash()
+
+
+def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
+    text = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
+    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', text), encoding="utf-8")
+    (role,) = load_study(tmp_path / "s.toml").roles
+    assert role.location == str(tmp_path.parent / "models" / "small")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("s.toml", 'name = "a"\nsparsities = [0.5', "is not valid TOML: Unclosed array (at end of document)."),
+        ("s.toml", "name = \n", "is not valid TOML: Invalid value (at line 1, column 8)."),
+        ("s.json", '{\n"name": }', "is not valid JSON: Expecting value: line 2 column 9 (char 10)."),
+        ("s.json", "[" * 100_000, "is not valid JSON: it is nested too deeply."),
+        (
+            "s.toml",
+            TOML.replace("0.5]", "1.5]"),
+            "is not right in line 3: sparsities[1]: it should be less than 1, not 1.5.",
+        ),
+        (
+            "s.toml",
+            TOML.replace("tasks", "task"),
+            "is not right in line 13: evaluation.task: there is no such setting.",
+        ),
+        (
+            "s.toml",
+            TOML.replace('"choice"', "2020-01-01"),
+            "is not right in line 13: evaluation.tasks[0]: it should be a valid string or a group of named settings",
+        ),
+        (
+            "s.json",
+            json.dumps({"name": "x"}),
+            "is not right: A study needs `models` and `arms`, or a `latency` sweep, or all of them.",
+        ),
+        (
+            "s.toml",
+            TOML.replace('["choice"]', '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'),
+            "is not right in line 15: evaluation.tasks[1].limt: there is no such setting.",
+        ),
+        ("s.toml", TOML.replace('"wina"', "1"), "is not right in line 9: arms[1].method.name: it should be a valid"),
+        ("s.toml", TOML.replace("[[arms]]\nmethod", "[[arms]]\nmetod"), "is not right in line 9: arms[1].metod: there"),
+        (
+            "s.toml",
+            TOML.replace('models = [{location = "org/name"}]', "[[models]]"),
+            "is not right in line 4: models[0]",
+        ),
+        ("s.toml", TOML + "batch_size = 0", "is not right in line 14: evaluation.batch_size: it should be "),
+        ("s.toml", 'text = """\na = [\n"""\nname = 3', "is not right in line 4: name: it should be a valid string"),
+        ("s.toml", "sparsities = [0.5]", "is not right: name: it is missing."),
+        ("s.json", '{"name": "x", "tsks": 1}', "is not right: tsks: there is no such setting."),
+        (
+            "s.json",
+            '{"name": "x", "schema_version": 3, "new": {}}',
+            "was written by a newer version of WINA Workbench (its schema_version is 3, this program reads 2); update",
+        ),
+        ("s.json", "3", "is not right: It should be a group of named settings, not 3."),
+        ("s.json", '{"name": ' + "9" * 5000 + "}", "cannot be read: Exceeds the limit"),
+        ("s.toml", "name = " + "9" * 5000, "cannot be read: Exceeds the limit"),
+        (
+            "s.toml",
+            "name = 0x" + "F" * 5000,
+            "is not right in line 1: name: it should be a valid string, not such a large",
+        ),
+    ],
+)
+def test_a_wrong_file_is_told_by_line_or_field(tmp_path: Path, name: str, content: str, reason: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(WinaError) as caught:
+        load_study(tmp_path / name)
+    assert str(caught.value).startswith(f"The study {tmp_path / name} {reason}")
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WinaError, match=r"missing\.toml cannot be read \(No such file or directory\)"):
+        load_study(tmp_path / "missing.toml")
+    with pytest.raises(WinaError, match=r"cannot be read \(embedded null byte\); check the path"):
+        load_study(tmp_path / "nul\0.toml")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(WinaError, match="it is not UTF-8 text"):
+        load_study(tmp_path / "binary.json")
+    monkeypatch.setattr("wina_core.studies.expand.MAX_FILE_BYTES", 2**20)
+    (tmp_path / "large.json").write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(WinaError, match="is larger than 1 MiB, too large to be a study"):
+        load_study(tmp_path / "large.json")
+
+
+def test_a_role_stands_for_whatever_model_it_is_mapped_to() -> None:
+    """The runs are those of the model itself, so that studies share them whatever they call it."""
+    study = _study(Arm(method=WINA), sparsities=(0.5,)).model_copy(
+        update={"roles": (Role(name="Large", hub="ada/large"),), "models": (ModelSource(location="role:Large"),)}
+    )
+    with pytest.raises(WinaError, match=r'no model for the role "Large" \(its published weights are ada/large\)'):
+        expand(study)
+    mapped = bind(study, {"Large": "demo", "Other": "elsewhere"})
+    plain = _study(Arm(name="WINA", method=WINA), sparsities=(0.5,))
+    plain = plain.model_copy(update={"models": (ModelSource(location="demo"),)})
+    assert expand(mapped) == expand(plain)
+    assert roles_of(mapped) == {expand(plain)[0].model.content_hash(): "Large"}
+
+
+def test_the_metric_that_tables_show_is_no_part_of_a_run() -> None:
+    tasks = (TaskSpec(name="a", metric="acc"), TaskSpec(name="b", num_fewshot=5, metric="acc"), "c")
+    study = _study(Arm(method=WINA), sparsities=(0.5,), evaluation=EvaluationSpec(tasks=tasks, limit=7))
+    (run,) = expand(study)
+    assert run.evaluation.tasks == ("a", TaskSpec(name="b", num_fewshot=5), "c")
+    assert run.evaluation.task("a") == TaskSpec(name="a", limit=7)
+    assert run.evaluation.task("b") == TaskSpec(name="b", num_fewshot=5, limit=7)
+
+
+def test_a_task_may_not_be_named_twice_with_different_settings() -> None:
+    with pytest.raises(ValidationError, match="named twice with different settings"):
+        EvaluationSpec(tasks=("a", TaskSpec(name="a", num_fewshot=5)))
+    assert EvaluationSpec(tasks=("a", TaskSpec(name="a"))).tasks == ("a",)
+
+
+def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
+    (tmp_path / "piqa").mkdir()
+    file = tmp_path / "piqa" / "validation.jsonl"
+    file.write_text('{"goal": "a"}\n', encoding="utf-8")
+    study = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path)))
+    (before,) = expand(study)
+    file.write_text('{"goal": "b"}\n', encoding="utf-8")
+    (after,) = expand(study)
+    assert before.content_hash() != after.content_hash()
+    missing = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
+    with pytest.raises(WinaError, match="does not exist"):
+        expand(missing)
+    file.unlink()
+    with pytest.raises(WinaError, match="holds no data; it needs a folder for each task"):
+        expand(study)
+
+
+def test_a_study_of_a_million_runs_is_refused_without_making_them(tmp_path: Path) -> None:
+    sparsities = ", ".join(f"{index / 40_000:.6f}" for index in range(MAX_RUNS + 1))
+    (tmp_path / "s.toml").write_text(TOML.replace("[0.25, 0.5]", f"[{sparsities}]"), encoding="utf-8")
+    with pytest.raises(WinaError, match=r"expands to 20,00\d runs, more than 20,000; split it up"):
+        load_study(tmp_path / "s.toml")
+
+
+def test_an_unknown_table_of_the_paper_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f'paper = "commonsnse"\n{TOML}', encoding="utf-8")
+    with pytest.raises(WinaError, match='no published results "commonsnse"; choose one of commonsense, '):
+        load_study(tmp_path / "s.toml")
+
+
+@pytest.mark.parametrize("field", ["limit = 10000000000000000000000", "seed = -1", "batch_size = 0"])
+def test_numbers_that_can_only_be_slips_are_refused(tmp_path: Path, field: str) -> None:
+    (tmp_path / "s.toml").write_text(TOML.replace("[evaluation]", f"[evaluation]\n{field}"), encoding="utf-8")
+    with pytest.raises(WinaError, match=f"evaluation.{field.split()[0]}"):
+        load_study(tmp_path / "s.toml")
+
+
+def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
+    old = """
+        schema_version = 1
+        name = "old"
+        sparsities = [0.5]
+        models = [{location = "org/name"}]
+        arms = [{method = {name = "scap"}}, {method = {name = "teal", selection = "threshold"}}]
+        allocators = [{name = "greedy", variant = "as_released"}]
+    """
+    (tmp_path / "old.toml").write_text(old)
+    study = load_study(tmp_path / "old.toml")
+    assert [arm.method.variant for arm in study.arms] == ["own", "paper"]
+    assert [allocator.variant for allocator in study.allocators] == ["wina_released"]
+    assert study.calibration.text == TextSpec(source="demo:calibration", tokens=49_152)
+    assert study.calibration.thresholds == "dense"
+    for name in ("new.toml", "new.json"):
+        save_study_file(study, tmp_path / name)
+        assert load_study(tmp_path / name) == study
+    (tmp_path / "today.toml").write_text(old.replace("= 1", "= 2").replace("as_released", "teal_released"))
+    today = load_study(tmp_path / "today.toml")
+    assert (today.calibration, today.arms[0].method.variant) == (CalibrationSpec(), "paper")

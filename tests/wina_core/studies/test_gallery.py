@@ -1,0 +1,265 @@
+"""The gallery of studies, what their roles stand for, and `wina study` on both."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.wina_core.tiny import tiny_folder
+from wina_core.cli import app
+from wina_core.cli.tables import shown_first
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
+from wina_core.store.rows import MetricRow
+from wina_core.studies.expand import bind, expand
+from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
+from wina_core.studies.model_roles import load_roles, parse_roles, roles_file, save_role
+from wina_core.studies.published import published
+
+PAPER = [entry for entry in gallery() if entry.kind == "paper"]
+PAPERS_NAMES = ("dense", "CATS", "R-Sparse", "TEAL", "CATS/TEAL", "TEAL-transform", "WINA")
+OWN = """
+name = "mine"
+sparsities = [0.5]
+roles = [{name = "Large", hub = "ada/large"}]
+models = [{location = "role:Large", dtype = "float32"}]
+arms = [{}, {name = "TEAL", method = {name = "teal"}}]
+evaluation = {tasks = ["demo_choice"], limit = 2, deviation = false}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def own_study(text: str = OWN, name: str = "mine") -> Path:
+    own_folder().mkdir(parents=True, exist_ok=True)
+    file = own_folder() / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def run(*words: str):
+    return CliRunner().invoke(app, ["study", *words])
+
+
+# ---- the shipped studies -----------------------------------------------------------------------------------------
+
+
+def test_the_gallery_has_every_table_and_figure_of_the_paper() -> None:
+    assert {number.study for number in published()} <= {entry.study.paper for entry in PAPER if entry.study}
+    tables = {number.table.partition(":")[0] for number in published()}
+    titles = {entry.title.partition(":")[0] for entry in PAPER}
+    assert tables <= titles
+    assert {"Figure 2", "Figure 3", "Figures 4, 6, 7", "Figure 5"} <= titles
+
+
+def test_the_gallery_is_in_the_order_of_the_paper_and_twins_come_before_other_demos() -> None:
+    paper = [entry.title.partition(":")[0] for entry in PAPER]
+    figures = ["Figure 2", "Figure 3", "Figures 4, 6, 7", "Figure 5"]
+    assert paper == [*figures, *(f"Table {number}" for number in range(2, 14))]
+    demos = [entry.title for entry in gallery() if entry.kind == "demo"]
+    assert [title.partition(":")[0] for title in demos[: len(paper)]] == [f"Demo of {title}" for title in paper]
+    assert demos[len(paper)] == "Demo: a first look"
+
+
+@pytest.mark.parametrize("entry", [entry for entry in gallery() if entry.kind != "own"], ids=lambda entry: entry.name)
+def test_a_shipped_study_is_right_and_called_like_its_file(entry) -> None:
+    assert entry.study is not None, entry.error
+    assert entry.study.name == entry.file.stem
+    assert entry.study.title
+    assert entry.study.description
+    for arm in entry.study.arms:
+        get_method(arm.method)
+        if entry.study.paper:
+            assert arm.name in PAPERS_NAMES
+
+
+@pytest.mark.parametrize("entry", PAPER, ids=lambda entry: entry.name)
+def test_a_study_of_the_paper_measures_what_was_published(entry) -> None:
+    """Every published model, method, sparsity, task and quantization of the study's tables has its run."""
+    study = entry.study
+    roles = {model.location.removeprefix(ROLE) for model in study.models}
+    numbers = [number for number in published(study.paper) if number.model in roles] if study.paper else []
+    assert bool(numbers) == bool(study.paper)
+    quantizations = {model.quantization for model in study.models}
+    for number in numbers:
+        arms = [arm for arm in study.arms if arm.name == number.method and (not arm.roles or number.model in arm.roles)]
+        assert len(arms) == 1
+        assert number.sparsity in (0.0, *(arms[0].sparsities or study.sparsities))
+        assert number.quantization in quantizations
+        if number.task not in ("average", "cost") and not study.evaluation.synthetic:
+            assert number.task in study.evaluation.task_names
+            assert study.evaluation.task(number.task).metric in (None, number.metric)
+
+
+def test_an_arm_may_have_sparsities_and_roles_of_its_own() -> None:
+    study = find_study("paper-gsm8k")
+    runs = expand(bind(study, {role.name: "demo" for role in study.roles}))
+    wina = [run for run in runs if run.method.name == "wina"]
+    assert {(run.model.dtype, run.rotation.attention_basis) for run in wina} == {
+        ("float16", ("k",)),
+        ("bfloat16", ("k",)),
+        ("bfloat16", ("qkv",)),
+    }
+    cats = [run for run in expand(find_study("demo-commonsense-llama-2-7b")) if run.method.name == "cats"]
+    assert [run.plan.sparsity for run in cats] == [0.4]  # type: ignore[union-attr]  # uniform
+
+
+def test_runs_are_counted_without_weights() -> None:
+    assert count_measurements(find_study("paper-gsm8k")) == (36, 0)
+    assert count_measurements(find_study("paper-commonsense-llama-2-7b")) == (15, 0)
+    assert count_measurements(find_study("paper-latency")) == (0, 2 * 4 * (1 + 2 * 5))
+    for name in ("demo-frontier", "demo-quantization", "paper-gflops"):
+        study = find_study(name)
+        assert count_measurements(study) == (len(expand(study)), 0)
+
+
+# ---- the user's own, and roles -----------------------------------------------------------------------------------
+
+
+def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
+    own_study()
+    own_study("name = 3\n", "broken")
+    broken, mine = gallery()[-2:]
+    assert (mine.kind, mine.name, mine.error) == ("own", "mine", "")
+    assert (broken.kind, broken.name, broken.study) == ("own", "broken", None)
+    assert "is not right in line 1: name: it should be a valid string, not 3" in broken.error
+    with pytest.raises(WinaError, match="line 1"):
+        find_study("broken")
+
+
+def test_an_unknown_name_is_told_with_close_ones() -> None:
+    with pytest.raises(WinaError, match=r"no study \"paper-gsm8\" in the gallery; did you mean .*paper-gsm8k"):
+        find_study("paper-gsm8")
+    with pytest.raises(WinaError, match="`wina study list` has their names"):
+        find_study("xyz")
+    with pytest.raises(WinaError, match=r"nothing\.toml cannot be read"):
+        find_study("nothing.toml")
+
+
+def test_a_role_is_mapped_once_and_for_good(tmp_path: Path) -> None:
+    folder = tmp_path / "a model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    own_study()
+    study = find_study("mine")
+    assert [role.name for role in needs(study, load_roles())] == ["Large"]
+    assert save_role("Large", str(folder)) == {"Large": str(folder)}
+    assert save_role("Größe", "ada/large") == load_roles() == {"Large": str(folder), "Größe": "ada/large"}
+    assert needs(study, load_roles()) == ()
+    with pytest.raises(WinaError, match="does not exist"):
+        save_role("Large", str(tmp_path / "nowhere"))
+    assert save_role("Large", "") == {"Größe": "ada/large"}
+
+
+def test_what_a_file_maps_itself_is_not_replaced() -> None:
+    study = find_study("demo-gsm8k")
+    assert expand(bind(study, {"Llama-2-7B": "ada/large"})) == expand(study)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
+def test_a_broken_mapping_is_told_and_kept(content: str) -> None:
+    roles_file().write_text(content)
+    for act in (load_roles, lambda: save_role("Large", "demo")):
+        with pytest.raises(WinaError, match=r"roles\.json cannot be read .*correct or delete the file"):
+            act()
+    assert roles_file().read_text() == content
+
+
+@pytest.mark.parametrize("text", ["Large", "=demo", ""])
+def test_a_mapping_is_written_as_name_and_folder(text: str) -> None:
+    with pytest.raises(WinaError, match="write NAME=FOLDER"):
+        parse_roles([text])
+
+
+def test_a_folder_without_a_model_stands_for_no_role(tmp_path: Path) -> None:
+    with pytest.raises(WinaError, match=r"has no config\.json; choose a folder saved in the Hugging Face format"):
+        save_role("Large", str(tmp_path))
+    assert load_roles() == {}
+
+
+# ---- wina study --------------------------------------------------------------------------------------------------
+
+
+def test_the_list_says_what_a_study_needs_or_how_much_of_it_is_stored() -> None:
+    own_study()
+    listed = {row["study"]: row for row in json.loads(run("list", "--json").stdout)}
+    assert listed["mine"]["state"] == "needs Large (ada/large)"
+    assert listed["paper-gsm8k"]["measures"] == "36 runs"
+    assert listed["paper-synthetic"]["state"] == "runs here"
+    assert listed["demo-quick"]["state"] == "runs here"
+
+
+def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> None:
+    own_study()
+    model = tiny_folder(tmp_path / "model")
+    refused = run("run", "mine")
+    assert 'no model for the role "Large"' in str(refused.exception)
+    assert 'has no role "Small"; its roles are Large.' in str(run("run", "mine", "--role", "Small=demo").exception)
+    first = run("run", "mine", "--role", f"Large={model}")
+    assert first.exit_code == 0, first.exception
+    assert "mine: 2 measurements to compute." in first.stderr
+    header, *rows = first.stdout.splitlines()
+    assert len(rows) == 2
+    assert header.split("  ")[-2:] == ["demo_choice acc_norm", "demo_choice acc"]
+    assert run("roles", f"Large={model}").stdout.splitlines()[1].split() == ["Large", "ada/large", str(model)]
+    again = run("run", "mine")
+    assert "mine: 2 of 2 measurements are stored and reused." in again.stderr
+    assert again.stdout == first.stdout
+    listed = {row["study"]: row["state"] for row in json.loads(run("list", "--json").stdout)}
+    assert listed["mine"] == "runs here, 2 of 2 stored"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("Lama-2-7B=ada/large", 'No study of the gallery has a role "Lama-2-7B"; did you mean Llama-2-7B'),
+        ("zzz=ada/large", 'No study of the gallery has a role "zzz"; its roles are '),
+        ("zzz=ada/large", 'takes its models with each call: --role "zzz=FOLDER".'),
+        ("Large=/nowhere/large", "The model folder /nowhere/large does not exist"),
+        ("Large={home}", "has no config.json"),
+    ],
+)
+def test_a_mapping_that_is_wrong_is_told_and_none_of_its_call_is_kept(given: str, told: str, tmp_path: Path) -> None:
+    own_study()
+    refused = run("roles", "Large=ada/large", given.replace("{home}", str(tmp_path)))
+    assert told in str(refused.exception)
+    assert load_roles() == {}
+
+
+def test_what_is_mapped_can_be_forgotten_when_its_study_is_gone() -> None:
+    study = own_study()
+    assert run("roles", "Large=ada/large").exit_code == 0
+    assert load_roles() == {"Large": "ada/large"}
+    study.unlink()
+    assert run("roles", "Large=").exit_code == 0
+    assert load_roles() == {}
+
+
+def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None:
+    def row(task: str, metric: str, unit: str) -> MetricRow:
+        blank = dict.fromkeys(MetricRow._fields)
+        return MetricRow(**{**blank, "run": "r", "task": task, "metric": metric, "unit": unit})  # type: ignore[arg-type]
+
+    rows = [
+        row("deviation", "kl", "deviation"),
+        row("mmlu_anatomy", "acc", "mmlu"),
+        row("mmlu", "acc", "mmlu"),
+        row("piqa", "acc", "piqa"),
+        row("piqa", "acc_norm", "piqa"),
+        row("gsm8k", "exact_match,strict-match", "gsm8k"),
+        row("gsm8k", "exact_match,flexible-extract", "gsm8k"),
+    ]
+    evaluation = EvaluationSpec(tasks=("mmlu", "piqa", TaskSpec(name="gsm8k", metric="exact_match,strict-match")))
+    assert [(each.task, each.metric) for each in shown_first(rows, evaluation)][:4] == [
+        ("deviation", "kl"),
+        ("mmlu", "acc"),
+        ("piqa", "acc_norm"),
+        ("gsm8k", "exact_match,strict-match"),
+    ]
+    assert sorted(shown_first(rows, evaluation)) == sorted(rows)

@@ -1,0 +1,110 @@
+"""The paper's numbers: complete, consistent with themselves, and found by what a study calls its runs."""
+
+from collections import Counter
+
+import pytest
+
+from wina_core.files.paths import resources_folder
+from wina_core.studies.published import (
+    COMMONSENSE,
+    MEAN,
+    PublishedNumber,
+    display_scale,
+    mean_weights,
+    preferred_metric,
+    published,
+    published_value,
+)
+
+ROUNDING = 0.005
+"""Half of the last printed digit: of the mean itself and, at most, of the mean of its tasks."""
+
+
+def test_every_cell_is_there_once() -> None:
+    assert Counter(number.study for number in published()) == {
+        "commonsense": 405,
+        "additional": 36,
+        "quantization": 27,
+        "ablation": 16,
+        "longbench": 189,
+        "gsm8k": 36,
+        "crows_pairs": 60,
+        "synthetic": 48,
+        "gflops": 4,
+    }
+    cells = Counter(number[:3] + number[3:6] + number[7:9] for number in published())
+    assert set(cells.values()) == {1}
+    assert published("commonsense") == tuple(number for number in published() if number.study == "commonsense")
+    assert published("no such study") == ()
+
+
+def rows(study: str) -> dict[tuple[str, str, float], dict[str, PublishedNumber]]:
+    found: dict[tuple[str, str, float], dict[str, PublishedNumber]] = {}
+    for number in published(study):
+        found.setdefault((number.model, number.method, number.sparsity), {})[number.task] = number
+    return found
+
+
+@pytest.mark.parametrize("study", ["commonsense", "longbench"])
+def test_the_papers_means_are_those_of_its_columns(study: str) -> None:
+    weights = mean_weights(study)
+    for row, numbers in rows(study).items():
+        assert set(numbers) == {*weights, MEAN}
+        mean = sum(weight * numbers[task].value for task, weight in weights.items()) / sum(weights.values())
+        assert abs(mean - numbers[MEAN].value) <= 2 * ROUNDING + 1e-9, row
+
+
+def test_tables_that_repeat_a_mean_repeat_its_number() -> None:
+    for study in ("quantization", "ablation"):
+        for number in published(study):
+            if number.quantization == "none" and number.method != "TEAL-transform":
+                again = published_value("commonsense", number.model, number.method, number.sparsity, MEAN)
+                assert number.value == again, number
+
+
+def test_a_cell_is_found_by_role_arm_sparsity_and_task() -> None:
+    assert published_value("commonsense", "Llama-2-7B", "WINA", 0.65, "piqa") == 75.35
+    assert published_value("commonsense", "Llama-2-7B", "WINA", 0.65, "piqa", "acc_norm") == 75.35
+    assert published_value("commonsense", "Llama-2-7B", "WINA", 0.65, "piqa", "acc") is None
+    assert published_value("commonsense", "Llama-2-7B", "dense", 0.65, MEAN) == 69.72
+    assert published_value("commonsense", "Llama-2-7B", "CATS", 0.65, MEAN) is None
+    assert published_value("quantization", "Llama-2-7B", "TEAL", 0.5, MEAN, quantization="int4") == 66.0
+    assert published_value("gflops", "Phi-4-14B", "WINA", 0.65, "cost", "counted_flops_saving") == 62.7
+    assert published_value("synthetic", "synthetic", "CATS", 0.5, "lemma", "error") == 4.86
+    assert published_value("synthetic", "synthetic", "TEAL", 0.5, "lemma", "error_deviation") == 0.23
+    assert published_value("crows_pairs", "Mistral-7B", "WINA", 0.5, "crows_pairs_english_religion") == 69.52
+
+
+def test_the_published_evaluations_preference_decides_the_metric() -> None:
+    assert preferred_metric(["acc", "acc_norm"]) == "acc_norm"
+    assert preferred_metric(["exact_match,strict-match", "exact_match,flexible-extract"]) == (
+        "exact_match,flexible-extract"
+    )
+    assert preferred_metric(["f1", "acc"]) == "acc"
+    assert preferred_metric(["likelihood_diff", "pct_stereotype"]) == "pct_stereotype"
+    assert preferred_metric(["pass@1,create_test"]) == "pass@1,create_test"
+    assert preferred_metric(["rouge_score", "score"]) == "score"
+    assert preferred_metric(["error_deviation", "error"]) == "error"
+    assert preferred_metric(["bleu"]) == "bleu"
+    assert preferred_metric(["error_deviation"]) is None
+    assert preferred_metric([]) is None
+
+
+def test_the_preferred_metric_is_the_one_that_the_papers_numbers_name() -> None:
+    stored = {"piqa": ["acc", "acc_norm"], "boolq": ["acc"], "gsm8k": ["exact_match,strict-match"]}
+    stored["gsm8k"].append("exact_match,flexible-extract")
+    for number in published():
+        if number.task in stored:
+            assert number.metric == preferred_metric(stored[number.task])
+
+
+def test_fractions_are_shown_in_percent() -> None:
+    assert display_scale("acc_norm") == display_scale("pass@1,create_test") == 100.0
+    assert display_scale("kl") == display_scale("word_perplexity") == 1.0
+
+
+def test_every_model_of_the_paper_has_its_config() -> None:
+    models = {number.model for number in published()} - {"synthetic"}
+    assert {folder.name for folder in (resources_folder() / "paper" / "configs").iterdir()} == models
+    assert tuple(mean_weights("commonsense")) == tuple(mean_weights("additional")) == COMMONSENSE
+    assert mean_weights("gsm8k") == {}

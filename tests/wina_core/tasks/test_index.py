@@ -1,0 +1,130 @@
+"""The index of stock tasks: what it lists, how it is searched, and what becomes of a file that cannot be read."""
+
+import random
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lm_eval.tasks._index import TaskIndex as StockIndex
+from typer.testing import CliRunner
+
+from wina_core.cli import app
+from wina_core.compute.evaluation import index
+from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, save_index
+
+NAMES = (
+    *("mmlu", "mmlu_anatomy", "mmlu_pro", "afrimmlu_direct", "egymmlu", "cmmlu", "arc_easy", "arc_challenge"),
+    *(
+        "arc_challenge_chat",
+        "hellaswag",
+        "hellaswag_fr",
+        "gsm8k",
+        "gsm8k_cot",
+        "gsm_plus",
+        "crows_pairs_english_gender",
+    ),
+    *("humaneval", "longbench_code", "openbookqa", "winogrande", "piqa"),
+)
+
+
+def entry(name: str) -> TaskEntry:
+    return TaskEntry(name, "task", "multiple_choice", f"{name}.yaml")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of each test's own."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def few_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of lm-eval's folders two, since reading all takes long."""
+    entries = StockIndex.build([index.STOCK_FOLDER / "mmlu" / "default", index.STOCK_FOLDER / "piqa"])
+    monkeypatch.setattr(index, "stock_entries", lambda: entries)
+    index.stock_index.cache_clear()
+    yield
+    index.stock_index.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("mmlu", ["mmlu", "mmlu_pro", "mmlu_anatomy", "afrimmlu_direct"]),
+        ("MMLU ana", ["mmlu_anatomy"]),
+        ("challenge", ["arc_challenge", "arc_challenge_chat"]),
+        ("gender crows", ["crows_pairs_english_gender"]),
+        ("gsm", ["gsm8k", "gsm_plus", "gsm8k_cot"]),
+        ("ellas", ["hellaswag", "hellaswag_fr"]),
+        ("hllswg", ["hellaswag", "hellaswag_fr"]),
+        ("helaswag", ["hellaswag", "hellaswag_fr"]),
+        ("hellasswag", ["hellaswag", "hellaswag_fr"]),
+        ("hellaswug", ["hellaswag", "hellaswag_fr"]),
+        ("helalswag", ["hellaswag", "hellaswag_fr"]),
+        ("gsm9k", ["gsm8k", "gsm8k_cot"]),
+        ("human-eval", ["humaneval"]),
+    ],
+)
+def test_a_search_begins_with_the_closest_names(query: str, first: list[str]) -> None:
+    found = [each.name for each in TaskIndex(map(entry, NAMES)).search(query)]
+    places = [found.index(name) for name in first]
+    assert places == sorted(places)
+    assert places[0] == 0
+
+
+def test_a_search_finds_what_is_there_and_no_more_than_asked_for() -> None:
+    tasks = TaskIndex(map(entry, sorted(NAMES)))
+    assert [each.name for each in tasks.search("")] == sorted(NAMES)
+    assert len(tasks.search("", limit=3)) == 3
+    assert len(tasks.search("m", limit=2)) == 2
+    assert tasks.search("zzzz") == []
+    assert tasks.search("_-/ ") == tasks.search("")
+
+
+def test_any_one_mistake_in_any_name_is_forgiven() -> None:
+    tasks, rng = TaskIndex(map(entry, NAMES)), random.Random(5)
+    for name in NAMES:
+        letters = name.replace("_", "")
+        place, other = rng.randrange(len(letters)), rng.choice(string.ascii_lowercase)
+        swapped = letters[:place] + letters[place : place + 2][::-1] + letters[place + 2 :]
+        for typed in (
+            letters[:place] + letters[place + 1 :],
+            letters[:place] + other + letters[place + 1 :],
+            letters[:place] + other + letters[place:],
+            swapped,
+        ):
+            assert name in [each.name for each in tasks.search(typed)], typed
+
+
+@pytest.mark.usefixtures("few_tasks")
+def test_the_index_is_built_once_from_the_installed_files() -> None:
+    built = index.stock_index()
+    entries = {each.name: each for each in built.entries}
+    assert entries["piqa"] == TaskEntry("piqa", "task", "multiple_choice", "piqa/piqa.yaml")
+    assert entries["mmlu"] == TaskEntry("mmlu", "group", "", "mmlu/default/_mmlu.yaml")
+    assert entries["mmlu_stem_tasks"] == TaskEntry("mmlu_stem_tasks", "tag", "", "")
+    assert [each.name for each in built.entries] == sorted(entries)
+    kept = load_index()
+    assert kept is not None
+    assert kept.entries == built.entries
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "[[1, 2]]", "3", '{"a": 1}', "\x00"])
+def test_a_file_that_is_no_index_is_as_good_as_none(content: str) -> None:
+    assert load_index() is None
+    index_file().write_text(content)
+    assert load_index() is None
+
+
+def test_tasks_are_searched_from_the_command_line() -> None:
+    save_index(TaskIndex(map(entry, NAMES)))
+    found = CliRunner().invoke(app, ["tasks", "gsm8", "--limit", "2"])
+    assert [line.split()[:2] for line in found.stdout.splitlines()] == [
+        ["name", "kind"],
+        ["gsm8k", "task"],
+        ["gsm8k_cot", "task"],
+    ]
+    assert "--limit shows more" in found.stderr
+    missed = CliRunner().invoke(app, ["tasks", "zzzz"])
+    assert str(missed.exception) == 'No stock task is called like "zzzz"; try fewer letters of its name.'

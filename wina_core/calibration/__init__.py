@@ -1,6 +1,0 @@
-"""Calibration: from a text to the score thresholds and error curves of every gated matrix."""
-
-from wina_core.calibration.calibrate import calibrate
-from wina_core.calibration.result import ERROR_SPARSITIES, Calibration
-
-__all__ = ["ERROR_SPARSITIES", "Calibration", "calibrate"]

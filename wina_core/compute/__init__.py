@@ -1,0 +1,1 @@
+"""Everything that needs torch: models, rotation, gating, evaluation, latency."""

@@ -1,0 +1,74 @@
+"""From a model, a method and a budget to a SparsityPlan and how it was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wina_core.compute.allocation.allocators import LEVELS, Problem, cell_curves, search
+from wina_core.compute.allocation.gated import Subject, cells_of, searched
+from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.records import AllocationRecord, LayerRecord
+from wina_core.specs import AllocatedSparsity, MethodSpec
+from wina_core.specs.plans import PlanLayout
+
+VERSION = f"2, levels {LEVELS}"
+"""Part of a kept result's name: another one where the same question gets another answer."""
+
+
+def allocate(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: AllocatedSparsity,
+    key: str,
+    reporter: Reporter,
+    calibration: Calibration | None = None,
+    state: Path | None = None,
+    curves: Path | None = None,
+) -> AllocationRecord:
+    """Spread a plan's budget over the cells that the method gates.
+
+    Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
+    released, the dense thresholds of `calibration` are searched instead (see `greedy`). The search writes what it has
+    found to `state`, and goes on from there if it is called again after it ended early: the file is to be removed once
+    the record is kept. The measured curves stay in `curves` for other budgets. Both files are told apart by their
+    names, which stand for all that the search and the curves depend on. The plan's budget is the one asked for within
+    1e-3, except that of greedy as released, which takes whole steps.
+
+    Raises WinaError for a budget that the method cannot reach, a method that gates nothing, and a text that cannot be
+    read; Cancelled between two forward passes.
+    """
+    subject = Subject(loaded, searched(method, plan.allocator), calibration)
+    whole = plan.allocator.variant == "wina_released"
+    cells = cells_of(loaded.view.layout, method, subject.fused if whole else ())
+    cells.check(plan.sparsity, f'The method "{method.name}"')
+    journal = Journal(state, reporter)
+    problem = Problem(
+        subject=subject,
+        cells=cells,
+        budget=plan.sparsity,
+        allocator=plan.allocator,
+        tokens=read_tokens(plan.allocator.text, loaded.tokenizer),
+        journal=journal,
+        curves=Journal(curves, reporter),
+        reporter=reporter,
+    )
+    found = search(problem)
+    return AllocationRecord(
+        key=key,
+        plan=cells.plan(found.values, plan.origin, found.rho),
+        objective=found.objective,
+        value=found.cost,
+        bound=found.bound,
+        evaluations=round(found.passes),
+        seconds=journal.seconds,
+        curves=cell_curves(cells, problem.curves),
+    )
+
+
+def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """What `allocate` measured and left in the file `curves`, as its record has it; empty where that is not there."""
+    return cell_curves(cells_of(layout, method), Journal(curves, reporter))

@@ -1,0 +1,106 @@
+"""The cells of a plan that a search may set, in the blocks that move together, and the budget they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wina_core.errors import WinaError
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+
+LARGEST = 0.99
+"""No cell gets a higher target: top-k selection keeps at least one input, and a matrix without any is no matrix."""
+
+Values = tuple[float, ...]
+"""One number for each block."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Cells of one decoder layer that share their target, since they share their mask; usually a single one."""
+
+    layer: int
+    columns: tuple[int, ...]
+    weight: float
+    """Its share of all weights in the plan's table."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All blocks of a model that a method gates, from the first layer to the last."""
+
+    layout: PlanLayout
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, layout: PlanLayout, names: Sequence[str], together: Sequence[Sequence[str]] = ()) -> Cells:
+        """Blocks for the projections `names` of every layer; those of one tuple of `together` move together."""
+        total = sum(map(sum, layout.parameters))
+        grouped: dict[str, list[int]] = {}
+        for name in names:
+            first = next((group[0] for group in together if name in group), name)
+            grouped.setdefault(first, []).append(layout.projections.index(name))
+        blocks = [
+            Block(layer, tuple(columns), sum(row[column] for column in columns) / total)
+            for layer, row in enumerate(layout.parameters)
+            for columns in grouped.values()
+        ]
+        return cls(layout, tuple(blocks))
+
+    @property
+    def weights(self) -> Values:
+        """Each block's share of all weights; less than 1 in sum where the method leaves cells dense."""
+        return tuple(block.weight for block in self.blocks)
+
+    def in_layer(self, layer: int) -> Cells:
+        """The blocks of one layer, their weights as shares of that layer's."""
+        share = sum(self.layout.parameters[layer]) / sum(map(sum, self.layout.parameters))
+        blocks = tuple(
+            Block(layer, block.columns, block.weight / share) for block in self.blocks if block.layer == layer
+        )
+        return Cells(self.layout, blocks)
+
+    def check(self, budget: float, method: str) -> None:
+        """Raise WinaError where the budget is beyond what these cells can hold."""
+        reach = LARGEST * sum(self.weights)
+        if budget > reach + 1e-9:
+            raise WinaError(
+                f"{method} cannot reach a sparsity of {100 * budget:.4g} %, since what it gates holds at most "
+                f"{100 * reach:.4g} % of the weights; ask for less."
+            )
+
+    def budget(self, values: Sequence[float]) -> float:
+        """Mean target over all cells of the table, weighted by their numbers of weights; others count as 0."""
+        return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
+
+    def fitted(self, values: Sequence[float], budget: float) -> Values:
+        """The values shifted by one common amount, and clipped to [0, LARGEST], so that they meet the budget."""
+        low, high = -1.0 - max(values), 1.0 - min(values)
+        for _ in range(60):
+            middle = (low + high) / 2
+            if self.budget([_clipped(value + middle) for value in values]) < budget:
+                low = middle
+            else:
+                high = middle
+        return tuple(_clipped(value + high) for value in values)
+
+    def uniform(self, budget: float) -> Values:
+        """The same value for every block."""
+        return self.fitted((0.0,) * len(self.blocks), budget)
+
+    def plan(self, values: Sequence[float], origin: str, rho: Sequence[float] | None = None) -> SparsityPlan:
+        """The table of these values, 0 in the cells of no block; so with `rho`, which is 1 there."""
+        table = self._table(values, 0.0)
+        shares = None if rho is None else self._table(rho, 1.0)
+        return SparsityPlan(layout=self.layout, sparsity=table, origin=origin, rho=shares)
+
+    def _table(self, values: Sequence[float], other: float) -> tuple[tuple[float, ...], ...]:
+        table = [[other] * len(self.layout.projections) for _ in range(self.layout.layers)]
+        for block, value in zip(self.blocks, values, strict=True):
+            for column in block.columns:
+                table[block.layer][column] = value
+        return tuple(map(tuple, table))
+
+
+def _clipped(value: float) -> float:
+    return min(max(value, 0.0), LARGEST)

@@ -1,0 +1,145 @@
+"""The KL divergence from dense of many plans on one text, each plan's pass begun where it first differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.allocation.cells import Cells, Values
+from wina_core.compute.allocation.gated import Subject
+from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.passes import standing_in
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+
+_BATCH_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Targets, one for each block, and R-Sparse's shares where they are searched too."""
+
+    values: Values
+    rho: Values | None = None
+
+
+class Divergence:
+    """Measures mean KL(dense || gated) per token, in nats, on `tokens` [rows, sequence]."""
+
+    def __init__(self, subject: Subject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter) -> None:
+        self._subject, self._loaded, self._cells = subject, subject.loaded, cells
+        self._batches = tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1]))
+        self._tokens = tokens.numel()
+        self._journal, self._reporter = journal, reporter
+
+    @property
+    def passes(self) -> float:
+        """Forward passes taken so far, in whole models over the whole text."""
+        return float(self._journal.state.get("passes", 0.0))
+
+    def measure(
+        self, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
+    ) -> list[float]:
+        """The divergence of each candidate; `progress` is told the finished fraction.
+
+        `base` is what most of them mostly agree with, None for dense: a candidate's pass begins at the first decoder
+        layer where it differs. The journal is written after every batch of the text, and asking for the same again
+        goes on from there; `Journal.save(measured=None)` tells it that the next question is another. Raises
+        WinaError when the dense or a gated model's logits are not numbers.
+        """
+        done, sums = self._journal.state.get("measured") or (0, [0.0] * len(candidates))
+        for index in range(done, len(self._batches)):
+            part = partial(_report, progress, index, len(self._batches))
+            found = self._batch(self._batches[index], candidates, base, part)
+            sums = [total + value for total, value in zip(sums, found, strict=True)]
+            share = self._batches[index].numel() / self._tokens
+            work = sum(1 - self._start(candidate, base) / self._cells.layout.layers for candidate in candidates)
+            self._journal.save(measured=(index + 1, sums), passes=self.passes + share * (work + 1 + (base is not None)))
+        return [total / self._tokens for total in sums]
+
+    @torch.no_grad()
+    def _batch(
+        self, rows: Tensor, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
+    ) -> list[float]:
+        """Each candidate's divergence, summed over the tokens of some rows."""
+        rows = rows.to(self._loaded.device)
+        hidden: list[Any] = []
+        with self._recording(hidden):
+            dense = self._log_probabilities(rows)
+        check_numbers(dense)
+        if base is not None:
+            hidden.clear()
+            with self._recording(hidden), self._gated(base, 0):
+                self._loaded.model(rows, use_cache=False)
+        sums = []
+        for done, candidate in enumerate(candidates, start=1):
+            self._reporter.check()
+            first = self._start(candidate, base)
+            with self._gated(candidate, first), self._replaying(hidden[:first]):
+                gated_logs = self._log_probabilities(rows)
+            value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
+            if not math.isfinite(value):
+                raise WinaError("The gated model's logits are not numbers; ask for less sparsity or another dtype.")
+            sums.append(value)
+            progress(done / len(candidates))
+        return sums
+
+    def _log_probabilities(self, rows: Tensor) -> Tensor:
+        return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
+
+    def _start(self, candidate: Candidate, base: Candidate | None) -> int:
+        """The first decoder layer in which a candidate differs from the base."""
+        if base is None:
+            pairs = [(value, 0.0) for value in candidate.values]
+        else:
+            pairs = list(zip(candidate.values, base.values, strict=True))
+        differing = [block.layer for block, (one, other) in zip(self._cells.blocks, pairs, strict=True) if one != other]
+        return min(differing, default=self._cells.layout.layers - 1)
+
+    @contextmanager
+    def _gated(self, candidate: Candidate, first: int) -> Iterator[None]:
+        """Within: the layers from `first` to the last that drops anything are gated."""
+        last = max(
+            (block.layer for block, value in zip(self._cells.blocks, candidate.values, strict=True) if value > 0),
+            default=-1,
+        )
+        if last < first:
+            yield
+            return
+        plan = self._cells.plan(candidate.values, "search", candidate.rho)
+        with self._subject.gated(plan, range(first, last + 1)):
+            yield
+
+    @contextmanager
+    def _recording(self, hidden: list[Any]) -> Iterator[None]:
+        """Within: what each decoder layer returns is added to `hidden`."""
+        hooks = [
+            layer.module.register_forward_hook(lambda _module, _args, output: hidden.append(output))
+            for layer in self._loaded.view.layers
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    @contextmanager
+    def _replaying(self, hidden: Sequence[Any]) -> Iterator[None]:
+        """Within: the first decoder layers return what they did before, without computing it."""
+        with ExitStack() as stack:
+            for layer, output in zip(self._loaded.view.layers, hidden, strict=False):
+                stack.enter_context(standing_in(layer.module, lambda *_args, output=output, **_kwargs: output))
+            yield
+
+
+def _report(progress: Callable[[float], None], done: int, total: int, part: float) -> None:
+    progress((done + part) / total)

@@ -1,0 +1,64 @@
+"""The one place where the searches meet models and gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from wina_core.compute.allocation.cells import Cells
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.gating import Gates, attach
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.view import is_fused
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
+from wina_core.methods import get_method
+from wina_core.methods.base import BLOCKS
+from wina_core.specs import AllocatorSpec, MethodSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+
+
+def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
+    """The method as it is searched, whichever selection is used later: top k, or as released the dense thresholds."""
+    return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})
+
+
+def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[str]] = ()) -> Cells:
+    """The cells that a method gates in such a model; WinaError where there are none, or no gate that it needs. Those
+    of one tuple of `fused` move together."""
+    rule = get_method(method)
+    resolve_plan(UniformSparsity(sparsity=0.0), layout, method)  # an allocator may measure nothing, and so not find out
+    names = [name for name in layout.projections if rule.gates(name)]
+    if not names:
+        raise WinaError(f'The method "{method.name}" gates nothing, so there is no budget to spread; choose another.')
+    together: Sequence[Sequence[str]] = BLOCKS if method.masks == "shared" else fused
+    if rule.by_gate_activation:
+        together = (("up", "down"),)
+    return Cells.of(layout, names, together)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and the method that gates it, with the method's calibration where it needs one."""
+
+    loaded: LoadedModel
+    method: MethodSpec
+    calibration: Calibration | None = None
+
+    @property
+    def fused(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the matrices that are rows of one, where there are any."""
+        return tuple(names for names in BLOCKS if is_fused(self.loaded.view.layers[0], names))
+
+    def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
+        """Within: the named layers are gated by the plan."""
+        chosen = [self.loaded.view.layers[index] for index in layers]
+        view = replace(
+            self.loaded.view, layers=tuple(replace(layer, index=place) for place, layer in enumerate(chosen))
+        )
+        table = tuple(plan.sparsity[index] for index in layers)
+        rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
+        part = SparsityPlan(layout=view.layout, sparsity=table, origin=plan.origin, rho=rho)
+        calibration = None if self.calibration is None else self.calibration.of_layers(layers)
+        return attach(replace(self.loaded, view=view), self.method, part, calibration)

@@ -1,0 +1,63 @@
+"""What a search has found so far, on disk: one that is cancelled or killed goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.files.tables import write_atomically
+
+
+class Journal:
+    """A JSON object in a file, replaced as a whole at every step; without a file it is kept in memory alone.
+
+    A digest over the file's name and the object comes first, so that what is read is what was written for the question
+    that the name stands for: its shape needs no check of its own.
+    """
+
+    def __init__(self, file: Path | None, reporter: Reporter) -> None:
+        self._file = file
+        self._reporter = reporter
+        self.state: dict[str, Any] = {} if file is None else self._read(file)
+        self._start = pausable_clock.now() - float(self.state.get("seconds", 0.0))
+
+    @property
+    def seconds(self) -> float:
+        """How long the search has taken, the time before it ended early included."""
+        return pausable_clock.now() - self._start
+
+    def save(self, **changes: Any) -> None:
+        """Change some entries, of finite numbers, and write them all. A full disk costs no more than beginning anew
+        later."""
+        self.state |= {**changes, "seconds": self.seconds}
+        if self._file is None:
+            return
+        content = json.dumps(self.state, allow_nan=False).encode()
+        try:
+            write_atomically(self._file, _digest(self._file, content) + b"\n" + content)
+        except WinaError as error:
+            self._reporter.log("warning", f"The search could not be resumed if it ended now: {error}")
+            self._file = None
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        try:
+            digest, _, content = file.read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self._reporter.log("warning", f"Searching from the start, {file} cannot be read ({error.strerror}).")
+            return {}
+        if digest != _digest(file, content):
+            self._reporter.log("warning", f"Searching from the start, {file} is damaged or of another search.")
+            return {}
+        state: dict[str, Any] = json.loads(content)
+        return state
+
+
+def _digest(file: Path, content: bytes) -> bytes:
+    return hashlib.sha256(file.name.encode() + b"\n" + content).hexdigest().encode()

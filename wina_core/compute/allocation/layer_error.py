@@ -1,0 +1,209 @@
+"""The error of one decoder layer's output at many sparsities, each recomputed only from where it differs.
+
+TEAL's greedy search asks for thousands of them, neighbours in a single cell. What is used here:
+
+- The error is over the last quarter of every sequence, and what comes after the attention works token by token:
+  outputs of o and everything behind it are computed for those tokens alone, a fourth of the work.
+- The layer's input is fixed, so an output of q, k or v depends on its own target alone, and o's input on those three.
+- The MLP's input depends on q, k, v, o: outputs of gate and up are kept by these and their own target, so that after a
+  step of down, only down is computed anew for any candidate; after one of gate, only gate and down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.allocation.cells import Cells, Values
+from wina_core.compute.allocation.gated import Subject
+from wina_core.compute.gating.linear import GatedForward
+from wina_core.compute.gating.tokens import dense_prefix
+from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.passes import layer_call, standing_in, stopping_at
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.specs.plans import SparsityPlan
+
+T = TypeVar("T")
+Forward = Callable[[Tensor], Tensor]
+
+_ATTENTION = ("q", "k", "v")
+_MLP = ("gate", "up")
+_LAST = 0.25
+"""Fraction of each sequence's tokens, at its end, over which errors are taken (TEAL's `last_fraction`)."""
+
+
+def first_counted(sequence: int) -> int:
+    """Where the last quarter of a sequence begins."""
+    return int(sequence * (1 - _LAST))
+
+
+def output_error(dense: Tensor, output: Tensor) -> float:
+    """The L2 norm over tokens of the difference of two outputs [rows, tokens, d], mean over rows and channels."""
+    return float(torch.linalg.vector_norm((dense - output).double(), dim=1).mean())
+
+
+class LayerErrors:
+    """Errors of one decoder layer in the dense model's stream, on `tokens` [rows, sequence].
+
+    `cells` are that layer's alone. `check` is called before each error and may raise. `prefix` is the fraction of each
+    sequence's first tokens whose q, k and v stay dense, at most three quarters: the errors are over tokens behind it.
+    Raises WinaError where the layer's output is no numbers, dense or gated: no search could tell such errors apart.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        cells: Cells,
+        layer: int,
+        tokens: Tensor,
+        check: Callable[[], None] = lambda: None,
+        prefix: float = 0.0,
+    ) -> None:
+        self._subject, self._check = subject, check
+        everything = torch.ones(tokens.shape, dtype=torch.bool, device=tokens.device)
+        self._prefix = dense_prefix(everything, prefix) if prefix > 0 else None
+        self.evaluations = 0
+        """How often it was asked."""
+        self.latest = 0.0
+        """What it answered last."""
+        self._cells = cells
+        self._view = subject.loaded.view.layers[layer]
+        self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
+        self._first = first_counted(tokens.shape[1])
+        self._columns: dict[nn.Module, list[int]] = {}
+        """Of the plan, for each linear layer: fused ones have several."""
+        for name, projection in self._view.projections.items():
+            column = cells.layout.projections.index(name)
+            self._columns.setdefault(projection.linear, []).append(column)
+        self._output = self._view.projections["o"].linear
+        self._attention = _owner(self._view.module, self._output)
+        self._together = get_method(subject.method).by_gate_activation
+        """Whether a gate needs what another part of the layer did, so that none works on its own."""
+        self._memory: _Memory[Tensor] = _Memory(2 * len(cells.blocks))
+        self._gates: _Memory[Forward] = _Memory(2 * len(cells.blocks))
+        self._dense = self._outputs((0.0,) * len(cells.blocks))
+        check_numbers(self._dense, f"activations in layer {layer}")
+
+    def __call__(self, values: Values) -> float:
+        """The error at these sparsities, one for each of the layer's blocks."""
+        self._check()
+        self.evaluations += 1
+        self.latest = output_error(self._dense, self._outputs(values))
+        if not math.isfinite(self.latest):
+            raise WinaError(
+                f"The gated model's activations in layer {self._view.index} are not numbers; ask for less sparsity or "
+                "another dtype."
+            )
+        return self.latest
+
+    @torch.no_grad()
+    def _outputs(self, values: Values) -> Tensor:
+        """The layer's output for the counted tokens, [rows, tokens, d]."""
+        self._memory.next()
+        self._gates.next()
+        plan = self._cells.plan(values, "greedy")
+        targets = plan.sparsity[self._view.index]
+        names = self._cells.layout.projections
+        attention = tuple(targets[names.index(name)] for name in _ATTENTION)
+        with self._gated(plan):
+            inner = self._memory(("inner", attention), lambda: self._attended(targets))
+            return self._finished(inner, targets, attention)
+
+    @contextmanager
+    def _gated(self, plan: SparsityPlan) -> Iterator[None]:
+        """Within: the layer is gated by the plan; each linear layer's gate is made once, since what it weighs inputs
+        by takes as long as some tokens do."""
+        if self._together:
+            with self._subject.gated(plan, [self._view.index]):
+                yield
+            return
+        keys = {linear: (linear, self._targets(linear, plan.sparsity[self._view.index])) for linear in self._columns}
+        known = all(key in self._gates for key in keys.values())
+        with nullcontext() if known else self._subject.gated(plan, [self._view.index]):
+            forwards = {linear: self._gates(key, partial(getattr, linear, "forward")) for linear, key in keys.items()}
+        with ExitStack() as stack:
+            for linear, forward in forwards.items():
+                stack.enter_context(standing_in(linear, forward))
+            yield
+
+    def _attended(self, targets: tuple[float, ...]) -> Tensor:
+        """o's input for the counted tokens, [rows, tokens, n]."""
+        with self._leaving_prefix(), self._remembering(_ATTENTION, targets, ()), stopping_at(self._output) as reached:
+            self._view.module(self._hidden, **self._arguments)
+        ((inner, *_), _), *_ = reached
+        return inner[:, self._first :].contiguous()
+
+    @contextmanager
+    def _leaving_prefix(self) -> Iterator[None]:
+        """Within: the gates leave the first tokens of each sequence dense."""
+        calls = {linear.forward.call for linear in self._columns if isinstance(linear.forward, GatedForward)}
+        for call in calls:
+            call.begin(dense=self._prefix)
+        try:
+            yield
+        finally:
+            for call in calls:
+                call.begin()
+
+    def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
+        """The layer from o's input on."""
+        before = (attention, self._targets(self._output, targets))
+        output = self._memory(("o", before), lambda: self._output(inner))
+        with (
+            standing_in(self._attention, lambda *_args, **_kwargs: (output, None)),
+            self._remembering(_MLP, targets, before),
+        ):
+            result = self._view.module(self._hidden[:, self._first :], **self._arguments)
+        return result[0] if isinstance(result, tuple) else result
+
+    @contextmanager
+    def _remembering(self, names: Sequence[str], targets: tuple[float, ...], before: Hashable) -> Iterator[None]:
+        """Within: these projections compute each output only once; `before` tells their inputs apart."""
+        projections = [self._view.projections[name] for name in names if name in self._view.projections]
+        with ExitStack() as stack:
+            for linear in dict.fromkeys(projection.linear for projection in projections):
+                key = (linear, before, self._targets(linear, targets))
+                stack.enter_context(standing_in(linear, partial(self._recall, linear.forward, key)))
+            yield
+
+    def _recall(self, forward: Forward, key: Hashable, x: Tensor) -> Tensor:
+        return self._memory(key, lambda: forward(x))
+
+    def _targets(self, linear: nn.Module, targets: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(targets[column] for column in self._columns[linear])
+
+
+class _Memory(Generic[T]):
+    """Things by what they depend on, let go of once they were not used for `patience` evaluations."""
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self._evaluation = 0
+        self._entries: dict[Hashable, tuple[int, T]] = {}
+
+    def next(self) -> None:
+        """Another evaluation begins."""
+        self._evaluation += 1
+        oldest = self._evaluation - self._patience
+        self._entries = {key: entry for key, entry in self._entries.items() if entry[0] >= oldest}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._entries
+
+    def __call__(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What belongs to this key, computed unless it is there."""
+        value = self._entries[key][1] if key in self._entries else compute()
+        self._entries[key] = self._evaluation, value
+        return value
+
+
+def _owner(root: nn.Module, part: nn.Module) -> nn.Module:
+    """The module that has `part` as an attribute."""
+    return next(module for module in root.modules() if part in module.children())

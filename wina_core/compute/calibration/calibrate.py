@@ -1,0 +1,197 @@
+"""Measuring key quantiles, error curves and input vectors on a text, with the model running dense."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from wina_kernels.selection import scores, top_k_mask
+
+from wina_core.compute.calibration.centres import density_peak, dropped_means, modes
+from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_keys, sites
+from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
+from wina_core.compute.gating.low_rank import LowRank, kept_low_rank
+from wina_core.compute.gating.rules import KEYS, Above, TopK
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.masks.threshold_grid import FRACTIONS
+from wina_core.methods import Method, get_method
+from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs.plans import Cell, SparsityPlan
+
+SAMPLED_TOKENS = 256
+"""Tokens from which the error curves are computed, spread over the text."""
+SAMPLED_FOR_VECTORS = 1024
+"""The same where modes or means of inputs are estimated from them."""
+_BATCH_TOKENS = 4096
+
+
+def calibrate(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    spec: CalibrationSpec,
+    reporter: Reporter,
+    shares: SparsityPlan | None = None,
+) -> Calibration:
+    """Key quantiles over all tokens of the text; relative output errors, kept energies and input vectors over a sample.
+
+    The model runs dense, as in the published methods, so a cut drops its target of the dense model's inputs.
+    In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
+    what was dropped is measured, never taken from the target (`gating.correction` makes up for it). Memory does not
+    grow with the text. A centred method reads the text twice, first for the centres. `shares` is a plan with a rho of
+    its own, for methods whose scores depend on it.
+
+    Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for activations
+    that are not finite; Cancelled between batches.
+    """
+    rule = get_method(method)
+    if rule.projections == ():
+        raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
+    tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
+    total = tokens.numel()
+    vectors = rule.centring != "none" or method.correction == "mean"
+    count = min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
+    gated = sites(loaded.view, rule, sampled_positions(total, count), _keys(method), shares)
+    try:
+        if rule.centring != "none":
+            for site in gated:
+                site.scoring = False
+            _run(loaded, tokens, gated, reporter, "modes")
+            find = modes if rule.centring == "inputs" else density_peak
+            for site in gated:
+                reporter.check()
+                site.centre = find(site.sample).to(site.sample.dtype)
+                site.scoring, site.sampling = True, False
+        _run(loaded, tokens, gated, reporter, "score quantiles")
+    finally:
+        for site in gated:
+            if site.signal is not None:
+                site.signal.remove()
+    return _measured(loaded, method, gated, total, reporter)
+
+
+def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter: Reporter, doing: str) -> None:
+    sequence = tokens.shape[1]
+    rows = max(1, _BATCH_TOKENS // sequence)
+    with reading(gated), torch.no_grad():
+        for start in range(0, len(tokens), rows):
+            reporter.check()
+            loaded.model(tokens[start : start + rows], use_cache=False, logits_to_keep=1)
+            check_finite(gated)
+            reporter.progress(min(start + rows, len(tokens)) * sequence, tokens.numel(), "tokens", doing)
+
+
+def _measured(
+    loaded: LoadedModel, method: MethodSpec, gated: tuple[Site, ...], total: int, reporter: Reporter
+) -> Calibration:
+    layout = loaded.view.layout
+    cells = layout.layers, len(layout.projections)
+    found = Calibration(
+        layout,
+        total,
+        quantiles=torch.full((*cells, len(FRACTIONS)), torch.nan),
+        errors=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
+        energies=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
+    )
+    rule = get_method(method)
+    for done, site in enumerate(gated, start=1):
+        reporter.check()
+        sample = site.sample
+        for group in site.scored:
+            quantiles = group.histogram.quantiles(_fractions(method))
+            score = scores(site.source, group.scale)
+            for name in group.names:
+                cell = site.layer.index, layout.projections.index(name)
+                found.quantiles[cell] = quantiles
+                if site.centre is not None:
+                    found.centres[cell] = site.centre.float().cpu()
+                if method.correction == "mean":
+                    found.means[cell] = _means(sample, score, method, found, cell)
+                # The rows of up that a mask on the gate's activation drops cost what the same columns of down do.
+                output = "down" if rule.by_gate_activation else name
+                dropped = _dropped(sample, score, found, cell, rule, site, name)
+                found.errors[cell], found.energies[cell] = loss_curves(
+                    site.layer.projections[output].weight, sample, dropped
+                )
+        reporter.progress(done, len(gated), "inputs", "error curves")
+    return found
+
+
+def _is_signed(method: MethodSpec) -> bool:
+    """Return whether thresholds are read from signed values; top k shares its calibration with them."""
+    return get_method(method).signed_thresholds and method.selection in ("topk", "threshold")
+
+
+def _keys(method: MethodSpec) -> Keys:
+    return signed_keys if _is_signed(method) else lambda x, scale: KEYS[method.selection](scores(x, scale))
+
+
+def _fractions(method: MethodSpec) -> Tensor:
+    """Return where the quantile of each of FRACTIONS is read: at (1 + s) / 2 of signed values, but for s = 0."""
+    fractions = torch.tensor(FRACTIONS)
+    return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
+
+
+def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration, cell: Cell) -> Tensor:
+    """Means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the masks of the method's selection."""
+    means = []
+    for target in ERROR_SPARSITIES:
+        select: TopK | Above
+        if method.selection == "topk":
+            select = TopK(int(get_method(method).kept(score.shape[-1], target)))
+        else:
+            select = Above(method.selection, found.cut(*cell, target))
+        means.append(dropped_means(sample, select.mask(score)).cpu())
+    means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
+    return torch.stack(means)
+
+
+def _dropped(
+    sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: Site, name: str
+) -> Iterator[tuple[Tensor, LowRank | None]]:
+    """What gating takes away of the sample at each of ERROR_SPARSITIES, [tokens, n], and the stand-in for it."""
+    projection = site.layer.projections[name]
+    for sparsity in ERROR_SPARSITIES:
+        target = rule.mask_sparsity(sparsity, None)
+        keep = int(rule.kept(score.shape[-1], target))
+        _, fill = found.vectors(cell, target, sample)
+        taken = sample if fill is None else sample - fill
+        rank = rule.rank(name, projection.shape, sparsity, None)
+        yield taken * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
+
+
+def sampled_positions(total: int, count: int) -> Tensor:
+    """Ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
+
+    Where in its stretch is left to a fixed seed: equal steps would meet the same few places of every row, its first
+    token among them, which is unlike all others.
+    """
+    within = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return ((torch.arange(count) + within) * total / count).long()
+
+
+def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRank | None]]) -> tuple[Tensor, Tensor]:
+    """What gating costs W [m, n] over the tokens of x [tokens, n]: two curves, one value for each (d, L), float32.
+
+    `dropped` are what gating takes away of x, and the low-rank part that stands in for it, by sparsity. The relative
+    output error is ||W d - L d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with
+    c_i = ||W[:, i]||_2: the share that the kept inputs have of the sum of (|x_i| c_i)^2. Were the columns of W
+    orthogonal, it would be 1 less the square of the error. Computed in at least float32; an input of zeros has no error
+    and keeps all its energy.
+    """
+    dtype = torch.promote_types(weight.dtype, torch.float32)
+    tiny = torch.finfo(dtype).tiny
+    weight, x = weight.detach().to(dtype), x.to(dtype)
+    norms = weight.norm(dim=0)
+    output = torch.linalg.matrix_norm(x @ weight.T).clamp(min=tiny)
+    whole = torch.linalg.matrix_norm(x * norms).clamp(min=tiny)
+    errors, energies = [], []
+    for taken, low_rank in dropped:
+        lost = taken.to(dtype)
+        error = lost @ weight.T
+        if low_rank is not None:
+            error -= low_rank(taken).to(dtype)
+        errors.append(torch.linalg.matrix_norm(error) / output)
+        energies.append(1 - (torch.linalg.matrix_norm(lost * norms) / whole) ** 2)
+    return torch.stack(errors).float().cpu(), torch.stack(energies).float().cpu()

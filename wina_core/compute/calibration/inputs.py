@@ -1,0 +1,140 @@
+"""What is gathered about the inputs of a model's projections while it runs, each input once however many share it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.gating.signals import GateActivation
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.errors import WinaError
+from wina_core.masks.targets import shares_of
+from wina_core.methods import Method
+from wina_core.methods.base import BLOCKS
+from wina_core.specs.plans import SparsityPlan
+
+Keys = Callable[[Tensor, Tensor | None], Tensor]
+"""(x [tokens, n], c [n] or None) -> what a cut is compared with, like x and never negative."""
+
+
+def signed_keys(x: Tensor, _scale: Tensor | None) -> Tensor:
+    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. An infinity stays one."""
+    x = x.detach()
+    return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero
+
+
+class Scored:
+    """Projections of one site that score alike: a histogram of the keys of their scores |x_i - centre_i| * c_i."""
+
+    def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
+        self.names: list[str] = []
+        self.scale = scale
+        """c [n]; None stands for 1."""
+        self.histogram = ScoreHistogram(device)
+        self._keys = keys
+
+    def add(self, x: Tensor) -> None:
+        """Count the keys of x [tokens, n], from which the centre is taken off already."""
+        self.histogram.add(self._keys(x, self.scale))
+
+
+class Site:
+    """One input of a decoder layer: the keys of the gated projections that read it, and some tokens of it."""
+
+    def __init__(
+        self,
+        layer: LayerView,
+        linear: nn.Linear,
+        scales: dict[str, Tensor | None],
+        sampled: Tensor,
+        keys: Keys,
+        signal: GateActivation | None = None,
+    ) -> None:
+        self.layer = layer
+        self.linear = linear
+        self.centre: Tensor | None = None
+        """What is taken off x before scoring, [n] in x's dtype; None for nothing."""
+        self.scoring = self.sampling = True
+        self.signal = signal
+        self._sampled = sampled
+        """Positions in the text of the tokens to keep, int64, ascending."""
+        self._tokens = 0
+        self._kept: list[Tensor] = []
+        self._kept_sources: list[Tensor] = []
+        by_scale: dict[int, Scored] = {}
+        for name, scale in scales.items():
+            group = by_scale.setdefault(id(scale), Scored(linear.weight.device, scale, keys))
+            group.names.append(name)
+        self.scored = tuple(by_scale.values())
+
+    @property
+    def sample(self) -> Tensor:
+        """The sampled tokens, [tokens, n]."""
+        return torch.cat(self._kept)
+
+    @property
+    def source(self) -> Tensor:
+        """What is scored at the sampled tokens, [tokens, n]: the input less its centre, or the signal instead of it."""
+        if self.signal is not None:
+            return torch.cat(self._kept_sources)
+        return self.sample if self.centre is None else self.sample - self.centre
+
+    def read(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+        """Take in x [batch, tokens, n]: a forward pre-hook of the site's first linear layer."""
+        x = args[0].detach().flatten(0, -2)
+        source = x if self.signal is None else self.signal.take().detach().flatten(0, -2)
+        if self.scoring:
+            centred = source if self.centre is None else source - self.centre
+            for group in self.scored:
+                group.add(centred)
+        if self.sampling:
+            here = self._sampled.to(x.device) - self._tokens
+            here = here[(here >= 0) & (here < len(x))]
+            self._kept.append(x[here])
+            if self.signal is not None:
+                self._kept_sources.append(source[here])
+            self._tokens += len(x)
+
+
+def sites(
+    view: ModelView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
+) -> tuple[Site, ...]:
+    """The sites that the method gates, from the first layer to the last; `shares` is a plan with a rho of its own."""
+    found = []
+    for layer in view.layers:
+        scales = method.scales(layer, None if shares is None else shares_of(shares, layer.index))
+        if method.by_gate_activation:
+            linear = layer.projections["down"].linear
+            found.append(Site(layer, linear, scales, sampled, keys, GateActivation(layer)))
+            continue
+        for names in BLOCKS:
+            gated = {name: scales[name] for name in names if name in scales}
+            if gated:
+                found.append(Site(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys))
+    return tuple(found)
+
+
+@contextmanager
+def reading(sites: tuple[Site, ...]) -> Iterator[None]:
+    """Within: the sites take in their inputs whenever the model runs."""
+    hooks = [site.linear.register_forward_pre_hook(site.read) for site in sites]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def check_finite(sites: tuple[Site, ...]) -> None:
+    """Raise WinaError, naming the first layer and projection, when a key was infinite or not a number."""
+    groups = [(site.layer.index, group) for site in sites for group in site.scored]
+    bad = torch.stack([group.histogram.non_finite.cpu() for _, group in groups])
+    if bad.any():
+        layer, group = groups[int(bad.nonzero()[0])]
+        raise WinaError(
+            f"The inputs of {group.names[0]} in layer {layer} are not finite; load the model in bfloat16 or float32, "
+            "or check its weights."
+        )

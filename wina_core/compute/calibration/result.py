@@ -1,0 +1,162 @@
+"""What a calibration found, and the thresholds it gives for any plan."""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from wina_core.errors import WinaError
+from wina_core.masks.threshold_grid import FRACTIONS, cut_at
+from wina_core.records import CUT_METRICS, CalibrationRecord, LayerRecord
+from wina_core.specs import Selection
+from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
+
+ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
+"""Where error and energy curves are measured: 0, 5, ... 95 %."""
+CUT_SPARSITIES = tuple(
+    FRACTIONS[index]
+    for index in (0, 1, *range(20, 100, 20), *range(100, 1600, 100), *range(1600, 2000, 20), 1990, 1999)
+)
+"""At which of FRACTIONS the store keeps cuts: every 5 percentage points and, where cuts rise steeply, below 5 and above
+80 %, every single one, to the ends. Linear in between, they are told to a few percent from 1 to 99 %."""
+
+Thresholds = tuple[tuple[float, ...], ...]
+"""Cuts of keys, [layer][projection] like a plan; a negative one keeps everything."""
+
+_FORMAT = "wina calibration 2"
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Key quantiles, error curves and input vectors of every gated matrix of one model, rotation and method."""
+
+    layout: PlanLayout
+    tokens: int
+    quantiles: Tensor
+    """Cuts of the selection's keys (of scores, for top-k) at FRACTIONS, float32 [layer, projection, fraction]; NaN
+    where the method does not gate."""
+    errors: Tensor
+    """Relative output errors at ERROR_SPARSITIES, float32 [layer, projection, sparsity]; NaN likewise."""
+    energies: Tensor
+    """Kept energies at ERROR_SPARSITIES (`calibrate.loss_curves`), float32 [layer, projection, sparsity]; NaN
+    likewise."""
+    centres: dict[Cell, Tensor] = field(default_factory=dict)
+    """What inputs are scored by their distance from, float32 [n], or [1] where all inputs share it; empty unless the
+    method is centred."""
+    means: dict[Cell, Tensor] = field(default_factory=dict)
+    """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES of the mask, float32 [sparsity, n]; empty
+    unless the method corrects by it."""
+
+    def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """(centre, fill) of a cell whose mask drops the target fraction, each [n] where `like` [..., n] is and in its
+        dtype.
+
+        The fill is the mean of dropped inputs, between calibrated sparsities by interpolation; else the very centre.
+        """
+        centre = None
+        if cell in self.centres:
+            centre = self.centres[cell].to(like.device, like.dtype).expand(like.shape[-1])
+        fill = _between(self.means[cell], target).to(like.device, like.dtype) if cell in self.means else centre
+        return centre, fill
+
+    def of_layers(self, layers: Sequence[int]) -> "Calibration":
+        """Return what was found of these decoder layers, numbered by their places."""
+        places = {layer: place for place, layer in enumerate(layers)}
+
+        def chosen(vectors: dict[Cell, Tensor]) -> dict[Cell, Tensor]:
+            return {(places[layer], column): each for (layer, column), each in vectors.items() if layer in places}
+
+        return Calibration(
+            PlanLayout(
+                projections=self.layout.projections,
+                parameters=tuple(self.layout.parameters[layer] for layer in layers),
+            ),
+            self.tokens,
+            self.quantiles[list(layers)],
+            self.errors[list(layers)],
+            self.energies[list(layers)],
+            chosen(self.centres),
+            chosen(self.means),
+        )
+
+    def thresholds(self, plan: SparsityPlan) -> Thresholds:
+        """The thresholds for a plan's targets; WinaError when the plan was made for another model."""
+        plan.for_layout(self.layout)
+        return tuple(
+            tuple(self.cut(layer, column, target) for column, target in enumerate(row))
+            for layer, row in enumerate(plan.sparsity)
+        )
+
+    def record(self, key: str, seconds: float, selection: Selection = "topk") -> CalibrationRecord:
+        """What the store keeps: thresholds at CUT_SPARSITIES, relative errors and kept energies at ERROR_SPARSITIES."""
+        layers = []
+        for layer in range(self.layout.layers):
+            for column, projection in enumerate(self.layout.projections):
+                cuts = [self.cut(layer, column, target) for target in CUT_SPARSITIES]
+                for metric, at, values in (
+                    (CUT_METRICS[selection], CUT_SPARSITIES, cuts),
+                    ("relative_error", ERROR_SPARSITIES, self.errors[layer, column].tolist()),
+                    ("kept_energy", ERROR_SPARSITIES, self.energies[layer, column].tolist()),
+                ):
+                    layers += [
+                        LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=target)
+                        for target, value in zip(at, values, strict=True)
+                        if not math.isnan(value)
+                    ]
+        return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file, completely or not at all."""
+        metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
+        tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
+        for kind, vectors in (("centre", self.centres), ("means", self.means)):
+            tensors |= {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
+        content = save(tensors, metadata)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink()
+            raise
+
+    @classmethod
+    def load(cls, path: Path) -> "Calibration":
+        """Read what `save` wrote; WinaError when the file is damaged or of another version."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                if metadata.get("format") == _FORMAT:
+                    layout = PlanLayout.model_validate(json.loads(metadata["layout"]))
+                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                    vectors = _cells(tensors, "centre"), _cells(tensors, "means")
+                    curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
+                    return cls(layout, int(metadata["tokens"]), *curves, *vectors)
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise WinaError(f"The calibration {path} cannot be read; delete it and calibrate again.") from error
+        raise WinaError(f"The calibration {path} is of another version; delete it and calibrate again.")
+
+    def cut(self, layer: int, column: int, target: float) -> float:
+        """What a key must exceed for its input to be kept, when the target fraction is to be dropped."""
+        return cut_at(self.quantiles[layer, column], target)
+
+
+def _between(means: Tensor, target: float) -> Tensor:
+    """Linear interpolation of [sparsity, n] at ERROR_SPARSITIES; the last one beyond them."""
+    position = min(target / ERROR_SPARSITIES[1], len(ERROR_SPARSITIES) - 1)
+    lower = min(int(position), len(ERROR_SPARSITIES) - 2)
+    return torch.lerp(means[lower], means[lower + 1], position - lower)
+
+
+def _cells(tensors: dict[str, Tensor], kind: str) -> dict[Cell, Tensor]:
+    named = [(name.split("."), tensor) for name, tensor in tensors.items()]
+    return {(int(name[1]), int(name[2])): tensor for name, tensor in named if name[0] == kind}

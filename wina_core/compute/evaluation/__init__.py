@@ -1,0 +1,7 @@
+"""What is measured on a model: lm-eval tasks, and the deviation of its logits from the dense model's."""
+
+from wina_core.compute.evaluation.deviation import measure_deviation
+from wina_core.compute.evaluation.harness import evaluate_task
+from wina_core.compute.evaluation.tasks import check_tasks
+
+__all__ = ["check_tasks", "evaluate_task", "measure_deviation"]

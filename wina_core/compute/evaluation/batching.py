@@ -1,0 +1,83 @@
+"""How many sequences go through the model at once: as many as was asked for, or as many as memory allows."""
+
+import gc
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+import torch
+
+from wina_core.compute.latency.device import free_bytes
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Reporter
+
+T = TypeVar("T")
+
+LARGEST = 64
+"""Sequences at once at most where memory decides: beyond, a batch is no faster and pads more."""
+_SHARE = 0.5
+"""Of the free memory that a batch may be estimated to take."""
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; torch's allocator of main memory has no error type of its own."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
+
+
+class Batches:
+    """How many sequences at once one attempt at a measurement takes."""
+
+    def __init__(self, loaded: LoadedModel, limit: int, estimated: bool) -> None:
+        self._loaded = loaded
+        self._limit = limit
+        self._estimated = estimated
+        self.largest = 0
+        """The most sequences at once that were answered so far."""
+
+    def size(self, tokens: int) -> int:
+        """Sequences at once where the longest has so many tokens."""
+        size = self._limit
+        if self._estimated:
+            fitting = _SHARE * free_bytes(self._loaded.device) / sequence_bytes(self._loaded, max(tokens, 1))
+            size = max(1, min(size, int(fitting)))
+        self.largest = max(self.largest, size)
+        return size
+
+
+def with_batches(
+    asked: int | Literal["auto"],
+    loaded: LoadedModel,
+    what: str,
+    reporter: Reporter,
+    measure: Callable[[Batches], T],
+) -> T:
+    """What `measure` gives. Under "auto", when memory runs out it is called again with half as many sequences at once,
+    down to one; the log tells how many it came to. Raises what `measure` does."""
+    if asked != "auto":
+        return measure(Batches(loaded, asked, estimated=False))
+    limit = LARGEST
+    while True:
+        batches = Batches(loaded, limit, estimated=True)
+        try:
+            result = measure(batches)
+        except Exception as error:
+            if not ran_out_of_memory(error) or batches.largest <= 1:
+                raise
+            limit = batches.largest // 2
+        else:
+            reporter.log("info", f"{what}: at most {batches.largest} sequences at once.")
+            return result
+        reporter.log("warning", f"{what}: memory ran out at {batches.largest} sequences at once; trying {limit}.")
+        gc.collect()  # frames that the error came through may still hold tensors
+        if loaded.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:
+    """Estimated peak of what a forward pass holds for one sequence, weights apart: its logits, and twice as many in 32
+    bits for their log-probabilities; the keys and values of all layers; and of one layer at a time eight vectors as
+    wide as the stream and four as wide as the MLP. Attention that keeps its scores takes more."""
+    view, element = loaded.view, loaded.dtype.itemsize
+    logits = view.head.out_features * (element + 2 * max(element, 4))
+    cache = 2 * len(view.layers) * view.kv_heads * view.head_dim
+    layer = 8 * view.hidden_size + 4 * view.layers[0].projections["up"].shape[0]
+    return tokens * (logits + element * (cache + layer))

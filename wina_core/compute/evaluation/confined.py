@@ -1,0 +1,282 @@
+"""Runs one untrusted program, once this process has given up everything that the program must not have.
+
+`wina_core.compute.evaluation.sandbox` starts this file as a script of its own, in a fresh interpreter, and never
+imports it; it needs nothing but the standard library. The request comes as JSON on standard input, and one line of
+JSON with its token answers on what was standard output. Linux on x86-64 and aarch64 only. What is given up, in order:
+time, memory, file sizes and processes by resource limits (setrlimit(2)); all files but those that Python itself reads
+by Landlock (landlock(7)); and, by a seccomp filter (seccomp(2)), every system call that computing does not need:
+sockets, new processes and programs, signals to others, changes of files and limits. Whether that holds is then tried
+out, in this very process, before the program starts.
+"""
+
+import _socket
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION, _BENEATH_PATH = 1, 1
+_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+"""Landlock's version: how many rights on files it knows, 16 from the fifth on; all are given up."""
+
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Where a seccomp filter finds these in what it is given (struct seccomp_data)."""
+
+MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""Its name: the number by which a filter knows its system calls, and their column in the tables below."""
+CALLS: dict[str, tuple[int | None, int | None]] = {
+    "read": (0, 63),
+    "write": (1, 64),
+    "readv": (19, 65),
+    "writev": (20, 66),
+    "pread64": (17, 67),
+    "lseek": (8, 62),
+    "open": (2, None),
+    "openat": (257, 56),
+    "close": (3, 57),
+    "stat": (4, None),
+    "lstat": (6, None),
+    "fstat": (5, 80),
+    "newfstatat": (262, 79),
+    "statx": (332, 291),
+    "access": (21, None),
+    "faccessat": (269, 48),
+    "faccessat2": (439, 439),
+    "readlink": (89, None),
+    "readlinkat": (267, 78),
+    "getdents64": (217, 61),
+    "getcwd": (79, 17),
+    "dup": (32, 23),
+    "dup2": (33, None),
+    "dup3": (292, 24),
+    "select": (23, None),
+    "pselect6": (270, 72),
+    "poll": (7, None),
+    "ppoll": (271, 73),
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "munmap": (11, 215),
+    "mremap": (25, 216),
+    "madvise": (28, 233),
+    "brk": (12, 214),
+    "futex": (202, 98),
+    "rseq": (334, 293),
+    "sched_yield": (24, 124),
+    "sched_getaffinity": (204, 123),
+    "getrandom": (318, 278),
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115),
+    "nanosleep": (35, 101),
+    "gettimeofday": (96, 169),
+    "time": (201, None),
+    "times": (100, 153),
+    "getrusage": (98, 165),
+    "setitimer": (38, 103),
+    "getitimer": (36, 102),
+    "alarm": (37, None),
+    "pause": (34, None),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "rt_sigpending": (127, 136),
+    "sigaltstack": (131, 132),
+    "restart_syscall": (219, 128),
+    "getpid": (39, 172),
+    "getppid": (110, 173),
+    "gettid": (186, 178),
+    "getuid": (102, 174),
+    "geteuid": (107, 175),
+    "getgid": (104, 176),
+    "getegid": (108, 177),
+    "uname": (63, 160),
+    "sysinfo": (99, 179),
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+}
+"""What a program that computes may call: its numbers on x86-64 and aarch64."""
+CHECKED_CALLS: dict[str, tuple[tuple[int, int], int, tuple[int, ...]]] = {
+    "fcntl": ((72, 25), 1, (0, 1, 2, 3, 1030)),  # duplicating and flags, but no signals to an owner
+    "ioctl": ((16, 29), 1, (0x5401, 0x5413, 0x5450, 0x5451)),  # is it a terminal, how wide; close on exec
+    "prlimit64": ((302, 261), 2, (0,)),  # reading limits
+}
+"""What it may call with some values of one argument: its numbers, which argument, and the values."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> None:
+    """Answer the request; the exit status says nothing."""
+    request = json.load(sys.stdin.buffer)
+    channel = os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    answers = {word: json.dumps({"token": request["token"], "outcome": word}).encode() for word in ("passed", "failed")}
+    try:
+        limit(request["limits"])
+        confine_files(request["readable"])
+        confine_calls(platform.machine())
+        check(request["canary"])
+    except (OSError, ctypes.ArgumentError, KeyError) as error:
+        refusal = {"token": request["token"], "outcome": "refused", "reason": str(error)}
+        os.write(channel, json.dumps(refusal).encode())
+        return
+    sys.path += request["packages"]
+    _answer(channel, answers, request["program"], os.write, os._exit)
+
+
+def _answer(
+    channel: int,
+    answers: dict[str, bytes],
+    program: str,
+    write: Callable[[int, bytes], int],
+    leave: Callable[[int], object],
+) -> None:
+    """Run the program and say how it ended. What is needed afterwards is bound before: the program may change all."""
+    outcome = "failed"
+    try:
+        exec(program, {})
+        outcome = "passed"
+    except BaseException:  # SystemExit, too: a program that leaves has not come to the end of its tests
+        pass
+    write(channel, answers[outcome])
+    leave(0)
+
+
+def limit(limits: dict[str, int]) -> None:
+    """Resource limits: seconds of processor time, bytes of address space; no file bytes, processes or core dumps."""
+    seconds = limits["seconds"]
+    for which, most in {
+        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_AS: (limits["memory"], limits["memory"]),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_NPROC: (0, 0),
+        resource.RLIMIT_NOFILE: (64, 64),
+        resource.RLIMIT_CORE: (0, 0),
+    }.items():
+        resource.setrlimit(which, most)
+
+
+def confine_files(readable: Iterable[str]) -> None:
+    """Only what is beneath these paths can be read from now on, and nothing be written but /dev/null."""
+    version = _call(_CREATE_RULESET, None, 0, _ASK_VERSION, doing="Landlock")
+    given_up = (1 << _RIGHTS.get(version, 16)) - 1
+    ruleset = _call(_CREATE_RULESET, struct.pack("=Q", given_up), 8, 0, doing="Landlock")
+    for path in readable:
+        if not os.path.exists(path):
+            continue
+        rights = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
+        rights |= _WRITE_FILE if path == os.devnull else 0
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", rights, descriptor)
+        _call(_ADD_RULE, ruleset, _BENEATH_PATH, rule, 0, doing=f"Landlock, for {path}")
+        os.close(descriptor)
+    _no_new_privileges()
+    _call(_RESTRICT_SELF, ruleset, 0, doing="Landlock")
+    os.close(ruleset)
+
+
+def confine_calls(machine: str) -> None:
+    """Only the calls of the tables are possible from now on; the others fail with EPERM."""
+    program = seccomp_filter(machine)
+    buffer = ctypes.create_string_buffer(program, len(program))
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    given = Program(len(program) // 8, ctypes.addressof(buffer))
+    _no_new_privileges()
+    if _libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel has no seccomp filters")
+
+
+def seccomp_filter(machine: str) -> bytes:
+    """The filter in classic BPF, 8 bytes an instruction; KeyError for a machine of other system calls."""
+    architecture, column = MACHINES[machine]
+    code = [_load(_ARCHITECTURE), _jump(architecture, 1, 0), _return(_KILL), _load(_NUMBER)]
+    for numbers in CALLS.values():
+        number = numbers[column]
+        if number is not None:
+            code += [_jump(number, 0, 1), _return(_ALLOW)]
+    for checked, argument, values in CHECKED_CALLS.values():
+        low = _ARGUMENTS + 8 * argument  # both machines are little-endian
+        body = [_load(low + 4), _jump(0, 1, 0), _return(_REFUSE), _load(low)]
+        for value in values:
+            body += [_jump(value, 0, 1), _return(_ALLOW)]
+        body.append(_return(_REFUSE))
+        code += [_jump(checked[column], 0, len(body)), *body]
+    return b"".join([*code, _return(_REFUSE)])
+
+
+def _load(offset: int) -> bytes:
+    return struct.pack("=HBBI", _LOAD, 0, 0, offset)
+
+
+def _jump(value: int, if_equal: int, if_not: int) -> bytes:
+    return struct.pack("=HBBI", _EQUAL, if_equal, if_not, value)
+
+
+def _return(action: int) -> bytes:
+    return struct.pack("=HBBI", _RETURN, 0, 0, action)
+
+
+def check(canary: str) -> None:
+    """Try what must be refused; OSError that names what was not. `canary` is a file that must be out of reach."""
+    forbidden: dict[str, Callable[[], Any]] = {
+        "the network can be reached": lambda: _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM),
+        "files can be read": lambda: os.open(canary, os.O_RDONLY),
+        "files can be written": lambda: os.open(f"{canary}-written", os.O_WRONLY | os.O_CREAT, 0o600),
+        "files can be changed": lambda: os.truncate(canary, 0),
+        "programs can be started": lambda: os.execv(sys.executable, [sys.executable, "-c", ""]),
+        "processes can be signalled": lambda: os.kill(os.getppid(), 0),
+        "limits can be lifted": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)),
+    }
+    for what, attempt in forbidden.items():
+        try:
+            attempt()
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES):
+                continue
+        except ValueError:  # how setrlimit tells EPERM
+            continue
+        raise OSError(errno.EPERM, what)
+    _check_fork()
+
+
+def _check_fork() -> None:
+    try:
+        child = os.fork()
+    except OSError:
+        return
+    if child == 0:
+        os._exit(0)
+    raise OSError(errno.EPERM, "processes can be started")
+
+
+def _no_new_privileges() -> None:
+    if _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel does not let privileges be given up")
+
+
+def _call(number: int, *arguments: object, doing: str) -> int:
+    result: int = _libc.syscall(number, *arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"the kernel refuses {doing}: {os.strerror(code)}")
+    return result
+
+
+if __name__ == "__main__":
+    main()

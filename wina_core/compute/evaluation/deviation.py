@@ -1,0 +1,147 @@
+"""How far a gated model's logits are from the dense model's on a text."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.evaluation.batching import Batches, with_batches
+from wina_core.compute.gating import Gates
+from wina_core.compute.models.finite import numbers_only
+from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens_and_bytes
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.records import MetricRecord
+from wina_core.specs import DEVIATION, TextSpec
+
+
+def measure_deviation(
+    loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int | Literal["auto"], reporter: Reporter
+) -> tuple[MetricRecord, ...]:
+    """Metrics of the gated model on the rows of a text, under the task name "deviation".
+
+    Dense means the same model, rotated if it is, with its gates switched off.
+
+    - kl: mean over tokens of KL(dense || gated) between next-token distributions, in nats;
+    - perplexity: exp of the gated model's mean negative log-likelihood of each row's tokens after the first;
+    - bits_per_byte: the same likelihood in bits over the UTF-8 bytes of those tokens;
+    - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
+    - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
+
+    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates, or
+    with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this
+    text's afterwards. Raises WinaError for a text that cannot be read, for rows longer than the model's window, and for
+    logits that are not numbers; Cancelled between batches.
+    """
+    window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
+    if text.sequence > window:
+        raise WinaError(
+            f"The text of the deviation has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
+            "ask for shorter rows."
+        )
+    rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
+    text_bytes = int(byte_counts[:, 1:].sum())
+
+    def measure(batches: Batches) -> tuple[MetricRecord, ...]:
+        return _compare(loaded, gates, rows, batches.size(rows.shape[1]), reporter).records(text_bytes)
+
+    return with_batches(batch_size, loaded, DEVIATION, reporter, measure)
+
+
+def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
+    """The gated model's logits against the dense one's, over rows of tokens [rows, sequence]."""
+    sums = _Sums()
+    if gates is not None:
+        gates.reset_counts()
+    for start in range(0, len(rows), batch_size):
+        reporter.check()
+        batch = rows[start : start + batch_size].to(loaded.device)
+        with torch.no_grad(), numbers_only(loaded.view, "on the text of the deviation"):
+            gated = loaded.model(batch, use_cache=False).logits
+            if gates is None or gates.is_dense:
+                dense = gated
+            else:
+                reporter.check()
+                with _switched_off(gates):
+                    dense = loaded.model(batch, use_cache=False).logits
+            for row in range(len(batch)):  # one at a time: a batch of wide logits in 32 bits can be many GB
+                sums.add(dense[row], gated[row], batch[row])
+        done = min(start + batch_size, len(rows)) * rows.shape[1]
+        reporter.progress(done, rows.numel(), "tokens", f"{DEVIATION}: KL {sums.kl.mean:.4g}")
+    return sums
+
+
+@contextmanager
+def _switched_off(gates: Gates) -> Iterator[None]:
+    gates.enabled = False
+    try:
+        yield
+    finally:
+        gates.enabled = True
+
+
+@dataclass
+class _Mean:
+    """Running mean of per-token values and its standard error."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: Tensor) -> None:
+        values = values.to(torch.float64)
+        self.count += values.numel()
+        self.total += float(values.sum())
+        self.squares += float(values.square().sum())
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def stderr(self) -> float:
+        variance = max(self.squares / self.count - self.mean**2, 0.0)
+        return math.sqrt(variance / max(self.count - 1, 1))
+
+
+class _Sums:
+    """What is summed over tokens, for the metrics of `measure_deviation`."""
+
+    def __init__(self) -> None:
+        self.kl, self.nll, self.agreement = _Mean(), _Mean(), _Mean()
+        self._difference = self._dense = 0.0
+
+    def add(self, dense: Tensor, gated: Tensor, tokens: Tensor) -> None:
+        """Take in one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
+        exact = torch.promote_types(dense.dtype, torch.float32)
+        dense, gated = dense.to(exact), gated.to(exact)
+        log_dense, log_gated = log_probabilities(dense), log_probabilities(gated)
+        self.kl.add(divergences(log_dense, log_gated))
+        self.nll.add(-log_gated[:-1].gather(-1, tokens[1:, None]))
+        self.agreement.add(dense.argmax(-1) == gated.argmax(-1))
+        self._difference += float(torch.linalg.vector_norm(gated - dense).double().square())
+        self._dense += float(torch.linalg.vector_norm(dense).double().square())
+
+    def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
+        """The metrics, given the UTF-8 bytes of the predicted tokens."""
+        perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
+        deviation = math.sqrt(self._difference / self._dense)
+        return (
+            _record("kl", self.kl.mean, self.kl.stderr, self.kl.count, False),
+            _record("perplexity", perplexity, perplexity * self.nll.stderr, self.nll.count, False),
+            _record("bits_per_byte", bits * self.nll.mean, bits * self.nll.stderr, self.nll.count, False),
+            _record("logits_deviation", deviation, None, self.kl.count, False),
+            _record("top1_agreement", self.agreement.mean, self.agreement.stderr, self.agreement.count, True),
+        )
+
+
+def _record(metric: str, value: float, stderr: float | None, tokens: int, higher_is_better: bool) -> MetricRecord:
+    return MetricRecord(
+        task=DEVIATION, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
+    )

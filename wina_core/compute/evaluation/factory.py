@@ -1,0 +1,107 @@
+"""Building lm-eval tasks as the workbench wants them: with local data, and with model-written code in the sandbox."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lm_eval.tasks._factory import TaskFactory
+from lm_eval.tasks._index import Entry
+from lm_eval.tasks._yaml_loader import load_yaml
+
+from wina_core.compute.evaluation import local_data
+from wina_core.compute.evaluation.code_eval import runs_in_sandbox
+from wina_core.compute.evaluation.local_data import LocalData
+from wina_core.errors import WinaError
+from wina_core.tasks.code_risk import RISK
+
+_log = logging.getLogger(__name__)
+_FILES = ("json", "csv", "parquet", "text")
+"""What a task's `dataset_path` is whose data are files of the user's."""
+
+
+class Factory(TaskFactory):
+    """Builds tasks whose relative data files are found beside the task file, from any current folder, or whose data
+    are in a data folder.
+
+    A task that runs code which the model writes is built only with consent, before which not even its own Python is
+    imported, and only if it does so by the metric code_eval, sandboxed by `code_eval.sandboxed`.
+    """
+
+    def __init__(self, data: LocalData | None, run_model_code: bool) -> None:
+        super().__init__()
+        self._data = data
+        self._run_model_code = run_model_code
+        self._config: dict[str, Any] = {}
+        """Of the task that is being built."""
+
+    def _load_full_config(self, entry: Entry, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
+        if entry.yaml_path and not self._run_model_code:
+            _check_consent(entry.name, load_yaml(entry.yaml_path, resolve_func=False))
+        config = super()._load_full_config(entry, overrides)
+        arguments = config.get("dataset_kwargs") or {}
+        if entry.yaml_path and "data_files" in arguments:
+            folder = Path(entry.yaml_path).parent
+            config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
+        if self._data is not None and "group" not in config:
+            if self._data.folder_of(str(config.get("task"))) is None and _is_on_the_hub(config):
+                _log.warning("The data folder holds nothing of the task %s, whose data are the hub's.", config["task"])
+            config = self._data.override(config)
+        self._config = config
+        return config
+
+    def _build_task(self, entry: Entry, overrides: dict[str, Any] | None) -> Any:
+        try:
+            task = super()._build_task(entry, overrides)
+        except WinaError:
+            raise
+        except Exception as error:
+            folder = self._local_folder()
+            explained = folder and local_data.explained(error, self._config, folder)
+            if explained:
+                raise explained from error
+            raise
+        if getattr(task, "UNSAFE_CODE", False):
+            _check_confined(task)
+        folder = self._local_folder()
+        if folder is not None:
+            local_data.check_columns(task, folder)
+        return task
+
+    def _local_folder(self) -> Path | None:
+        """Where the data of the task being built are, if they are local."""
+        return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
+
+
+def _is_on_the_hub(config: Mapping[str, Any]) -> bool:
+    return config.get("custom_dataset") is None and config.get("dataset_path") not in _FILES
+
+
+def _check_consent(task: str, config: Mapping[str, Any]) -> None:
+    if config.get("unsafe_code"):
+        raise WinaError(
+            f'The task "{task}" runs programs that the model writes, and this was not consented to. {RISK} Consent '
+            "for one run with --run-model-code, or by the box of that name in the window."
+        )
+
+
+def _check_confined(task: Any) -> None:
+    """Raise WinaError for a task that would run programs elsewhere than in the sandbox."""
+    scorers = [metric["metric"] for metric in task.config.metric_list or () if callable(metric["metric"])]
+    if callable(task.config.process_results):
+        scorers.append(task.config.process_results)
+    if not scorers or not all(runs_in_sandbox(scorer) for scorer in scorers):
+        raise WinaError(
+            f'The task "{task.task_name}" runs programs that the model writes by itself and not by the metric '
+            "code_eval, so that they cannot be put into a sandbox; choose another task."
+        )
+
+
+def _beside(files: Any, folder: Path) -> Any:
+    """The same file, list or mapping of files, with those that exist in `folder` made absolute."""
+    if isinstance(files, Mapping):
+        return {key: _beside(value, folder) for key, value in files.items()}
+    if isinstance(files, list):
+        return [_beside(value, folder) for value in files]
+    found = (folder / str(files)).resolve()
+    return str(found) if found.exists() else files

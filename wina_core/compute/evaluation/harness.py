@@ -1,0 +1,183 @@
+"""lm-eval in-process on a live, possibly gated model: the stock command line's numbers, with progress and cancel."""
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from numbers import Real
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from lm_eval.evaluator import evaluate
+from lm_eval.utils import env
+
+from wina_core.compute.evaluation.batching import Batches, with_batches
+from wina_core.compute.evaluation.language_model import LanguageModel
+from wina_core.compute.evaluation.samples import metric_name, sample_records
+from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.gating import Gates
+from wina_core.compute.models.finite import numbers_only
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Reporter
+from wina_core.records import MetricRecord, SampleRecord
+from wina_core.specs import EvaluationSpec
+
+_STEREOTYPE, _UNBIASED = "pct_stereotype", 0.5
+"""A share of pairs whose stereotyping sentence is the likelier one, and what it is where neither is preferred."""
+
+
+def evaluate_task(
+    loaded: LoadedModel,
+    gates: Gates | None,
+    spec: EvaluationSpec,
+    task: str,
+    reporter: Reporter,
+    samples: list[SampleRecord] | None = None,
+    run_model_code: bool = False,
+) -> tuple[MetricRecord, ...]:
+    """All numeric metrics of one lm-eval task, or of a group's members and aggregates.
+
+    A metric has lm-eval's name without the filter "none": "acc", "acc_norm", "exact_match,flexible-extract". The
+    numbers are those of `lm_eval --model hf --batch_size B --seed 0,S,S,S` with S = spec.seed, its default being
+    1234; for 16-bit models those with `softmax_dtype=float32` among its model_args. Beside "pct_stereotype" stands
+    "distance_from_unbiased", |pct_stereotype - 0.5|.
+
+    Prompts longer than the model's window lose their beginning, as by lm-eval; a warning tells how many did. Whole
+    texts are read in windows that follow one another. With `samples`, every document's own scores are added to them.
+    `run_model_code` is the consent that tasks need which run programs of the model's.
+    Counts of `gates` start anew, so that they are this task's afterwards. Raises WinaError for a task that cannot be
+    loaded, for what `LanguageModel` refuses, and for logits that are not numbers; Cancelled within a batch's time.
+    """
+    os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
+
+    def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
+        return _evaluate(loaded, gates, spec, task, reporter, batches, samples is not None, run_model_code)
+
+    records, found = with_batches(spec.batch_size, loaded, task, reporter, measure)
+    if samples is not None:
+        samples += found
+    return records
+
+
+def _evaluate(
+    loaded: LoadedModel,
+    gates: Gates | None,
+    spec: EvaluationSpec,
+    task: str,
+    reporter: Reporter,
+    batches: Batches,
+    keep_samples: bool,
+    run_model_code: bool,
+) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
+    """One attempt, from the same state as any other."""
+    reporter.check()
+    random.seed(0)
+    np.random.seed(spec.seed)
+    torch.manual_seed(spec.seed)
+    own = spec.task(task)
+    tasks = load_task(task, spec.task_folders, spec.data_folder, run_model_code)
+    members = tasks["tasks"]
+    for member in members.values():
+        _set_fewshot(member, own.num_fewshot, spec.seed)
+        if own.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
+            member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
+    if gates is not None:
+        gates.reset_counts()
+    with _compiling_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
+        language_model = LanguageModel(loaded, gates, batches, reporter, task)
+        results: Any = evaluate(
+            language_model,
+            tasks,
+            limit=own.limit,
+            log_samples=keep_samples,
+            confirm_run_unsafe_code=run_model_code,
+        )
+    language_model.warn_of_truncation()
+    samples = [
+        record
+        for name, member in members.items()
+        if keep_samples
+        for record in sample_records(name, member.aggregation(), results["samples"][name])
+    ]
+    return _records(results, {name: _facts(name, results, language_model, members[name]) for name in members}), samples
+
+
+def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
+    """As lm-eval's command line does: a task that fixes its examples at 0 keeps them."""
+    default = task.get_config("num_fewshot")
+    if num_fewshot is not None and default != 0:
+        task.set_config(key="num_fewshot", value=num_fewshot)
+    elif default is None:
+        task.set_config(key="num_fewshot", value=0)
+    task.set_fewshot_seed(seed=seed)
+
+
+@contextmanager
+def _compiling_once() -> Iterator[None]:
+    """Within: each template of a task is compiled once. lm-eval alone does so for every document, and again for each of
+    its examples: 6 ms a document with MMLU's five."""
+    with patch.object(env, "from_string", lru_cache(maxsize=256)(env.from_string)):
+        yield
+
+
+@contextmanager
+def _checking(model: torch.nn.Module, reporter: Reporter) -> Iterator[None]:
+    """Within: every forward pass of the model, each generated token's too, first asks whether to go on."""
+    hook = model.register_forward_pre_hook(lambda *_: reporter.check())
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _facts(task: str, results: Any, language_model: LanguageModel, member: Any) -> dict[str, Any]:
+    """What a task's metrics depend on beside the model, as fields of a MetricRecord."""
+    prompts = hashlib.sha256()
+    for request in member.instances:
+        prompts.update(json.dumps(request.args, sort_keys=True, default=str).encode())
+    return {
+        "version": str(results["versions"][task]),
+        "num_fewshot": int(results["n-shot"][task] or 0),
+        "prompt_hash": prompts.hexdigest()[:16],
+        "truncated": sum(id(request) in language_model.truncated for request in member.instances),
+    }
+
+
+def _records(results: Any, facts: dict[str, dict[str, Any]]) -> tuple[MetricRecord, ...]:
+    records = []
+    for task, values in results["results"].items():
+        better = results["higher_is_better"].get(task, {})
+        for key, value in values.items():
+            metric, comma, filter_name = key.partition(",")
+            if not comma or metric.endswith("_stderr") or not isinstance(value, Real):
+                continue
+            stderr = values.get(f"{metric}_stderr,{filter_name}")
+            record = MetricRecord(
+                task=task,
+                metric=metric_name(metric, filter_name),
+                value=float(value),
+                stderr=float(stderr) if isinstance(stderr, Real) else None,
+                n=values.get("sample_len"),
+                higher_is_better=better.get(metric),
+                **facts.get(task, {}),
+            )
+            records.append(record)
+            if metric == _STEREOTYPE:
+                records.append(_distance(record, filter_name))
+    return tuple(records)
+
+
+def _distance(share: MetricRecord, filter_name: str) -> MetricRecord:
+    """How far a share of stereotypes is from one that prefers none; its standard error is the share's."""
+    return share.model_copy(
+        update={
+            "metric": metric_name("distance_from_unbiased", filter_name),
+            "value": abs(share.value - _UNBIASED),
+            "higher_is_better": False,
+        }
+    )

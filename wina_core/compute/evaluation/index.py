@@ -1,0 +1,55 @@
+"""Reading the names of all stock tasks from lm-eval's files, once for each version of it."""
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import lm_eval.tasks
+from lm_eval.tasks import TaskManager
+from lm_eval.tasks._index import Entry
+from lm_eval.tasks._index import Kind as LmKind
+
+from wina_core.errors import WinaError
+from wina_core.tasks.index import Kind, TaskEntry, TaskIndex, load_index, save_index
+
+STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
+_KINDS: dict[LmKind, Kind] = {
+    LmKind.TASK: "task",
+    LmKind.PY_TASK: "task",
+    LmKind.GROUP: "group",
+    LmKind.TAG: "tag",
+}
+_DEFAULT_OUTPUT = "generate_until"
+"""Of a task whose file names none, as lm-eval has it."""
+
+
+@cache
+def stock_entries() -> Mapping[str, Entry]:
+    """Everything that comes with lm-eval, with its configuration; reading the files takes about 17 s."""
+    logging.getLogger("lm_eval").info("Indexing the stock tasks")
+    entries: Mapping[str, Entry] = TaskManager().task_index
+    return entries
+
+
+@cache
+def stock_index() -> TaskIndex:
+    """The kept index, or a new one, which is kept where that can be done."""
+    index = load_index()
+    if index is None:
+        index = TaskIndex(tuple(_listed(entry) for _, entry in sorted(stock_entries().items())))
+        try:
+            save_index(index)
+        except WinaError as error:
+            logging.getLogger("wina_core").warning("The index of tasks is not kept for later. %s", error)
+    return index
+
+
+def _listed(entry: Entry) -> TaskEntry:
+    path = str(entry.yaml_path.relative_to(STOCK_FOLDER)) if entry.yaml_path else ""
+    output = str((entry.cfg or {}).get("output_type", _DEFAULT_OUTPUT)) if entry.kind == LmKind.TASK else ""
+    return TaskEntry(entry.name, _KINDS[entry.kind], output, path)
+
+
+if __name__ == "__main__":
+    stock_index()

@@ -1,0 +1,198 @@
+"""lm-eval's view of a loaded model: tells gates about padding, a reporter about progress, and what did not fit."""
+
+import copy
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from typing import Any
+
+import torch
+from lm_eval.models.huggingface import HFLM
+from lm_eval.models.utils import normalize_gen_kwargs
+from torch import Tensor
+
+from wina_core.compute.evaluation.batching import Batches
+from wina_core.compute.gating import Gates
+from wina_core.compute.gating.tokens import without_trailing
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+
+_PADDING = 0
+"""What lm-eval pads log-likelihood batches with, on the right and without an attention mask."""
+
+
+class LanguageModel(HFLM):
+    """Answers lm-eval's requests, those of one task or group.
+
+    Raises WinaError for a tokenizer without what lm-eval needs, and for requests that cannot be answered in the
+    model's window: those whose answer alone is longer, and those without an answer.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, gates: Gates | None, batches: Batches, reporter: Reporter, task: str
+    ) -> None:
+        # summed in 16 bits, log-likelihoods have three digits: methods would tie
+        softmax_dtype = torch.float32 if loaded.model.dtype.itemsize == 2 else None
+        super().__init__(pretrained=loaded.model, tokenizer=_tokenizer(loaded), softmax_dtype=softmax_dtype)
+        if self.prefix_token_id is None:
+            raise WinaError(_nameless(loaded, "neither the beginning nor the end of a text"))
+        self.truncated: set[int] = set()
+        """The id() of every request whose beginning was cut off."""
+        self._loaded = loaded
+        self._gates = gates
+        self._batches = batches
+        self._reporter = reporter
+        self._task = task
+        self._done = 0.0
+        self._total = 0
+        self._windows = 0
+        self._asked: Sequence[Any] = ()
+        self._max_length = self._window = self.max_length  # which would read it from the model's config every time
+        self._lengths: dict[str, int] | None = None
+        """Tokens of the prompts of generations."""
+        self._scored: dict[int, int] = {}
+        """Hash of a request's ids as they are read -> the position of its first logits that are scored."""
+        self._encode = lru_cache(maxsize=4)(super().tok_encode)  # lm-eval asks for the context anew with every choice
+        self.set_cache_hook(self)
+
+    def add_partial(self, attribute: str, request: Any, result: Any) -> None:  # noqa: ARG002 - lm-eval's cache hook
+        """Called by lm-eval for each answered request."""
+        if attribute != "loglikelihood_rolling":  # those are all answered together at the end
+            self._advance(1)
+
+    def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002 - always off
+        """Log-likelihoods of continuations."""
+        self._begin(requests)
+        return super().loglikelihood(requests, disable_tqdm=True)
+
+    def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
+        """Log-likelihoods of whole texts, cut into windows of the model's context."""
+        self._begin(requests)
+        self._windows = 0
+        return super().loglikelihood_rolling(requests, disable_tqdm=True)
+
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
+        """Generated continuations."""
+        if self.eot_token_id is None:
+            raise WinaError(_nameless(self._loaded, "no end of a text"))
+        generated = [normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"] for request in requests]
+        if max(generated) >= self._window:
+            raise WinaError(
+                f'The task "{self._task}" has {max(generated):,} tokens generated, but the model\'s window has '
+                f"{self._window:,}; choose a model with a longer one, or give the task fewer max_gen_toks."
+            )
+        self._begin(requests, max(generated))
+        lengths: dict[str, int] = {}
+        self._lengths = lengths
+        answers = super().generate_until(requests, disable_tqdm=True)
+        self._lengths = None
+        self.truncated |= {
+            id(request)
+            for request, tokens in zip(requests, generated, strict=True)
+            if lengths[request.args[0]] + tokens > self._window
+        }
+        return answers
+
+    def tok_encode(self, string: str, *args: Any, **kwargs: Any) -> list[int]:
+        """Tokenize; large tasks spend long here before the first batch, so this asks whether to go on, too."""
+        self._reporter.check()
+        tokens: list[int] = self._encode(string, *args, **kwargs)
+        if self._lengths is not None:
+            self._lengths[string] = len(tokens)
+        self._windows += math.ceil(len(tokens) / self._window)
+        return tokens
+
+    def warn_of_truncation(self) -> None:
+        """Say so where prompts were cut off, and which part of them was."""
+        if self.truncated:
+            self._reporter.log(
+                "warning",
+                f"{self._task}: {len(self.truncated):,} of {self._total:,} prompts are longer than the model's window "
+                f"of {self._window:,} tokens; their beginning was cut off, as lm-eval does, so that the end and the "
+                "answer fit.",
+            )
+
+    def _begin(self, requests: Sequence[Any], generated: int = 0) -> None:
+        """Count the requests in, and choose how many are answered at once: by the longest, in characters."""
+        self._total += len(requests)
+        self._asked = requests
+        texts = ("".join(part for part in request.args if isinstance(part, str)) for request in requests)
+        tokens = len(self.tok_encode(max(texts, key=len))) + generated
+        self.batch_size_per_gpu = self._batches.size(min(tokens, self._window))
+
+    def _loglikelihood_tokens(
+        self,
+        requests: Any,
+        disable_tqdm: bool = True,  # noqa: ARG002
+        override_bs: int | None = None,
+    ) -> Any:
+        if override_bs is None:  # not windows of a text
+            self._look_through(requests)
+        answers = super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
+        if override_bs is not None:
+            self._advance(self._total * len(requests) / max(self._windows, 1))
+        return answers
+
+    def _look_through(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
+        """Refuse what cannot be answered, and note what is cut off and which logits are scored."""
+        window = self._window
+        for request, (_, context, continuation) in zip(self._asked, encoded, strict=True):
+            if not 0 < len(continuation) <= window:
+                raise WinaError(
+                    f'The task "{self._task}" asks how likely {request.args[1][:40]!r} is, which has '
+                    f"{len(continuation):,} tokens where 1 to {window:,} fit into the model's window; correct its data."
+                )
+            if len(context) + len(continuation) > window + 1:  # the last token is not read
+                self.truncated.add(id(request))
+            ids = (context + continuation)[-(window + 1) :][:-1]
+            first = len(ids) - len(continuation)
+            self._scored[_key(ids)] = min(first, self._scored.get(_key(ids), first))
+
+    def _model_call(self, inps: Tensor, attn_mask: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
+        """Logits [batch, positions, vocabulary] of right-padded ids [batch, tokens]: those of the last positions, from
+        the first one that is scored in any row. lm-eval counts from the end, and takes a softmax of all it gets."""
+        real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
+        with real:
+            logits: Tensor = super()._model_call(inps, attn_mask, labels)
+        return logits[:, min(self._scored.get(_key(row), 0) for row in inps.tolist()) :]
+
+    def _advance(self, requests: float) -> None:
+        self._done = min(self._done + requests, self._total)
+        self._reporter.progress(self._done, self._total, "requests", self._task)
+
+
+def _key(ids: list[int]) -> int:
+    """A hash that padding does not change."""
+    end = len(ids)
+    while end and ids[end - 1] == _PADDING:
+        end -= 1
+    return hash(tuple(ids[:end]))
+
+
+def _tokenizer(loaded: LoadedModel) -> Any:
+    """The model's tokenizer, where need be a copy that names the end of a text and can pad.
+
+    The end is then the one that the model's config names. Where the token that pads lies beyond the embedding, the end
+    pads instead, as lm-eval has it for tokenizers that name none: what pads is masked out.
+    """
+    given = loaded.tokenizer
+    beyond = given.pad_token_id is not None and given.pad_token_id >= loaded.view.embedding.num_embeddings
+    if given.eos_token_id is not None and not beyond:
+        return given
+    own = copy.deepcopy(given)
+    named = loaded.model.config.eos_token_id
+    end = named[0] if isinstance(named, list) else named
+    if own.eos_token_id is None and end is not None:
+        own.eos_token = own.convert_ids_to_tokens(end)
+    if beyond:
+        own.pad_token = own.eos_token
+    return own
+
+
+def _nameless(loaded: LoadedModel, what: str) -> str:
+    return (
+        f"The tokenizer of {loaded.source.location} names {what}, which lm-eval needs here; "
+        "set eos_token in its tokenizer_config.json."
+    )

@@ -1,0 +1,201 @@
+"""Local files in place of the hub's data: a folder with a folder for each task, in it a file for each split.
+
+A task definition stays as it is; only where its documents come from changes. For lm-eval's own command line the same
+is a task file of four settings beside `include: <the stock file>` and `task: <a name of its own>`:
+
+    dataset_path: json            # or parquet
+    dataset_name: null
+    dataset_kwargs: {data_files: {validation: /data/piqa/validation.jsonl}}
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+from datasets import Dataset
+from jinja2 import TemplateError, meta
+from lm_eval.utils import env
+
+from wina_core.errors import WinaError
+from wina_core.sources.resolve import DATA_SUFFIXES
+
+_SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
+_FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice")
+
+
+class LocalData:
+    """A data folder. Each file is read once, however many tasks share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[Path, Dataset] = {}
+
+    def folder_of(self, task: str) -> Path | None:
+        """The folder of a task's data: named as the task or as its name begins up to an underscore, longest first."""
+        words = task.split("_")
+        names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+        return next((self._folder / name for name in names if (self._folder / name).is_dir()), None)
+
+    def override(self, config: dict[str, Any]) -> dict[str, Any]:
+        """A task's configuration with its local data, if it has any here, in place of the hub's.
+
+        Of the splits that it names, only the one that is evaluated must be here: the others are for few-shot examples,
+        and empty where they are not. Raises WinaError for a split that is missing or empty and a file that cannot be
+        read.
+        """
+        task = str(config.get("task"))
+        folder = self.folder_of(task)
+        if folder is None:
+            return config
+        if "class" in config:
+            raise WinaError(
+                f'The task "{task}" is a Python class that reads its data itself, so {folder} cannot stand in for '
+                "them; remove that folder or choose another task."
+            )
+        files = _files(folder)
+        evaluated = config.get("test_split") or config.get("validation_split")
+        if evaluated is not None and evaluated not in files:
+            raise WinaError(
+                f'The local data of the task "{task}" in {folder} lack the split "{evaluated}" '
+                f"(there is: {', '.join(files) or 'nothing'}); add it as {evaluated}.jsonl or {evaluated}.parquet."
+            )
+        splits = {name: self._split(path) for name, path in files.items()}
+        asked = {config.get(key) for key in _SPLITS} | {(config.get("fewshot_config") or {}).get("split")}
+        if evaluated is not None:
+            missing = asked - {None} - splits.keys()
+            splits |= {str(split): _without_rows(splits[evaluated]) for split in missing}
+        own = {"custom_dataset": lambda **_: splits, "dataset_path": str(folder), "dataset_name": None}
+        return {**config, **own, "dataset_kwargs": None}
+
+    def _split(self, path: Path) -> Dataset:
+        if path not in self._read:
+            self._read[path] = read_documents(path)
+        return self._read[path]
+
+
+def read_documents(path: Path) -> Dataset:
+    """The documents of a JSONL or Parquet file; WinaError where there are none.
+
+    They are known to the library by the file's bytes: what it would make of the table itself takes far longer than
+    reading it.
+    """
+    try:
+        table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
+    except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
+        raise WinaError(f"The data file {path} cannot be read ({_first_line(error)}); replace it.") from error
+    if not table.num_rows:
+        raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
+    return Dataset(table, fingerprint=hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+
+
+def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
+    """The sentence for a task that failed with local data, where columns that it needs are missing; else None."""
+    columns = next(iter(config["custom_dataset"]().values())).column_names
+    missing = _columns_of_templates(config) if config.get("process_docs") is None else set()
+    if isinstance(error, KeyError) and isinstance(error.args[0], str):
+        missing.add(error.args[0])
+    return _lacking(str(config["task"]), folder, missing - set(columns), columns)
+
+
+def check_columns(task: Any, folder: Path) -> None:
+    """Raise WinaError where a task built with local data lacks columns that show only later: a field that is named
+    without braces stands for itself then, and what scores an answer reads its own when the answer is there."""
+    config, columns = task.config, list(task.features)
+    named = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
+    missing = named - set(columns)
+    if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
+        try:
+            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of an answer of no words
+                _score_nothing(config.process_results, task.task_docs[0])
+        except _MissingColumn as error:
+            missing.add(error.args[0])
+    lacking = _lacking(task.task_name, folder, missing, columns)
+    if lacking is not None:
+        raise lacking
+
+
+class _MissingColumn(Exception):  # noqa: N818 - caught where it is raised for
+    """A document was asked for a column that it has not."""
+
+
+class _Document(dict[str, Any]):
+    """A document that tells a missing column from any other missing key."""
+
+    def __missing__(self, key: str) -> Any:
+        raise _MissingColumn(key)
+
+
+def _score_nothing(process_results: Any, document: Mapping[str, Any]) -> None:
+    process_results(_Document(document), [""])
+
+
+def _lacking(task: str, folder: Path, missing: set[str], columns: list[str]) -> WinaError | None:
+    if not missing:
+        return None
+    many = "columns" if len(missing) > 1 else "column"
+    return WinaError(
+        f'The local data of the task "{task}" in {folder} lack the {many} {", ".join(sorted(missing))} (there is: '
+        f"{', '.join(sorted(columns))}); name the columns as the data on the hub do."
+    )
+
+
+def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
+    """What a task's templates read from a document."""
+    names: set[str] = set()
+    for template in (config.get(key) for key in _FIELDS):
+        if isinstance(template, str) and template.isidentifier():
+            names.add(template)
+        elif isinstance(template, str):
+            with contextlib.suppress(TemplateError):  # which then is the task's mistake, told as such
+                names |= meta.find_undeclared_variables(env.parse(template)) - env.globals.keys()
+    return names
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """The file of each split."""
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix in DATA_SUFFIXES and path.is_file():
+            if path.stem in files:
+                raise WinaError(f"Both {files[path.stem]} and {path} hold the same split; remove one of them.")
+            files[path.stem] = path
+    return files
+
+
+def _table(path: Path) -> pyarrow.Table:
+    rows = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise WinaError(f"Line {number} of the data file {path} is not JSON ({error}); correct it.") from error
+            if not isinstance(row, dict):
+                raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")
+            rows.append(row)
+    columns = dict.fromkeys(key for row in rows for key in row)
+    arrays = {}
+    for column in columns:
+        try:
+            arrays[column] = pyarrow.array([row.get(column) for row in rows])
+        except pyarrow.ArrowException as error:
+            raise WinaError(
+                f'The column "{column}" of the data file {path} mixes kinds of values ({_first_line(error)}); '
+                "give all its documents the same kind."
+            ) from error
+    return pyarrow.table(arrays)
+
+
+def _without_rows(documents: Dataset) -> Dataset:
+    return Dataset.from_dict({column: [] for column in documents.column_names}, features=documents.features)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

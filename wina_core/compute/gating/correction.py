@@ -1,0 +1,104 @@
+"""Thresholds corrected in the gated model, so that every matrix drops its target there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.calibration.result import Calibration
+from wina_core.compute.gating.gates import attach
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Reporter
+from wina_core.masks.targets import block_means, mask_plan, resolve_plan
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+
+PASSES = 5
+"""Of the text through the gated model, at most."""
+TOKENS = 16_384
+"""Read in each pass at most, in rows spread over the text: three times as many come no closer on other texts."""
+_CLOSE = 1e-3
+"""Where every matrix drops its target within this, no further pass is taken."""
+_HIGHEST = 0.9995
+"""Cuts are read no further out."""
+_STEEPEST = 2.0
+"""A secant's slope lies between this and its inverse."""
+_TRUSTED = 5e-3
+"""Secants over a shorter run have slope 1: there the changes of the matrices before tell more than the matrix's own."""
+_BATCH_TOKENS = 4096
+
+
+def corrected_cuts(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    calibration: Calibration,
+    tokens: Tensor,
+    reporter: Reporter,
+) -> SparsityPlan:
+    """Return at which fractions of the dense model's scores cuts are read for the gated model to drop its targets.
+
+    Calibrated cuts drop their fraction of the dense model's inputs. Those of the gated model are others, since all
+    matrices before have changed, and drop another fraction, each method its own. Secant steps, all matrices at once,
+    move the fraction of each until the gated model's measured sparsity, less any low-rank part, is the target on
+    `tokens` [rows, sequence], with every token gated. The pass counts whose matrices miss least in the mean.
+
+    Raises WinaError as `attach`; Cancelled between batches.
+    """
+    layout = loaded.view.layout
+    table = resolve_plan(plan, layout, method)
+    targets = _tensor(table)
+    tokens = tokens[:: -(-tokens.numel() // TOKENS)]
+    now = closest = _tensor(mask_plan(table, method))
+    gated, least = now > 0, float("inf")
+    before: tuple[Tensor, Tensor] | None = None
+    for number in range(1, PASSES + 1):
+        reporter.progress(number - 1, PASSES, "passes", "correcting thresholds")
+        found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter)
+        misses = (targets - found).abs()
+        if float(misses.mean()) < least:
+            closest, least = now, float(misses.mean())
+        if float(misses.max()) <= _CLOSE:
+            break
+        slope = torch.ones_like(now)
+        if before is not None:
+            run = now - before[0]
+            secant = torch.where(run == 0, 1, (found - before[1]) / run).clamp(1 / _STEEPEST, _STEEPEST)
+            slope = torch.where(run.abs() < _TRUSTED, slope, secant)
+        before = now, found
+        now = torch.where(gated, (now + (targets - found) / slope).clamp(0, _HIGHEST), now)
+    return _plan(layout, closest)
+
+
+@torch.no_grad()
+def _measured(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    calibration: Calibration,
+    cuts_at: SparsityPlan,
+    tokens: Tensor,
+    reporter: Reporter,
+) -> Tensor:
+    """Return the measured sparsity of the gated model, float64 [layers, projections]; 0 where nothing is gated, and the
+    mean of the matrices that share a mask."""
+    rows = max(1, _BATCH_TOKENS // tokens.shape[1])
+    names = loaded.view.projections
+    found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
+    with attach(loaded, method, plan, calibration, cuts_at=cuts_at) as gates:
+        for batch in tokens.split(rows):
+            reporter.check()
+            loaded.model(batch.to(loaded.device), use_cache=False, logits_to_keep=1)
+        for each in gates.measured():
+            found[each.layer, names.index(each.projection)] = each.value
+    if method.masks == "shared":  # whose low-rank parts differ, but not their masks
+        found = torch.tensor(block_means(tuple(map(tuple, found.tolist())), loaded.view.layout), dtype=torch.float64)
+    return found
+
+
+def _tensor(plan: SparsityPlan) -> Tensor:
+    return torch.tensor(plan.sparsity, dtype=torch.float64)
+
+
+def _plan(layout: PlanLayout, table: Tensor) -> SparsityPlan:
+    return SparsityPlan(layout=layout, sparsity=tuple(map(tuple, table.tolist())))

@@ -1,0 +1,182 @@
+"""What methods keep of one matrix's input on the tokens of a prompt: decided by the very rules that gate a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.calibration.calibrate import loss_curves
+from wina_core.compute.gating.column_norms import kept_column_norms
+from wina_core.compute.gating.low_rank import LowRank, low_ranks
+from wina_core.compute.gating.rules import Rule, rules
+from wina_core.compute.gating.signals import GateActivation
+from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.passes import stopping_at
+from wina_core.compute.models.view import LayerView, ModelView, Projection
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.records.gates import GateDecision, GateRecord, GateTarget, Scored
+from wina_core.records.packed_array import PackedArray
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import SparsityPlan
+
+if TYPE_CHECKING:
+    from wina_core.compute.calibration.result import Calibration
+
+MOST_NUMBERS = 1 << 18
+"""Of tokens times inputs, so that a record stays at a MB or two and a window follows its masks without a stall: 23
+tokens of 11,008 inputs."""
+
+
+def inspect_gate(
+    loaded: LoadedModel,
+    cell: tuple[int, str],
+    prompt: str,
+    asked: Sequence[GateTarget],
+    tokens: int,
+    calibrated: Callable[[MethodSpec], Calibration | None],
+    reporter: Reporter,
+) -> GateRecord:
+    """The input of the cell (layer, projection) on the first tokens of a prompt, and what each method keeps of it.
+
+    The model runs dense up to the cell, so that all methods decide on the same numbers. No more tokens are taken than
+    `tokens`, and than make `MOST_NUMBERS`. `calibrated` gives the calibration of a method that needs one. Raises
+    WinaError for a cell that there is not, an empty prompt, an input that is not finite, and a method that does not
+    gate this cell.
+    """
+    start = pausable_clock.now()
+    layer, projection = _found(loaded.view, cell)
+    for each in asked:
+        _check(each, projection.name)
+    ids = loaded.tokenizer(prompt)["input_ids"]
+    if not ids:
+        raise WinaError("The prompt has no tokens; type some text.")
+    taken = ids[: max(1, min(tokens, MOST_NUMBERS // projection.shape[1]))]
+    reporter.progress(0, len(asked) + 1, "steps", f"{len(taken)} tokens up to layer {layer.index}")
+    x, signal = _reaching(loaded, layer, projection, taken, asked)
+    gates = []
+    for done, each in enumerate(asked, start=1):
+        reporter.check()
+        reporter.progress(done, len(asked) + 1, "steps", each.method.label)
+        gates.append(_decision(loaded.view, layer, projection, each, calibrated(_scored(each)), x, signal))
+    return GateRecord(
+        layer=layer.index,
+        projection=projection.name,
+        tokens=tuple(loaded.tokenizer.decode([one]) for one in taken),
+        prompt_tokens=len(ids),
+        inputs=_packed(x.abs()),
+        norms=_packed(kept_column_norms(projection)),
+        gates=tuple(gates),
+        seconds=pausable_clock.now() - start,
+    )
+
+
+def _found(view: ModelView, cell: tuple[int, str]) -> tuple[LayerView, Projection]:
+    index, name = cell
+    if not 0 <= index < len(view.layers):
+        raise WinaError(f"The model has no layer {index}; choose one from 0 to {len(view.layers) - 1}.")
+    layer = view.layers[index]
+    if name not in layer.projections:
+        raise WinaError(f'The model has no projection "{name}"; choose one of {", ".join(layer.projections)}.')
+    return layer, layer.projections[name]
+
+
+def _check(asked: GateTarget, name: str) -> None:
+    rule, label = get_method(asked.method), asked.method.label
+    if not rule.gates(name):
+        which = ", ".join(rule.projections or ())
+        raise WinaError(f"{label} leaves {name} dense; {f'inspect it on {which}' if which else 'leave it out'}.")
+    if rule.by_gate_activation and name != "down":
+        raise WinaError(f"{label} drops rows of {name} by the mask of down; inspect it on down.")
+    if asked.rho is not None and rule.default_rho is None:
+        raise WinaError(f"{label} has no low-rank part; leave rho out.")
+
+
+def _scored(asked: GateTarget) -> MethodSpec:
+    """Return the method whose scores are calibrated: with the target's own rho where they depend on it."""
+    if asked.rho is None or not get_method(asked.method).scores_by_shares:
+        return asked.method
+    return asked.method.model_copy(update={"rho": asked.rho})
+
+
+def _reaching(
+    loaded: LoadedModel, layer: LayerView, projection: Projection, ids: list[int], asked: Sequence[GateTarget]
+) -> tuple[Tensor, Tensor | None]:
+    """The matrix's input [tokens, n], and the MLP's activation likewise where a method scores that."""
+    with ExitStack() as stack:
+        signal = None
+        if any(get_method(each.method).by_gate_activation for each in asked):
+            signal = GateActivation(layer)
+            stack.callback(signal.remove)
+        with stopping_at(projection.linear) as reached, torch.no_grad():
+            loaded.view.model(torch.tensor([ids], device=loaded.device), use_cache=False)
+        ((x, *_), _), *_ = reached
+        x = x.flatten(0, -2)
+        check_numbers(x, f"inputs of {projection.name} in layer {layer.index}")
+        return x, None if signal is None else signal.take().flatten(0, -2)
+
+
+def _decision(
+    view: ModelView,
+    layer: LayerView,
+    projection: Projection,
+    asked: GateTarget,
+    calibration: Calibration | None,
+    x: Tensor,
+    signal: Tensor | None,
+) -> GateDecision:
+    rule, added = _rule(view, layer, projection, asked, calibration)
+    signal = signal if get_method(asked.method).by_gate_activation else None
+    scored, source = _source(rule, x, signal)
+    mask = rule.mask(x if signal is None else signal)
+    gated, _ = rule.gate(x, None, signal)
+    (error,), (energy,) = loss_curves(projection.weight, x, iter([(x - gated, added)]))
+    quantiles = None
+    if asked.method.selection == "threshold" and calibration is not None:
+        quantiles = calibration.quantiles[layer.index, view.projections.index(projection.name)]
+    return GateDecision(
+        asked=asked,
+        scored=scored,
+        magnitudes=None if scored == "input" else _packed(source.abs()),
+        scale=None if rule.scale is None else _packed(rule.scale),
+        quantiles=None if quantiles is None else _packed(quantiles),
+        mask=_packed(torch.ones_like(x, dtype=torch.bool) if mask is None else mask),
+        rank=0 if added is None else len(added.right),
+        output_error=float(error),
+        kept_energy=float(energy),
+    )
+
+
+def _source(rule: Rule, x: Tensor, signal: Tensor | None) -> tuple[Scored, Tensor]:
+    """What is scored by its magnitude, [tokens, n]."""
+    if signal is not None:
+        return "activation", signal
+    return ("input", x) if rule.centre is None else ("distance", x - rule.centre)
+
+
+def _rule(
+    view: ModelView, layer: LayerView, projection: Projection, asked: GateTarget, calibration: Calibration | None
+) -> tuple[Rule, LowRank | None]:
+    """The cell's rule, and what is added for its dropped inputs, by the functions that gate a whole model."""
+    layout = view.layout
+    cell = layer.index, layout.projections.index(projection.name)
+    rho = None if asked.rho is None else ((asked.rho,) * len(layout.projections),) * layout.layers
+    uniform = SparsityPlan.uniform(layout, 0.0)
+    plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: asked.target}, origin="inspected")
+    rule = rules(replace(view, layers=(layer,)), asked.method, plan, calibration)[0][projection.name]
+    return rule, low_ranks(view, asked.method, plan)[layer.index].get(projection.name)
+
+
+def _packed(numbers: Tensor) -> PackedArray:
+    """In float32, which holds what models of 16 bits compute exactly, but for a model in float64."""
+    plain = numbers.detach().cpu()
+    wide = plain.dtype in (torch.bool, torch.float64)
+    return PackedArray.of((plain if wide else plain.float()).numpy())

@@ -1,0 +1,48 @@
+"""Next-token distributions of one growing sequence."""
+
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from wina_core.compute.gating import Gates
+from wina_core.compute.models.kl_divergence import log_probabilities
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.errors import WinaError
+
+
+class Reader:
+    """Reads a sequence piece by piece through a cache of its own; several may take turns on one model.
+
+    Each sets the switch of the model's gates to what it needs: `gated` or, with gates that are off, dense.
+    """
+
+    def __init__(self, loaded: LoadedModel, gates: Gates | None, *, gated: bool) -> None:
+        self._loaded = loaded
+        self._gates = gates
+        self._gated = gated
+        self._cache = DynamicCache(config=loaded.model.config)
+        self.seconds = 0.0
+        """What the last pass took; all that follows it is left out."""
+
+    @torch.no_grad()
+    def read(self, ids: Sequence[int]) -> Tensor:
+        """Read on; log probabilities [vocabulary] of what follows, float32 at least. WinaError where the model's
+        logits are not numbers."""
+        if self._gates is not None:
+            self._gates.enabled = self._gated
+        tokens = torch.tensor([ids], device=self._loaded.device)
+        start = time.perf_counter()
+        logits = self._loaded.model(tokens, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits[0, -1]
+        if logits.is_cuda:
+            torch.cuda.synchronize(logits.device)
+        self.seconds = time.perf_counter() - start
+        if not logits.max() < torch.inf:  # false for NaN too
+            side = "lower the sparsity, or " if self._gated else ""
+            raise WinaError(
+                f"The {'gated' if self._gated else 'dense'} model's logits are not numbers after "
+                f"{self._cache.get_seq_length()} tokens; {side}open the model in bfloat16 or float32 instead."
+            )
+        return log_probabilities(logits)

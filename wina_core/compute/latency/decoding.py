@@ -1,0 +1,197 @@
+"""Computing a DecodeJob: tokens per second of greedy decoding, gated against dense."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from wina_core.compute.gating import attach
+from wina_core.compute.latency.device import device_of, environment_on, free_bytes
+from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shape import empty_model
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.engine.protocol import DecodeJob, Emit, Measured
+from wina_core.engine.server.model_session import Session
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
+from wina_core.methods import get_method
+from wina_core.records import DecodeRecord, SweepReport
+from wina_core.specs import NO_ROTATION, TextSpec
+from wina_core.specs.latency import DecodePoint, DecodeSpec
+from wina_core.specs.plans import PlanLayout, UniformSparsity
+
+_TEXT = "demo:heldout"
+
+
+def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
+    """Measure the sparsities that are not stored yet. One that the method cannot reach is skipped with its reason.
+
+    The dense model is the one without a rotation: that of the rotated weights where the rotation is free, and one of
+    its own where shortcuts make decoding slower. Raises WinaError for a method that there is not, a prompt beyond the
+    model's context, where no sparsity at all could be measured, and too little memory for both models; Cancelled
+    between two tokens.
+    """
+    spec = job.spec
+    get_method(spec.method)
+    here = environment_on(device_of(spec.model.device))
+    known = set(job.stored.get(here.key, ()))
+    points = {point.content_hash(): point for point in spec.points()}
+    wanted = [point for name, point in points.items() if name not in known]
+    stored = len(points) - len(wanted)
+    skipped: tuple[str, ...] = ()
+    if wanted:
+        # Read off the config alone, before minutes of rotating and calibrating.
+        empty = empty_model(spec.model, reporter)
+        _check_context(empty.config, spec)
+        asked = len(wanted)
+        wanted, refused = _reachable(wanted, view(empty).layout)
+        if not wanted and not stored:
+            raise WinaError(" ".join(refused))
+        skipped = tuple(f"{count} of {asked} points: {reason}" for reason, count in refused.items())
+    if wanted:
+        gated = session.prepare(spec.model, spec.rotation, reporter)
+        dense = _dense(gated, spec, session, reporter)
+        prompt = _prompt(gated, spec)
+        plans = [UniformSparsity(sparsity=point.sparsity) for point in wanted]
+        found = [  # before anything is timed
+            session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
+        ]
+        for index, (point, plan, (calibration, cuts_at)) in enumerate(zip(wanted, plans, found, strict=True)):
+            stage = _Stage(reporter, point, index, len(wanted))
+            speeds = _speeds(dense, prompt, point, stage)
+            with attach(gated, point.method, plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
+                own = _speeds(gated, prompt, point, stage)
+                sparsity = gates.counted_sparsity
+            p10, median, p90 = np.percentile(own, (10, 50, 90))
+            record = DecodeRecord(
+                point=point,
+                environment=here,
+                measured_sparsity=sparsity,
+                tokens_per_second=float(median),
+                p10=float(p10),
+                p90=float(p90),
+                dense_tokens_per_second=float(np.median(speeds)),
+            )
+            emit(Measured(job_id=job_id, record=record))
+    return SweepReport(environment=here, points=tuple(points), measured=len(wanted), stored=stored, skipped=skipped)
+
+
+def _check_context(config: Any, spec: DecodeSpec) -> None:
+    context = getattr(config, "max_position_embeddings", None)
+    if context is not None and spec.prompt_tokens + spec.new_tokens > context:
+        raise WinaError(
+            f"{spec.prompt_tokens} tokens of prompt and {spec.new_tokens} new ones exceed the model's context of "
+            f"{context}; ask for fewer."
+        )
+
+
+def _reachable(points: Sequence[DecodePoint], layout: PlanLayout) -> tuple[list[DecodePoint], Counter[str]]:
+    """The points whose sparsity the method reaches on such a model, and how many it does not, by the reason."""
+    reached = []
+    refused: Counter[str] = Counter()
+    for point in points:
+        try:
+            resolve_plan(UniformSparsity(sparsity=point.sparsity), layout, point.method)
+        except WinaError as error:
+            refused[str(error)] += 1
+        else:
+            reached.append(point)
+    return reached, refused
+
+
+def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Reporter) -> LoadedModel:
+    if not shortcut_parameters(gated.model):
+        return gated
+    needed, free = _bytes(gated), free_bytes(gated.device)
+    if needed > free:
+        raise WinaError(
+            "This rotation needs shortcuts, so the dense model is measured beside the rotated one; it takes "
+            f"{needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free: choose a rotation without shortcuts."
+        )
+    return session.prepare(spec.model, NO_ROTATION, reporter)
+
+
+def _bytes(loaded: LoadedModel) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in loaded.model.parameters())
+
+
+def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
+    """[1, prompt tokens]."""
+    text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
+    return read_tokens(text, loaded.tokenizer).to(loaded.device)
+
+
+def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
+    """Tokens per second of each repetition after one that is not counted: from the first new token to the last, so that
+    the prompt is not part of it. By transformers' generate(), which users run, or on CUDA by steps in a graph."""
+    speeds = []
+    if can_be_captured(loaded.model):
+        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens)
+        for _ in range(1 + point.repetitions):
+            speeds.append(tokens_per_second(decoder, prompt, point.new_tokens, stage.check))
+            stage.repetition()
+        return speeds[1:]
+    for _ in range(1 + point.repetitions):
+        clock = _Clock(stage, loaded.device)
+        loaded.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            min_new_tokens=point.new_tokens,
+            max_new_tokens=point.new_tokens,
+            pad_token_id=0,  # never used: there is one sequence
+            stopping_criteria=StoppingCriteriaList([clock]),
+        )
+        speeds.append((point.new_tokens - 1) / (clock.times[-1] - clock.times[0]))
+        stage.repetition()
+    return speeds[1:]
+
+
+class _Clock(StoppingCriteria):
+    """Notes when each token is there, and asks whether to go on; never stops by itself."""
+
+    def __init__(self, stage: "_Stage", device: torch.device) -> None:
+        self.times: list[float] = []
+        self._stage = stage
+        self._device = device
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self.times.append(time.perf_counter())
+        self._stage.check()
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+class _Stage:
+    """Reports one point's share of the job."""
+
+    def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
+        self._reporter = reporter
+        self._label = f"{point.arm.label}, {100 * point.sparsity:.4g} %"
+        self._finished = finished
+        self._total = total
+        self._repetitions = 2 * (1 + point.repetitions)
+        self._done = 0
+        self._tell()
+
+    def repetition(self) -> None:
+        """One more of the dense or the gated model is done."""
+        self._done += 1
+        self._tell()
+
+    def check(self) -> None:
+        self._reporter.check()
+
+    def _tell(self) -> None:
+        done = self._finished + self._done / self._repetitions
+        self._reporter.progress(done, self._total, "points", self._label)

@@ -1,0 +1,90 @@
+"""The device that a sweep runs on: which it is, what it is made of, and how much it holds."""
+
+import os
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import torch
+import wina_kernels
+from wina_kernels import backends
+from wina_kernels.machine import processor, versions
+
+from wina_core.compute.models.loading import torch_device
+from wina_core.engine.server.environment import environment
+from wina_core.errors import WinaError
+from wina_core.records import Environment
+from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
+
+_UNKNOWN_CACHE = 64 * 2**20
+"""Taken for the last-level cache where the platform does not tell: more than most processors have."""
+_KERNEL_PACKAGES = ("numba", "triton")
+
+
+def device_of(name: str) -> torch.device:
+    """The device of that name, "auto" the accelerator if there is one; WinaError where there is none such."""
+    device = torch_device(name)
+    if device.type not in ("cpu", "cuda"):
+        raise WinaError(f'Latency is measured on "cpu" or "cuda", not on "{name}".')
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise WinaError(f'There is no device "{name}": this machine has {torch.cuda.device_count()} CUDA devices.')
+    return device
+
+
+def environment_on(device: torch.device) -> Environment:
+    """What timings on the device depend on: the hardware, the threads in use, and the versions of what computes."""
+    found = {**environment().versions, **versions(_KERNEL_PACKAGES)}
+    if device.type == "cuda":
+        hardware = torch.cuda.get_device_name(device)
+        found["cuda"] = str(torch.version.cuda)
+    else:
+        hardware = f"{processor()}, {torch.get_num_threads()} of {os.cpu_count()} threads"
+    return Environment(device=device.type, hardware=hardware, versions=found)
+
+
+def cache_bytes(device: torch.device) -> int:
+    """The size of the last-level cache."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    sizes = [_size(file.read_text()) for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max(sizes, default=_UNKNOWN_CACHE)
+
+
+def _size(text: str) -> int:
+    """Bytes of what Linux writes as 32768K."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    number, unit = text.strip()[:-1], text.strip()[-1]
+    return int(number) * units[unit]
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that can still be taken, what PyTorch keeps for later included."""
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    return int(psutil.virtual_memory().available)
+
+
+def check_dtype(dtype: LatencyDType, device: torch.device) -> None:
+    """Raise WinaError where the device does not compute in it."""
+    too_old = device.type == "cuda" and dtype == "bfloat16" and torch.cuda.get_device_capability(device) < (8, 0)
+    if too_old and torch.version.hip is None:
+        raise WinaError(
+            f"{torch.cuda.get_device_name(device)} is too old to compute in bfloat16; choose float16 or float32."
+        )
+
+
+def backend_of(name: str, device: torch.device) -> tuple[BackendName, backends.Backend]:
+    """The backend of that name, or for "auto" the fastest that works; WinaError where it does not on this device."""
+    if name == DISPATCHED:
+        return DISPATCHED, wina_kernels
+    usable = backends.usable(device)
+    if name != "auto" and name not in usable:
+        choices = ", ".join(("auto", DISPATCHED, *usable))
+        raise WinaError(f'The backend "{name}" does not work on "{device.type}"; choose one of {choices}.')
+    failures = []
+    for candidate in usable if name == "auto" else (name,):
+        try:
+            return candidate, backends.load(candidate)  # type: ignore[return-value]  # BACKENDS are BackendNames
+        except ImportError as error:
+            failures.append(f'The backend "{candidate}" cannot be loaded here ({error}); choose another one.')
+    raise WinaError(failures[0])

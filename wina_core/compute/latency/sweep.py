@@ -1,0 +1,164 @@
+"""Computing a LatencyJob: one matrix after the other, each point sent the moment it is measured."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+
+import numpy as np
+import torch
+from wina_kernels.backends import Backend
+
+from wina_core.compute.latency import arithmetic
+from wina_core.compute.latency.bandwidth import measure_bandwidth
+from wina_core.compute.latency.device import backend_of, cache_bytes, check_dtype, device_of, environment_on, free_bytes
+from wina_core.compute.latency.products import (
+    Product,
+    Weights,
+    dense_product,
+    gated_product,
+    kept_by_any_row,
+    make_inputs,
+    make_weights,
+    measured_sparsity,
+)
+from wina_core.compute.latency.timing import Work, check_quick, time_turns
+from wina_core.compute.reporter import Reporter
+from wina_core.engine.protocol import Emit, LatencyJob, Measured
+from wina_core.errors import WinaError
+from wina_core.records import Environment, LatencyRecord, SweepReport
+from wina_core.specs.latency import VENDOR, BackendName, LatencyPoint, LatencySpec, Shape
+
+_MAY_TAKE = 0.9
+"""Of the free memory: the rest of the machine goes on."""
+
+
+def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
+    """Measure the points that are not stored yet. One that cannot be is skipped with its reason.
+
+    Raises WinaError for a device or backend that does not work here, and where no point at all could be measured;
+    Cancelled within a second, compiling and the making of weights aside.
+    """
+    device = device_of(job.spec.device)
+    here = environment_on(device)
+    for dtype in job.spec.dtypes:
+        check_dtype(dtype, device)
+    asked = job.spec.points()
+    loaded = {name: backend_of(name, device) for name in {point.backend for point in asked} - {VENDOR}}
+    # Made distinct once more: a sweep may name both "auto" and what it comes to.
+    concrete = [
+        each.model_copy(update={"backend": loaded[each.backend][0]}) if each.backend in loaded else each
+        for each in asked
+    ]
+    points = {point.content_hash(): point for point in concrete}
+    known = set(job.stored.get(here.key, ()))
+    wanted = [point for name, point in points.items() if name not in known]
+    stored = len(points) - len(wanted)
+    if not wanted:
+        return SweepReport(environment=here, points=tuple(points), measured=0, stored=stored)
+    with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        reporter.progress(0, len(wanted), "points", "bandwidth")
+        bandwidth = measure_bandwidth(device, reporter)
+        sweep = _Sweep(job.spec, device, here, dict(loaded.values()), bandwidth, reporter)
+        measured = 0
+        for record in sweep.records(wanted):
+            emit(Measured(job_id=job_id, record=record))
+            measured += 1
+    if measured == stored == 0:
+        raise WinaError(" ".join(sweep.skipped))
+    reasons = tuple(f"{count} of {len(wanted)} points: {reason}" for reason, count in sweep.skipped.items())
+    return SweepReport(
+        environment=here,
+        points=tuple(points),
+        measured=measured,
+        stored=stored,
+        skipped=reasons,
+        bandwidth=bandwidth,
+    )
+
+
+class _Sweep:
+    """What all points of one sweep share."""
+
+    def __init__(
+        self,
+        spec: LatencySpec,
+        device: torch.device,
+        environment: Environment,
+        backends: dict[BackendName, Backend],
+        bandwidth: float,
+        reporter: Reporter,
+    ) -> None:
+        self._spec = spec
+        self._device = device
+        self._environment = environment
+        self._backends = backends
+        self._bandwidth = bandwidth
+        self._reporter = reporter
+        self._cache = cache_bytes(device)
+        self.skipped: Counter[str] = Counter()
+        """How many points were left out, by the reason."""
+
+    def records(self, points: Sequence[LatencyPoint]) -> Iterator[LatencyRecord]:
+        """One for each point in turn that can be measured; those on the same weights come together."""
+        weights: Weights | None = None
+        made_for: tuple[Shape, str] | None = None
+        for done, point in enumerate(points):
+            self._reporter.progress(done, len(points), "points", point.label)
+            self._reporter.check()
+            if made_for != (point.shape, point.dtype):
+                weights = None  # let go of before the next ones are made
+                made_for = point.shape, point.dtype
+            try:
+                copies = arithmetic.copies(point, self._cache)
+                self._check_memory(point, copies, held=weights is not None)
+                weights = weights or make_weights(point, copies, self._device, self._reporter)
+                yield self._record(point, weights)
+            except (WinaError, ValueError) as error:  # a backend tells what it cannot do by ValueError
+                self.skipped[str(error)] += 1
+            except (MemoryError, torch.OutOfMemoryError):
+                self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1
+        self._reporter.progress(len(points), len(points), "points")
+
+    def _check_memory(self, point: LatencyPoint, copies: int, held: bool) -> None:
+        needed = arithmetic.further_bytes(point, copies) + (0 if held else arithmetic.weight_bytes(point, copies))
+        free, more = free_bytes(self._device), " more" if held else ""
+        if needed > _MAY_TAKE * free:
+            raise WinaError(
+                f"{point.shape.label} in {point.dtype} with batch {point.batch} needs {needed / 1e9:.1f} GB{more}, "
+                f"with {copies} cold copies in both layouts, and {free / 1e9:.1f} GB are free; choose a smaller shape, "
+                "batch or dtype."
+            )
+
+    def _record(self, point: LatencyPoint, weights: Weights) -> LatencyRecord:
+        inputs = make_inputs(point, weights.norms)
+        products = [dense_product(weights, inputs)]
+        if point.backend in self._backends:
+            products.append(gated_product(point, weights, inputs, self._backends[point.backend]))
+        if self._device.type == "cpu":
+            for product in products:
+                try:
+                    check_quick(partial(product, 0), point.batch, self._reporter)
+                except WinaError as error:
+                    raise WinaError(f"{point.shape.label}, {point.dtype}, {point.backend}: {error}") from error
+        contenders = [partial(_whole_batch, product, point.batch) for product in products]
+        times = time_turns(contenders, point.repetitions, self._device, self._reporter)
+        own, peer = np.array(times[-1]), np.array(times[0])
+        p10, median, p90 = np.percentile(own, (10, 50, 90))
+        return LatencyRecord(
+            point=point,
+            op=self._spec.op_of(point),
+            environment=self._environment,
+            measured_sparsity=measured_sparsity(inputs),
+            read_bytes=arithmetic.read_bytes(point, kept_by_any_row(inputs)),
+            median_ms=float(median),
+            p10_ms=float(p10),
+            p90_ms=float(p90),
+            dense_ms=float(np.median(peer)),
+            speedup=float(np.median(peer / own)),
+            bandwidth=self._bandwidth,
+        )
+
+
+def _whole_batch(product: Product, batch: int, turn: int) -> Work:
+    return product(turn, batch)

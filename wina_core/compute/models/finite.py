@@ -1,0 +1,103 @@
+"""Refusing a model that computes no numbers, and finding out where it begins to."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.view import ModelView
+from wina_core.errors import WinaError
+
+
+def check_numbers(values: Tensor, what: str = "logits") -> None:
+    """Raise WinaError where what the dense model computed, named by `what`, has a NaN or an infinity."""
+    if not values.isfinite().all():
+        raise WinaError(
+            f"The model's {what} are not numbers; check its weights, or open it in bfloat16 or float32 instead."
+        )
+
+
+@contextmanager
+def numbers_only(view: ModelView, where: str) -> Iterator[None]:
+    """Within: a forward pass whose logits are not numbers raises WinaError with what was measured, as in
+    "on demo_choice", and the module where it begins, for which the pass is repeated."""
+    hook = view.model.register_forward_hook(_LogitsCheck(view, where), with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+class _LogitsCheck:
+    """A model's forward hook. It keeps the ids that were read into the cache, since a cache cannot be read twice."""
+
+    def __init__(self, view: ModelView, where: str) -> None:
+        self._view = view
+        self._where = where
+        self._read: list[Tensor] = []
+        self._repeating = False
+
+    def __call__(self, model: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any], output: Any) -> None:
+        if self._repeating:
+            return
+        ids: Tensor = given[0] if given else named["input_ids"]
+        mask = named.get("attention_mask")
+        mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None  # others are made from one like it
+        continues = mask is not None and mask.shape[1] > ids.shape[1]
+        self._read = [*self._read, ids] if continues else [ids]
+        if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
+            return
+        self._repeating = True
+        place = first_not_finite(
+            self._view, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)
+        )
+        begin = f"the first number that is not finite {place}" if place else "repeated, the same pass went well"
+        raise WinaError(
+            f"The model's logits are not numbers {self._where}: {begin}; "
+            "lower the sparsity or load the model in another dtype."
+        )
+
+
+def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
+    """Where a pass first has a NaN or an infinity, such as "comes out of o in decoder layer 3"; empty where nowhere.
+
+    It "goes into" a module where it arises between modules: in attention's scores, or in a sum.
+    """
+    found: list[str] = []
+
+    def look(value: object, place: str) -> None:
+        value = value[0] if isinstance(value, tuple) and value else value
+        if not found and isinstance(value, Tensor) and value.is_floating_point() and not value.isfinite().all():
+            found.append(place)
+
+    hooks = []
+    for module, name in _names(view).items():
+
+        def before(_: nn.Module, given: Any, named: Mapping[str, Any], name: str = name) -> None:
+            look(given or named.get("hidden_states"), f"goes into {name}")
+
+        def after(_: nn.Module, __: Any, output: Any, name: str = name) -> None:
+            look(output, f"comes out of {name}")
+
+        hooks += [module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)]
+    try:
+        with torch.no_grad():
+            forward()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[0] if found else ""
+
+
+def _names(view: ModelView) -> dict[nn.Module, str]:
+    """What each module of the model is called: a projection by its name in plans, any other by its name in the code."""
+    names = {module: name for name, module in view.model.named_modules() if name}
+    for layer in view.layers:
+        place = f"decoder layer {layer.index}"
+        names |= {module: f"{name} in {place}" if name else place for name, module in layer.module.named_modules()}
+        for projection in layer.projections.values():
+            together = [name for name, other in layer.projections.items() if other.linear is projection.linear]
+            names[projection.linear] = f"{', '.join(together)} in {place}"
+    return names

@@ -1,0 +1,192 @@
+"""From a ModelSource to a live model: safetensors only, no remote code, no surprises."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from wina_core.compute.models.architectures import family_of, view
+from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.compute.models.reading import download_bar, reading_told
+from wina_core.compute.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.records import QuantizationReport, RotationReport
+from wina_core.sources.model_checks import check_tokenizer, check_weights, read_config
+from wina_core.sources.resolve import local_folder
+from wina_core.specs import ModelSource, RotationSpec
+
+_DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
+_NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
+SPREAD = "spread"
+"""The device of a model too large for one accelerator."""
+
+Placement = dict[str, torch.device] | Literal["auto"] | None
+
+
+@dataclass
+class LoadedModel:
+    """A model ready for rotation and gating: in evaluation mode, without gradients, on its device."""
+
+    source: ModelSource
+    model: Any
+    """transformers' PreTrainedModel."""
+    tokenizer: Any
+    """transformers' tokenizer."""
+    view: ModelView
+    folder: Path | None = None
+    """Where its files are; None for a model that was built in memory."""
+    rotation: RotationSpec | None = None
+    """The last rotation applied, here or before the model was exported."""
+    rotation_report: RotationReport | None = None
+    quantization_report: QuantizationReport | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.view.embedding.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are stored as."""
+        return self.view.embedding.weight.dtype
+
+
+def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
+    """Load a model and its tokenizer from a local folder, or from the Hugging Face hub.
+
+    A folder exported by `save_rotated` gets its residual shortcuts attached.
+
+    Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
+    Cancelled between the stages (files, weights, tokenizer) and between two weights.
+    """
+    placed = placement(source.device, reporter)
+    folder = local_folder(source) or download(source, reporter)
+    config = read_config(folder)
+    family_of(str(config.get("model_type")), (config.get("architectures") or [None])[0])
+    sizes = check_weights(folder)
+    size = sum(sizes.values())
+    check_tokenizer(folder)
+    rotated = read_rotation_file(folder)
+    reporter.progress(0, size, "bytes", "reading weights")
+    reporter.check()
+    with reading_told(sizes, reporter):
+        model = _load_weights(folder, source, placed)
+    reporter.progress(size, size, "bytes", "reading tokenizer")
+    reporter.check()
+    loaded = LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
+    if rotated:
+        loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
+        if rotated.shortcuts:
+            attach_stored_shortcuts(loaded.view, folder)
+    return loaded
+
+
+def placement(name: str, reporter: Reporter) -> Placement:
+    """Where transformers is to put the weights (its `device_map`): None for main memory, "auto" to spread them over all
+    accelerators, which takes two; where there are fewer, "spread" is "auto" and the log says so."""
+    if name == SPREAD:
+        found = torch.cuda.device_count()
+        if found > 1:
+            return "auto"
+        reporter.log(
+            "warning", f'"{SPREAD}" needs two accelerators, but there {"is one" if found else "are none"} here.'
+        )
+    device = torch_device(name)
+    return None if device.type == "cpu" else {"": device}
+
+
+def torch_device(name: str) -> torch.device:
+    """The device of that name, "auto" and "spread" the first accelerator if there is one; WinaError where there is none
+    such."""
+    if name in ("auto", SPREAD):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise WinaError(f'"{name}" is not a device; choose "auto", "cpu" or "cuda".') from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise WinaError('No CUDA device is available here; choose the device "cpu" or "auto".')
+    return device
+
+
+def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _DOWNLOADED) -> Path:
+    """The hub's snapshot of a model in the local cache; those of `files` (patterns) that are missing are downloaded."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
+
+    fetching = f"fetching {source.location}"
+    reporter.progress(0, None, "bytes", fetching)
+    reporter.check()
+    try:
+        return Path(
+            snapshot_download(
+                source.location,
+                revision=source.revision,
+                allow_patterns=list(files),
+                ignore_patterns=list(_NOT_DOWNLOADED),
+                tqdm_class=download_bar(reporter, fetching),
+            )
+        )
+    except GatedRepoError as error:
+        raise WinaError(
+            f"{source.location} is gated: accept its terms on huggingface.co and log in with `hf auth login`."
+        ) from error
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise WinaError(
+            f"{source.location} is neither a folder here nor a model that could be fetched from the Hugging Face hub; "
+            "check the spelling and the network connection."
+        ) from error
+
+
+def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
+    transformers_logging.disable_progress_bar()
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=source.dtype if source.dtype == "auto" else getattr(torch, source.dtype),
+            device_map=placed,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except torch.OutOfMemoryError as error:
+        raise WinaError(_does_not_fit(source)) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
+        reason = "they have other shapes than it asks for; copy both anew" if others else _first_line(error).rstrip(".")
+        raise WinaError(f"The weights in {folder} do not fit its config.json: {reason}.") from error
+    if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
+        raise WinaError(_does_not_fit(source))
+    if info["missing_keys"]:
+        names = sorted(info["missing_keys"])
+        raise WinaError(
+            f"The weights in {folder} lack {names[0]} and {len(names) - 1} more that its config.json asks for; "
+            "download or copy the model again."
+        )
+    if model.dtype == torch.float64:
+        compute_norms_in_float64(model)
+    return model.eval().requires_grad_(False)
+
+
+def _does_not_fit(source: ModelSource) -> str:
+    where = "all accelerators together" if source.device == SPREAD else f'the device "{source.device}"'
+    return f"{source.location} does not fit into the memory of {where}; choose a smaller dtype or the cpu."
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises plain Exception for a broken file
+        raise WinaError(
+            f"The tokenizer in {folder} cannot be opened ({_first_line(error)}); restore it from the model's source."
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

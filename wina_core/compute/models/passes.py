@@ -1,0 +1,55 @@
+"""Forward passes that end early, or that other functions stand in for parts of."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.view import ModelView
+
+
+@contextmanager
+def standing_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Within: calls of the module go to `forward`."""
+    own = module.__dict__.get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        del module.forward
+        if own is not None:
+            module.forward = own
+
+
+class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error
+    """Ends a forward pass at the inputs it was started for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.given = args, kwargs
+
+
+@contextmanager
+def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Within: a pass ends where the module is called, and what it was called with, (args, kwargs), is in the list."""
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise _Reached(*args, **kwargs)
+
+    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    with standing_in(module, stop):
+        try:
+            yield given
+        except _Reached as reached:
+            given.append(reached.given)
+
+
+def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """What a pass over `tokens` [rows, sequence] calls a decoder layer with: hidden states, and the rest."""
+    with stopping_at(view.layers[layer].module) as given, torch.no_grad():
+        view.model(tokens, use_cache=False)
+    (args, kwargs), *_ = given
+    hidden = args[0] if args else kwargs.pop("hidden_states")
+    return hidden, kwargs

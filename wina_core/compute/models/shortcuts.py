@@ -1,0 +1,80 @@
+"""Residual shortcuts: d x d matrices that carry the residual from one rotated basis into the next.
+
+SliceGPT's shortcut Q_in^T Q_out, needed where a decoder layer's sites are rotated differently.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.errors import WinaError
+
+Branch = Literal["attention", "mlp"]
+"""The residual that passes by the attention, or by the MLP; in a parallel layer "mlp", which passes by both."""
+_BRANCHES: tuple[Branch, ...] = ("attention", "mlp")
+_SUFFIX = "_shortcut"
+
+
+def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
+    """Multiply the residual past a decoder layer's attention or MLP by `matrix` [d, d], from the right.
+
+    The matrix becomes a buffer of the layer, so that it moves and is stored with it.
+    """
+    layer.module.register_buffer(branch + _SUFFIX, matrix)
+    layer.module.forward = partial(_forward, layer)
+
+
+def shortcuts(view: ModelView) -> dict[str, Tensor]:
+    """All shortcut matrices by name, for example "layers.3.attention"."""
+    return {
+        f"layers.{layer.index}.{branch}": matrix
+        for layer in view.layers
+        for branch in _BRANCHES
+        if (matrix := getattr(layer.module, branch + _SUFFIX, None)) is not None
+    }
+
+
+def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
+    """Attach matrices named as by `shortcuts`; raises WinaError when they do not fit the model."""
+    places = {f"layers.{layer.index}.{branch}": (layer, branch) for layer in view.layers for branch in _BRANCHES}
+    for name, matrix in matrices.items():
+        if name not in places or matrix.shape != (view.hidden_size, view.hidden_size):
+            raise WinaError(f"The residual shortcut {name} does not fit this model; export the rotated model again.")
+        layer, branch = places[name]
+        set_shortcut(layer, branch, matrix.to(layer.projections["o"].linear.weight.device, view.embedding.weight.dtype))
+
+
+def shortcut_parameters(model: nn.Module) -> int:
+    """Shortcut weights that the model reads for every token beside its own; 0 where there are no shortcuts."""
+    return sum(buffer.numel() for name, buffer in model.named_buffers() if is_shortcut(name))
+
+
+def is_shortcut(name: str) -> bool:
+    """Whether a state dict's key is a residual shortcut."""
+    return name.rpartition(".")[2] in {branch + _SUFFIX for branch in _BRANCHES}
+
+
+def _forward(layer: LayerView, hidden_states: Tensor, **kwargs: Any) -> Tensor:
+    """A pre-norm decoder layer of any supported family, with shortcuts, in evaluation mode."""
+    attended = layer.attention(hidden_states=layer.attention_norm(hidden_states), **kwargs)[0] * layer.multiplier
+    hidden_states = hidden_states.to(attended.device)  # of a layer before on another device
+    if layer.parallel:
+        return _carry(layer, "mlp", hidden_states) + attended + _mlp(layer, hidden_states)
+    hidden_states = _carry(layer, "attention", hidden_states) + attended
+    return _carry(layer, "mlp", hidden_states) + _mlp(layer, hidden_states)
+
+
+def _mlp(layer: LayerView, hidden_states: Tensor) -> Tensor:
+    hidden_states = layer.mlp_norm(hidden_states)
+    for module in layer.mlp:
+        hidden_states = module(hidden_states)
+    return hidden_states * layer.multiplier
+
+
+def _carry(layer: LayerView, branch: Branch, residual: Tensor) -> Tensor:
+    matrix = getattr(layer.module, branch + _SUFFIX, None)
+    return residual if matrix is None else torch.matmul(residual, matrix)

@@ -1,0 +1,55 @@
+"""What a loaded model is, in numbers."""
+
+from typing import Any
+
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.quantized_linear import quantized_weights
+from wina_core.compute.models.shape import model_shape
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.view import ModelView
+from wina_core.records import ModelSummary
+from wina_core.specs import ROTATION_MODES
+
+_ROTATED = "This model was exported with the residual shortcuts of a rotation; open the original one to rotate it."
+
+
+def summarize(loaded: LoadedModel) -> ModelSummary:
+    """Sizes, dtype and memory of a model; a tied embedding counts once."""
+    config: Any = loaded.model.config
+    view = loaded.view
+    parameters = list(loaded.model.parameters())
+    buffers = list(loaded.model.buffers())
+    shortcuts = loaded.rotation.mode if loaded.rotation and shortcut_parameters(loaded.model) else "none"
+    modes = ROTATION_MODES if shortcuts == "none" else ("none",)
+    return ModelSummary(
+        location=loaded.source.location,
+        fingerprint=loaded.source.fingerprint,
+        architecture=type(loaded.model).__name__,
+        family=view.family,
+        layout=view.layout,
+        hidden_size=view.hidden_size,
+        intermediate_size=view.layers[0].projections["down"].shape[1],
+        heads=view.heads,
+        kv_heads=view.kv_heads,
+        head_dim=view.head_dim,
+        vocabulary=config.vocab_size,
+        context=config.max_position_embeddings,
+        tied_embeddings=view.head.weight is view.embedding.weight,
+        dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
+        parameters=sum(parameter.numel() for parameter in parameters) + quantized_weights(loaded.model),
+        gated_parameters=sum(map(sum, view.layout.parameters)),
+        memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
+        rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
+        rotation_reason=rotation_reason(view) if shortcuts == "none" else _ROTATED,
+        chat_template=bool(loaded.tokenizer.chat_template),
+        shape=model_shape(view).model_copy(update={"shortcuts": shortcuts}),
+        quantization=loaded.quantization_report,
+    )
+
+
+def rotation_reason(view: ModelView) -> str:
+    """Which rotations are refused and why, in one sentence; empty where none is."""
+    refused = view.refused_rotations
+    if not refused:
+        return ""
+    return f"No {' or '.join(refused)} rotation is exact here, because {next(iter(refused.values()))}."

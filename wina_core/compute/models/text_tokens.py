@@ -1,0 +1,76 @@
+"""Texts as rows of tokens, for calibration, activation statistics and deviation from dense."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wina_core.errors import WinaError
+from wina_core.sources.resolve import text_file
+from wina_core.specs import TextSpec
+
+_LONGEST = 16 * 2**20
+"""Characters of a text that are read at most, so that a file of many GB costs no more than a few seconds."""
+
+
+def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
+    """Token ids, int64 [spec.tokens // spec.sequence, spec.sequence], no special ones added.
+
+    The rows are spread evenly over the text, since neighbouring passages are alike: what is measured on some rows
+    then holds for the text. Raises WinaError when the file is missing, not UTF-8, or shorter than asked for.
+    """
+    return _Encoding(spec, tokenizer).rows(spec.sequence)
+
+
+def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
+    """`read_tokens`, and the UTF-8 bytes that each of its tokens adds to the text, int64 of the same shape.
+
+    Sums of the bytes turn log-likelihoods into bits per byte. Bytes that belong to no token count with the next one.
+    Raises WinaError also for a tokenizer that does not know character offsets (all "fast" ones do).
+    """
+    encoding = _Encoding(spec, tokenizer)
+    if not encoding.ends:
+        raise WinaError("This model's tokenizer does not tell where its tokens lie in a text; it needs tokenizer.json.")
+    counts = []
+    for start in encoding.starts:
+        reached = encoding.ends[start - 1] if start else 0
+        for end in encoding.ends[start : start + spec.sequence]:
+            counts.append(len(encoding.text[reached:end].encode("utf-8")))
+            reached = max(reached, end)  # the tokens of one character split by bytes all end where it does
+    return encoding.rows(spec.sequence), torch.tensor(counts).view(-1, spec.sequence)
+
+
+class _Encoding:
+    """A text's tokens, and where the rows of a TextSpec begin among them."""
+
+    def __init__(self, spec: TextSpec, tokenizer: Any) -> None:
+        if spec.tokens < spec.sequence:
+            raise WinaError(
+                f"{spec.tokens:,} tokens do not fill one row of {spec.sequence:,}; ask for more tokens or shorter rows."
+            )
+        self.text = _read(spec)
+        encoded = tokenizer(
+            self.text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast, verbose=False
+        )
+        self.ids: list[int] = encoded["input_ids"]
+        self.ends: list[int] = [end for _, end in encoded["offset_mapping"]] if tokenizer.is_fast else []
+        wanted, available = spec.tokens // spec.sequence, len(self.ids) // spec.sequence
+        if available < wanted:
+            raise WinaError(
+                f"The text {spec.source} has {len(self.ids):,} tokens, but {spec.tokens:,} were asked for; "
+                "ask for fewer tokens or give a longer text."
+            )
+        self.starts = [row * available // wanted * spec.sequence for row in range(wanted)]
+
+    def rows(self, sequence: int) -> Tensor:
+        """Token ids, int64 [rows, sequence]."""
+        return torch.tensor([self.ids[start : start + sequence] for start in self.starts])
+
+
+def _read(spec: TextSpec) -> str:
+    path = text_file(spec.source)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read(_LONGEST)
+    except UnicodeDecodeError as error:
+        raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error

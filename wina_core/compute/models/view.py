@@ -1,0 +1,135 @@
+"""Uniform access to a model's gated matrices, whatever the architecture calls them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.norms import centres
+from wina_core.specs import ROTATION_MODES
+from wina_core.specs.plans import PlanLayout
+
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+"""All canonical names, in the order of every plan's columns; a model without gated MLP has no "gate"."""
+
+Rows = slice | Tensor
+"""Rows of a linear layer: a slice, or ascending indices [m], int64, where they do not lie together."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One gated matrix W [m, n], y = W x: a whole linear layer, or some rows of a fused one."""
+
+    layer: int
+    name: str
+    """One of PROJECTIONS."""
+    linear: nn.Linear
+    rows: Rows
+    """Its rows of `linear.weight`; all of them unless the layer is fused (qkv_proj, gate_up_proj, query_key_value)."""
+
+    @property
+    def weight(self) -> Tensor:
+        """[m, n], a view into the linear layer's weight; a copy where the rows are indices."""
+        return self.linear.weight[self.rows]
+
+    @property
+    def bias(self) -> Tensor | None:
+        """[m], likewise; None without one."""
+        return None if self.linear.bias is None else self.linear.bias[self.rows]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        m, n = self.linear.out_features, self.linear.in_features
+        return len(range(m)[self.rows]) if isinstance(self.rows, slice) else len(self.rows), n
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """The rows of two neighbours of one linear layer."""
+    if isinstance(first, slice) and isinstance(second, slice):
+        return slice(first.start, second.stop)
+    assert isinstance(first, Tensor)
+    assert isinstance(second, Tensor)
+    return torch.cat([first, second]).sort().values
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """One decoder layer."""
+
+    index: int
+    module: nn.Module
+    attention_norm: nn.Module
+    """The norm whose output q, k and v read, where the model's stream can be rotated (see `ModelView.obstacle`)."""
+    mlp_norm: nn.Module
+    """The norm whose output gate and up read, likewise; in some parallel layers the attention's own."""
+    projections: dict[str, Projection]
+    """By canonical name, in the order of PROJECTIONS."""
+    attention: nn.Module
+    """From attention_norm's output to what it writes; called as the layer does, with keyword arguments."""
+    mlp: tuple[nn.Module, ...]
+    """From mlp_norm's output to what is written, one module after the other."""
+    parallel: bool
+    """Whether attention and MLP read the same point of the stream, h + attention(norm h) + mlp(norm' h), instead of
+    one after the other."""
+    multiplier: float
+    """Of what attention and MLP write, before it joins the stream."""
+
+
+def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
+    """Return whether the projections of these names are rows of one linear layer."""
+    linears = {id(layer.projections[name].linear) for name in names if name in layer.projections}
+    return len(names) > 1 and len(linears) == 1 and all(name in layer.projections for name in names)
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """What rotation and gating need to know about a model."""
+
+    family: str
+    """Key in the architecture table."""
+    model: nn.Module
+    embedding: nn.Embedding
+    positions: nn.Embedding | None
+    """Learned positions that are added to the token's embedding."""
+    layers: tuple[LayerView, ...]
+    final_norm: nn.Module
+    head: nn.Linear
+    hidden_size: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    obstacle: str
+    """Why the residual stream cannot be rotated exactly, as a clause about the model; empty where it can."""
+
+    @property
+    def projections(self) -> tuple[str, ...]:
+        """Names of each layer's projections: the columns of the plan table."""
+        return tuple(self.layers[0].projections)
+
+    @property
+    def layout(self) -> PlanLayout:
+        """The plan table this model needs."""
+        shapes = [[projection.shape for projection in layer.projections.values()] for layer in self.layers]
+        return PlanLayout(
+            projections=self.projections,
+            parameters=tuple(tuple(rows * columns for rows, columns in layer) for layer in shapes),
+        )
+
+    @property
+    def centred(self) -> bool:
+        """Whether the norms of the stream subtract its mean, as LayerNorm does."""
+        return centres(self.final_norm)
+
+    @property
+    def refused_rotations(self) -> dict[str, str]:
+        """Modes that would not be exact here, each with the reason, a clause about the model.
+
+        Rotating the values per head is exact in every supported model, and possible in any mode that is.
+        """
+        if self.obstacle:
+            return dict.fromkeys(ROTATION_MODES[1:], self.obstacle)
+        if any(layer.parallel for layer in self.layers):
+            reason = "its attention and MLP read the same point of the residual stream, so they share one basis"
+            return {"per_site": reason}
+        return {}

@@ -1,0 +1,174 @@
+"""The orthogonal tensor transformation (paper, appendix, algorithm 1; SliceGPT's computational invariance).
+
+With the norms' gains folded into the matrices that follow, a residual stream h may be replaced by h Q: matrices
+that read it become W Q, matrices that write it become Q^T W, and between two bases it is carried by Q_in^T Q_out.
+All arithmetic is on blocks of rows, in float64, for 16-bit weights in float32: either has more than twice their digits,
+so that what tells is that each weight is rounded to its dtype once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.norms import centres, norm_bias, norm_gain
+from wina_core.compute.models.shortcuts import Branch, set_shortcut
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.reporter import Reporter
+
+_BLOCK = 512
+"""Rows or columns of a weight that are multiplied at a time."""
+_ATTENTION_READS, _MLP_READS = ("q", "k", "v"), ("gate", "up")
+
+
+@dataclass(frozen=True)
+class LayerBases:
+    """The bases of one decoder layer, float64; None where it is not rotated."""
+
+    attention: Tensor | None = None
+    """[d, d], of the stream that attention_norm reads."""
+    mlp: Tensor | None = None
+    """[d, d], of the stream that mlp_norm reads."""
+    heads: Tensor | None = None
+    """[kv_heads, head_dim, head_dim], of the values."""
+
+
+@torch.no_grad()
+def apply_bases(view: ModelView, bases: Iterable[LayerBases], reporter: Reporter) -> None:
+    """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
+
+    In a parallel layer the bases of attention and MLP are one. Where the model's norms centre the stream (LayerNorm),
+    all its bases keep the mean (see `centring`).
+    """
+    stream: Tensor | None = None  # the basis in which the residual leaves the part that is done
+    previous: LayerView | None = None
+    for layer, basis in zip(view.layers, bases, strict=True):
+        if basis.heads is not None:
+            _rotate_heads(view, layer, basis.heads)
+        if basis.attention is not None and basis.mlp is not None:
+            if stream is None or previous is None:
+                untie(view)
+                for embedding in filter(None, (view.embedding, view.positions)):
+                    _rotate_columns(embedding.weight, basis.attention)
+            else:
+                _rotate_write(previous, "mlp", stream, basis.attention)
+            _rotate_reads(layer, basis.attention, basis.mlp)
+            if not layer.parallel:
+                _rotate_write(layer, "attention", basis.attention, basis.mlp)
+            stream, previous = basis.mlp, layer
+        reporter.progress(layer.index + 1, len(view.layers), "layers", "rotating")
+        reporter.check()
+    if stream is not None and previous is not None:
+        _rotate_write(previous, "mlp", stream, stream)
+        _fold_and_rotate([view.head], view.final_norm, stream)
+
+
+def untie(view: ModelView) -> None:
+    """Give a tied head its own copy of the embedding, and tell the configuration so that nothing ties them again."""
+    model: Any = view.model
+    if view.head.weight is view.embedding.weight:
+        view.head.weight = nn.Parameter(view.embedding.weight.clone(), requires_grad=False)
+    model.config.tie_word_embeddings = False
+    model.all_tied_weights_keys = model.get_expanded_tied_weights_keys(all_submodels=True)
+
+
+def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
+    """A norm is folded into all that read it at once: in some parallel layers q, k, v and the MLP share one."""
+    linears: dict[nn.Module, dict[nn.Linear, None]] = {}
+    for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
+        readers = (layer.projections[name].linear for name in names if name in layer.projections)
+        linears.setdefault(norm, {}).update(dict.fromkeys(readers))
+    for norm, reading in linears.items():
+        _fold_and_rotate(list(reading), norm, attention if norm is layer.attention_norm else mlp)
+
+
+def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None:
+    """W <- (W g) Q and c <- c + W b of y = W (g n + b) + c, for the normalized stream n; then g = 1 and b = 0.
+
+    Where a norm's bias meets linear layers without one, the direction that LayerNorm makes empty carries it: n sums
+    to zero, so with the bias s (1, ..., 1) the matrix (W g) Q + (W b / (d s)) (1, ..., 1) gives W (g n + b) exactly for
+    any s > 0. Here it is chosen so that the constant input is to n about as large as the constant column is to W g.
+    """
+    gain, bias, d = norm_gain(norm).to(basis.dtype), norm_bias(norm), len(basis)
+    carried: dict[nn.Linear, Tensor] = {}
+    if bias is not None:
+        for linear in linears:
+            constant = torch.cat([rows.double() @ bias.to(rows.device) for rows in linear.weight.split(_BLOCK)])
+            own: Any = linear.bias
+            if own is None:
+                carried[linear] = constant
+            else:
+                own.copy_(own.double() + constant)
+        size = bias.norm()
+        norm.bias.fill_(float((size / (size + gain.norm() * d**0.5)).sqrt()) if carried else 0.0)
+    for linear in linears:
+        column = carried[linear] / float(norm.bias.double().sum()) if linear in carried else None
+        _rotate_columns(linear.weight, basis, gain, centres(norm), column)
+    if norm.weight is not None:
+        norm.weight.fill_(1.0)
+
+
+def _rotate_columns(
+    weight: Tensor,
+    basis: Tensor,
+    gain: Tensor | None = None,
+    centred: bool = False,
+    column: Tensor | None = None,
+) -> None:
+    """W <- (W g) Q of W [m, d]; with `centred`, less the mean of each row, which no centred input sees; and with
+    `column` [m] added to all of its columns."""
+    digits = _digits(weight)
+    basis = basis.to(weight.device, digits)
+    gain = None if gain is None else gain.to(weight.device, digits)
+    for start in range(0, len(weight), _BLOCK):
+        rows = weight[start : start + _BLOCK]
+        block = (rows.to(digits) if gain is None else rows.to(digits) * gain) @ basis
+        if centred:
+            block -= block.mean(1, keepdim=True)
+        if column is not None:
+            block += column[start : start + _BLOCK, None]
+        rows.copy_(block)
+
+
+def _digits(weight: Tensor) -> torch.dtype:
+    """What a weight is multiplied in."""
+    return torch.float32 if weight.element_size() == 2 else torch.float64
+
+
+def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: Tensor) -> None:
+    """W <- Q_out^T W of the matrices that end a branch, b likewise; Q_in^T Q_out beside them where they differ.
+
+    In a parallel layer both matrices end where the MLP does.
+    """
+    names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
+    for linear in (layer.projections[name].linear for name in names):
+        digits = _digits(linear.weight)
+        basis = outgoing.to(linear.weight.device, digits)
+        for columns in linear.weight.split(_BLOCK, dim=1):
+            columns.copy_(basis.T @ columns.to(digits))
+        if linear.bias is not None:
+            linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
+    if incoming is outgoing:
+        return
+    weight = layer.projections["o"].linear.weight
+    incoming, outgoing = incoming.to(weight.device), outgoing.to(weight.device)
+    if not torch.allclose(incoming, outgoing, rtol=0, atol=1e-12):
+        set_shortcut(layer, branch, (incoming.T @ outgoing).to(weight.dtype))
+
+
+def _rotate_heads(view: ModelView, layer: LayerView, heads: Tensor) -> None:
+    """W_v <- R^T W_v and b_v <- R^T b_v for each key-value head, W_o <- W_o R for the query heads that read it.
+
+    Exact because attention is linear in the values.
+    """
+    v, o = layer.projections["v"], layer.projections["o"]
+    values = v.weight.double().unflatten(0, (view.kv_heads, view.head_dim))
+    v.linear.weight[v.rows] = (heads.mT @ values).flatten(0, 1).to(v.linear.weight.dtype)
+    if v.linear.bias is not None:
+        bias = v.linear.bias[v.rows].double().view(view.kv_heads, view.head_dim, 1)
+        v.linear.bias[v.rows] = (heads.mT @ bias).flatten().to(v.linear.bias.dtype)
+    for rows in o.weight.split(_BLOCK):
+        block = rows.double().unflatten(1, (view.kv_heads, -1, view.head_dim))
+        rows.copy_(torch.einsum("dkgh,khe->dkge", block, heads).flatten(1))

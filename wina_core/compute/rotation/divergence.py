@@ -1,0 +1,140 @@
+"""Turning all bases of a model at once for the least KL divergence of the gated model from the dense one."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from wina_kernels.selection import kept_inputs, scores, top_k_mask
+
+from wina_core.compute.gating.column_norms import column_norms
+from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.norms import norm_gain, normalized
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.descent import LEARNING_RATE, descend
+from wina_core.compute.rotation.refine import SPARSITIES, dropped_part, of_all_heads
+from wina_core.compute.rotation.sites import Reader, Site
+from wina_core.errors import WinaError
+from wina_core.methods.base import BLOCKS
+
+_READ_FROM_STREAM = ("q", "k", "v", "gate", "up")
+_ROWS = 2
+"""Rows of the text in each step."""
+_NOISE = 1e-9
+"""Nats that rounding alone makes a divergence of."""
+_RATE = LEARNING_RATE / 2
+"""Smaller than for the error of single inputs, whose optimum is where this descent begins."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site, and which of the bases it is gated in."""
+
+    site: Site
+    basis: int
+
+
+def turned_for_divergence(
+    view: ModelView,
+    bases: Sequence[Tensor],
+    places: Sequence[Place],
+    tokens: Tensor,
+    steps: int,
+    reporter: Reporter,
+) -> list[Tensor]:
+    """`bases` ([n, n] or [kv_heads, hd, hd] each), turned by descent on the mean KL divergence, in nats per token,
+    of the model gated everywhere from the dense one on rows of `tokens`; float64.
+
+    The gradient flows through the whole unrotated model, in which an input x is replaced by x - B ((1 - m) * B^T x):
+    the same as gating the rotated one. Inputs without a place, as down's always are, are gated as they are. Raises
+    WinaError where a divergence is no number.
+    """
+    generator = torch.Generator().manual_seed(0)
+    device = view.embedding.weight.device
+
+    def loss(current: Sequence[Tensor], step: int) -> Tensor:
+        reporter.check()
+        drawn = torch.randint(len(tokens), (_ROWS,), generator=generator)
+        rows = tokens[drawn].to(device)
+        with torch.no_grad():
+            dense = _log_probabilities(view, rows)
+        with _gated(view, current, places, SPARSITIES[step % len(SPARSITIES)]):
+            gated = _log_probabilities(view, rows)
+        value = divergences(dense, gated).mean()
+        known = float(value.detach())
+        if not math.isfinite(known):
+            raise WinaError("The gated model's logits are not numbers; open the model in bfloat16 or float32 instead.")
+        reporter.progress(step, steps, "steps", f"KL {known:.3g}")
+        return value.clamp(min=_NOISE).log()  # so that each sparsity weighs the same, though one diverges far more
+
+    return descend(bases, loss, steps, _RATE)
+
+
+def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
+    return log_probabilities(view.model(rows, use_cache=False).logits)
+
+
+@contextmanager
+def _gated(view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sparsity: float) -> Iterator[None]:
+    """Within: every input is gated by WINA's rule with masks shared by its readers, differentiably in the bases."""
+    by_reader: Mapping[tuple[int, Reader], Place] = {(place.site.layer, place.site.reader): place for place in places}
+    turned = {name for _, reader in by_reader for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
+    hooks: list[Any] = []
+    for layer in view.layers:
+        stream: tuple[tuple[Reader, nn.Module], ...] = (("attention", layer.attention_norm), ("mlp", layer.mlp_norm))
+        for reader, norm in stream:
+            if place := by_reader.get((layer.index, reader)):
+                hooks.append(norm.register_forward_hook(_StreamGate(norm, bases[place.basis], place.site, sparsity)))
+        if place := by_reader.get((layer.index, "heads")):
+            basis = of_all_heads(bases[place.basis], len(place.site.gram))
+            gate = _InputGate(basis, place.site.gram, sparsity)
+            hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate))
+        for names in BLOCKS:
+            plain = [layer.projections[name] for name in names if name in layer.projections and name not in turned]
+            if plain:
+                as_it_is = _PlainGate([projection.weight for projection in plain], sparsity)
+                linears = {projection.linear for projection in plain}
+                hooks += [linear.register_forward_pre_hook(as_it_is) for linear in linears]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _StreamGate:
+    """Gates what a norm gives, in a basis of the stream."""
+
+    def __init__(self, norm: nn.Module, basis: Tensor, site: Site, sparsity: float) -> None:
+        self._basis, self._site, self._sparsity = basis, site, sparsity
+        self._gain = norm_gain(norm).to(basis)
+
+    def __call__(self, norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        x = normalized(norm, args[0].float())
+        return output - (dropped_part(x, self._basis, self._site.gram, self._sparsity) * self._gain).to(output.dtype)
+
+
+class _InputGate:
+    """Gates a linear layer's input in a basis."""
+
+    def __init__(self, basis: Tensor, gram: Tensor, sparsity: float) -> None:
+        self._basis, self._gram, self._sparsity = basis, gram, sparsity
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
+        x = args[0]
+        return (x - dropped_part(x.float(), self._basis, self._gram, self._sparsity).to(x.dtype),)
+
+
+class _PlainGate:
+    """Gates the input that some weights read as it is."""
+
+    def __init__(self, weights: Sequence[Tensor], sparsity: float) -> None:
+        self._norms, self._sparsity = column_norms(torch.cat(list(weights))), sparsity
+
+    def __call__(self, _: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
+        x = args[0]
+        return (x * top_k_mask(scores(x, self._norms), kept_inputs(x.shape[-1], self._sparsity)),)

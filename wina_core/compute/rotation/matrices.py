@@ -1,0 +1,134 @@
+"""Rotation matrices in a safetensors file, so that a rotation can be replayed exactly.
+
+Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and "layers.3.mlp" (per_site), each
+[d, d]; "layers.3.heads" [kv_heads, head_dim, head_dim]. A basis is in the columns: weights become W Q.
+"""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.rotation.apply import LayerBases
+from wina_core.compute.rotation.bases import orthogonality_error, orthonormalized
+from wina_core.errors import WinaError
+from wina_core.specs import RotationSpec
+
+_TOLERANCE = 1e-5
+"""Largest accepted |Q^T Q - I|: float32 matrices pass, bfloat16 ones do not."""
+_KEY = "found for"
+"""In the file's metadata: what tells the question apart that the bases answer."""
+
+
+def _site_keys(mode: str, layer: int) -> tuple[str, str]:
+    """The keys of the attention's and the MLP's basis."""
+    return {
+        "global": ("stream", "stream"),
+        "per_layer": (f"layers.{layer}.stream", f"layers.{layer}.stream"),
+        "per_site": (f"layers.{layer}.attention", f"layers.{layer}.mlp"),
+    }[mode]
+
+
+def given_bases(view: ModelView, spec: RotationSpec, path: Path, key: str | None = None) -> Iterator[LayerBases]:
+    """The bases in a file, as many as the spec's mode needs, all checked before the first is given.
+
+    Raises WinaError when the file is missing or damaged, was not saved with the `key` that is asked for, lacks a matrix
+    that the mode needs, or holds one that has the wrong shape or is not orthogonal.
+    """
+    if not path.is_file():
+        raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            if key is not None and (file.metadata() or {}).get(_KEY) != key:
+                raise WinaError(f"The rotation matrices in {path} were found for another model or rotation.")
+            for name, shape in _expected(view, spec).items():
+                _check(path, file, name, shape, spec)
+    except SafetensorError as error:
+        raise WinaError(f"{path} is not a complete safetensors file ({error}); copy it again.") from error
+    return _read(path, view, spec)
+
+
+def _expected(view: ModelView, spec: RotationSpec) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for layer in view.layers:
+        if spec.mode != "none":
+            shapes |= dict.fromkeys(_site_keys(spec.mode, layer.index), (view.hidden_size, view.hidden_size))
+        if spec.per_head:
+            shapes[f"layers.{layer.index}.heads"] = (view.kv_heads, view.head_dim, view.head_dim)
+    return shapes
+
+
+def _check(path: Path, file: Any, key: str, shape: tuple[int, ...], spec: RotationSpec) -> None:
+    if key not in file.keys():  # noqa: SIM118 - not a mapping
+        raise WinaError(
+            f'{path} has no matrix "{key}", which a {spec.mode} rotation{" with heads" * spec.per_head} needs; '
+            "choose the mode it was made for."
+        )
+    matrix = file.get_tensor(key)
+    if tuple(matrix.shape) != shape:
+        raise WinaError(
+            f'The matrix "{key}" in {path} is {list(matrix.shape)} where this model needs {list(shape)}; '
+            "choose the matrices that were made for it."
+        )
+    error = orthogonality_error(matrix.double())
+    if not error <= _TOLERANCE:
+        raise WinaError(
+            f'The matrix "{key}" in {path} is not orthogonal (off by {error:.1e}, at most {_TOLERANCE:.0e} is '
+            "accepted); store orthogonal matrices in float32 or float64."
+        )
+
+
+def _read(path: Path, view: ModelView, spec: RotationSpec) -> Iterator[LayerBases]:
+    device = view.embedding.weight.device
+    stream: Tensor | None = None
+    with safe_open(path, framework="pt") as file:
+
+        def read(key: str) -> Tensor:
+            # Matrices stored in float32 are only that orthogonal, and would cost the rotation its exactness.
+            return orthonormalized(file.get_tensor(key).to(device, torch.float64))
+
+        for layer in view.layers:
+            heads = read(f"layers.{layer.index}.heads") if spec.per_head else None
+            if spec.mode == "none":
+                yield LayerBases(heads=heads)
+            elif spec.mode == "per_site":
+                attention, mlp = map(read, _site_keys(spec.mode, layer.index))
+                yield LayerBases(attention, mlp, heads)
+            else:
+                if spec.mode == "per_layer" or stream is None:
+                    stream = read(_site_keys(spec.mode, layer.index)[0])
+                yield LayerBases(stream, stream, heads)
+
+
+def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, Tensor]) -> Iterator[LayerBases]:
+    """The same bases, each copied to the CPU into `into` under its key on the way."""
+    for index, basis in enumerate(bases):
+        if basis.attention is not None and basis.mlp is not None:
+            for key, matrix in zip(_site_keys(spec.mode, index), (basis.attention, basis.mlp), strict=True):
+                if key not in into:
+                    into[key] = matrix.cpu().contiguous()
+        if basis.heads is not None:
+            into[f"layers.{index}.heads"] = basis.heads.cpu().contiguous()
+        yield basis
+
+
+def save_matrices(matrices: dict[str, Tensor], path: Path, key: str | None = None) -> None:
+    """Write matrices to a safetensors file, whole or not at all, with a `key` for `given_bases` to ask for; raises
+    WinaError when the disk refuses."""
+    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # of its own: several engines may find the same bases
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(matrices, temporary, None if key is None else {_KEY: key})
+        temporary.replace(path)
+    except (OSError, SafetensorError) as error:
+        if temporary.exists():
+            temporary.unlink()
+        raise WinaError(
+            f"The rotation matrices could not be written to {path} ({error}); free some space or choose another folder."
+        ) from error

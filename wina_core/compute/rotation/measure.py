@@ -1,0 +1,73 @@
+"""How well a rotation kept the model, and what it made of the Gram matrices."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.gating.column_norms import kept_column_norms
+from wina_core.compute.models.view import ModelView
+from wina_core.records import LayerRecord
+
+_BLOCK = 1024
+
+
+@torch.no_grad()
+def probe_logits(model: Any, tokens: Tensor) -> Tensor:
+    """Logits on [rows, sequence] tokens, on the CPU, in the model's dtype."""
+    device = model.get_input_embeddings().weight.device
+    return torch.cat([model(row.to(device), use_cache=False).logits.cpu() for row in tokens.split(1)])
+
+
+def relative_deviation(logits: Tensor, dense: Tensor) -> float:
+    """||logits - dense||_F / ||dense||_F, in float64."""
+    return float(torch.linalg.vector_norm(logits.double() - dense.double()) / torch.linalg.vector_norm(dense.double()))
+
+
+@torch.no_grad()
+def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
+    """`off_diagonal_energy` of every projection, as records."""
+    return tuple(
+        LayerRecord(
+            layer=layer.index,
+            projection=name,
+            metric="off_diagonal_energy",
+            value=off_diagonal_energy(projection.weight, exact=projection.weight.shape[1] <= view.hidden_size),
+        )
+        for layer in view.layers
+        for name, projection in layer.projections.items()
+    )
+
+
+@torch.no_grad()
+def norm_spreads(view: ModelView) -> tuple[LayerRecord, ...]:
+    """Standard deviation over mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all
+    columns are as long."""
+    records = []
+    for layer in view.layers:
+        for name, projection in layer.projections.items():
+            norms = kept_column_norms(projection)
+            spread = float(norms.std(correction=0) / norms.mean().clamp(min=torch.finfo(norms.dtype).tiny))
+            records.append(LayerRecord(layer=layer.index, projection=name, metric="norm_spread", value=spread))
+    return tuple(records)
+
+
+def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
+    """||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 of W [m, n].
+
+    Computed in float64 for a float64 weight, else in float32. With `exact` the products of columns are summed one
+    by one, in m n^2 operations. Without, ||W^T W|| = ||W W^T|| is used, in n m^2 operations: good to the rounding
+    of one, and meant for wide matrices of which no orthogonality is asked (down).
+    """
+    w = weight if weight.dtype == torch.float64 else weight.float()
+    squares = w.pow(2).sum(0).pow(2).sum()
+    if not exact:
+        total = (w @ w.T).pow(2).sum()
+        return float(((total - squares) / total).clamp(min=0.0)) if total > 0 else 0.0
+    off_diagonal = torch.zeros((), dtype=torch.float64, device=w.device)
+    for start in range(0, w.shape[1], _BLOCK):
+        products = w[:, start : start + _BLOCK].T @ w
+        products.diagonal(start).zero_()
+        off_diagonal += products.pow(2).sum()
+    total = off_diagonal + squares
+    return float(off_diagonal / total) if total > 0 else 0.0

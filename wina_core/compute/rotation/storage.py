@@ -1,0 +1,80 @@
+"""Exporting a rotated model as a Hugging Face folder."""
+
+import os
+import shutil
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.rotated_folder import ROTATION_FILE, SHORTCUTS_FILE, RotationFile
+from wina_core.compute.models.shortcuts import is_shortcut, shortcuts
+from wina_core.errors import WinaError
+from wina_core.files.paths import what_is_at
+from wina_core.specs import MATRICES_FILE
+
+_README = """\
+# A rotated model with residual shortcuts
+
+Rotation: {label}. Made from {location}.
+
+This model needs the matrices in `{file}`, which WINA Workbench attaches when it opens the folder.
+**Other loaders ignore them, and what they load is then wrong.** Export with a `global` rotation for a
+folder that any loader can use.
+
+`{bases}`, where it is there, holds the orthogonal matrices themselves: give that file as the
+rotation's matrices to rotate the original model in the same way again.
+"""
+
+
+def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None) -> None:
+    """Write a rotated model, its tokenizer, and how it was rotated to a new folder, whole or not at all.
+
+    Without shortcuts, any loader of the Hugging Face format gets the rotated model; with them, only `load_model`
+    does, and a README.md in the folder says so. `matrices`, a file of the bases, is copied into the
+    folder as MATRICES_FILE, from which the original model can be rotated in the same way again. Raises WinaError
+    when the model was not rotated, the folder is in use, or the disk refuses.
+    """
+    if loaded.rotation is None or loaded.rotation_report is None:
+        raise WinaError("This model has not been rotated; rotate it before exporting it.")
+    check_unused(folder)
+    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        _write(loaded, partial, None if matrices is None else MATRICES_FILE)
+        if matrices is not None:
+            shutil.copyfile(matrices, partial / MATRICES_FILE)
+        partial.replace(folder)
+    except (OSError, SafetensorError) as error:
+        raise WinaError(
+            f"The rotated model could not be written to {folder} ({error}); free some space or choose another folder."
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_unused(folder: Path) -> None:
+    """Raise WinaError when a model cannot be exported to `folder` because something is there."""
+    found = what_is_at(folder)
+    if found == "file" or (found == "folder" and any(folder.iterdir())):
+        raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
+
+
+def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
+    assert loaded.rotation is not None
+    assert loaded.rotation_report is not None
+    state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
+    loaded.model.save_pretrained(folder, state_dict=state)
+    loaded.tokenizer.save_pretrained(folder)
+    matrices = {name: matrix.contiguous() for name, matrix in shortcuts(loaded.view).items()}
+    if matrices:
+        save_file(matrices, folder / SHORTCUTS_FILE)
+        text = _README.format(
+            label=loaded.rotation.label, location=loaded.source.location, file=SHORTCUTS_FILE, bases=MATRICES_FILE
+        )
+        (folder / "README.md").write_text(text, encoding="utf-8")
+    content = RotationFile(
+        rotation=loaded.rotation, report=loaded.rotation_report, shortcuts=tuple(matrices), matrices=bases
+    )
+    (folder / ROTATION_FILE).write_text(content.model_dump_json(indent=2), encoding="utf-8")

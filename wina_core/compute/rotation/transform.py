@@ -1,0 +1,96 @@
+"""Rotating a loaded model as a RotationSpec says."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from torch import Tensor
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.apply import LayerBases, apply_bases
+from wina_core.compute.rotation.centring import mean_kept
+from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.matrices import collected, given_bases
+from wina_core.compute.rotation.measure import off_diagonal_energies, probe_logits, relative_deviation
+from wina_core.errors import WinaError
+from wina_core.records import RotationReport
+from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
+
+_PROBE_TOKENS = 256
+_PROBE_SEQUENCE = 128
+
+
+def rotate(
+    loaded: LoadedModel,
+    spec: RotationSpec,
+    reporter: Reporter,
+    into: dict[str, Tensor] | None = None,
+    bases: Iterator[LayerBases] | None = None,
+) -> RotationReport:
+    """Rotate `loaded.model` in place and measure the result.
+
+    The bases are put `into` a dict, if given, as `save_matrices` takes them; `bases`, those of an earlier call with the
+    same spec and model, are taken instead of finding them again.
+
+    Bad input raises WinaError before the model is touched, logits that are not numbers among them. When it is cancelled
+    on the way, or finds only then that an activation or the rotated model's logits are not numbers (WinaError), the
+    model is left half rotated and must be loaded anew. At its peak it holds, beside the model, some ten float64 [d, d]
+    matrices (about what one layer takes in float64), blocks of 512 rows of one weight and, with activations, one copy
+    of the text's hidden states. An untied head and the shortcuts come to stay; `into` gathers all bases on the CPU.
+    """
+    if shortcut_parameters(loaded.model):
+        raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
+    check_rotation(loaded.view, spec)
+    probe_text = TextSpec(source=spec.text.source, tokens=_PROBE_TOKENS, sequence=_PROBE_SEQUENCE)
+    probe = read_tokens(probe_text, loaded.tokenizer)
+    dense = probe_logits(loaded.model, probe)
+    check_numbers(dense)
+    reporter.check()
+
+    start = pausable_clock.now()
+    if not spec.is_identity:
+        if bases is None and spec.matrices:
+            bases = given_bases(loaded.view, spec, Path(spec.matrices).expanduser())
+        elif bases is None:
+            tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
+            bases = choose_bases(loaded.view, spec, tokens, reporter)
+        if loaded.view.centred:
+            bases = mean_kept(bases)
+        apply_bases(loaded.view, bases if into is None else collected(bases, spec, into), reporter)
+    seconds = pausable_clock.now() - start
+
+    deviation = relative_deviation(probe_logits(loaded.model, probe), dense)
+    if not math.isfinite(deviation):
+        raise WinaError(
+            "The rotated model's logits are not numbers, though the original's are; open the model in bfloat16 or "
+            "float32 instead."
+        )
+    report = RotationReport(
+        rotation=spec.content_hash(),
+        logits_deviation=deviation,
+        residuals=off_diagonal_energies(loaded.view),
+        shortcut_parameters=shortcut_parameters(loaded.model),
+        seconds=seconds,
+    )
+    loaded.rotation, loaded.rotation_report = spec, report
+    return report
+
+
+def check_rotation(view: ModelView, spec: RotationSpec) -> None:
+    """Raise WinaError, with the reason, for a rotation that would not be exact, or that names a basis not there."""
+    if spec.mode in view.refused_rotations:
+        possible = " or ".join(mode for mode in ROTATION_MODES if mode not in view.refused_rotations)
+        raise WinaError(
+            f"This {view.family} model has no exact {spec.mode} rotation, because {view.refused_rotations[spec.mode]}; "
+            f"choose {possible}{' with heads' * bool(view.obstacle)}."
+        )
+    if spec.mode != "none" and not spec.matrices and "gate" in spec.mlp_basis and "gate" not in view.projections:
+        raise WinaError(
+            f'The MLP of this {view.family} model has no gate; choose the basis "gate_up" or "activations".'
+        )

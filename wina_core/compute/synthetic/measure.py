@@ -1,0 +1,85 @@
+"""The synthetic study's unit of work: one method at one sparsity over all networks and seeds."""
+
+import math
+import statistics
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.synthetic.errors import Outcome, Rule, masked, masked_with_low_rank, outcome
+from wina_core.compute.synthetic.networks import draw
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.records import MetricRecord, UnitRecord
+from wina_core.specs import SYNTHETIC, MethodSpec, RunSpec
+from wina_core.specs.plans import UniformSparsity
+
+_METHODS = ("teal", "cats", "rsparse", "wina")
+
+
+def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
+    """Errors of a run's method, under the networks' names as tasks.
+
+    - error: mean over seeds of ||y - gated y||_2, with its standard error;
+    - error_deviation: the standard deviation over seeds, which is what the paper's error bars state.
+
+    Raises WinaError for a method, selection or plan that the random networks do not have; Cancelled between seeds.
+    """
+    spec = run.evaluation.synthetic
+    assert spec is not None  # else SYNTHETIC is none of its units
+    start = pausable_clock.now()
+    rule = rule_of(run)
+    metrics: list[MetricRecord] = []
+    outcomes: list[Outcome] = []
+    for network in spec.networks:
+        errors = []
+        for seed in range(spec.seeds):
+            reporter.check()
+            outcomes.append(outcome(draw(network, spec.size, seed), rule))
+            errors.append(outcomes[-1].error)
+            reporter.progress(len(outcomes), len(spec.networks) * spec.seeds, "networks", network)
+        metrics += _records(network, errors)
+    read = sum(each.kept_weights + each.added_weights for each in outcomes)
+    weights = sum(each.weights for each in outcomes)
+    sparsity = 1.0 - read / weights
+    return UnitRecord(
+        run=run.content_hash(),
+        unit=SYNTHETIC,
+        metrics=tuple(metrics),
+        counted_sparsity=sparsity,
+        full_sparsity=sparsity - sum(each.norms for each in outcomes) / weights,
+        seconds=pausable_clock.now() - start,
+    )
+
+
+def rule_of(run: RunSpec) -> Rule:
+    """The gate rule of a run; WinaError where it asks for what the random networks do not have."""
+    method = run.method
+    if method.name not in _METHODS:
+        raise WinaError(f'The synthetic study has no method "{method.name}"; choose one of {", ".join(_METHODS)}.')
+    rule = get_method(method)
+    bare = MethodSpec(name=method.name, rho=method.rho)
+    if method != bare or not run.rotation.is_identity or not isinstance(run.plan, UniformSparsity):
+        raise WinaError(
+            "The synthetic study gates as the papers do, by top-k with separate masks, one sparsity and no rotation; "
+            "leave variant, selection, masks, correction, rotation and allocator at their defaults."
+        )
+    sparsity = run.plan.sparsity
+    if rule.default_rho is None:
+        return masked(sparsity, rule.scores_by_norms)
+    if method.rho is None:
+        raise WinaError("R-Sparse needs its rho here; the paper's numbers come out at rho = 0.98.")
+    return masked_with_low_rank(sparsity, method.rho)
+
+
+def _records(network: str, errors: list[float]) -> tuple[MetricRecord, MetricRecord]:
+    seeds = len(errors)
+    deviation = statistics.stdev(errors) if seeds > 1 else 0.0
+    mean = MetricRecord(
+        task=network,
+        metric="error",
+        value=statistics.fmean(errors),
+        stderr=deviation / math.sqrt(seeds) if seeds > 1 else None,
+        n=seeds,
+        higher_is_better=False,
+    )
+    return mean, MetricRecord(task=network, metric="error_deviation", value=deviation, n=seeds)

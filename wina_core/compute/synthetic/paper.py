@@ -1,0 +1,35 @@
+"""The paper's table of approximation errors over randomly initialized networks (section 3.4). Light: no torch."""
+
+from typing import NamedTuple
+
+from wina_core.specs import SYNTHETIC
+from wina_core.studies.published import published_value
+
+
+class ErrorBar(NamedTuple):
+    """Mean and deviation over 20 seeds."""
+
+    mean: float
+    deviation: float
+
+    def holds(self, value: float) -> bool:
+        """Whether the value, to the two digits of the table, is at most one deviation from the mean."""
+        return abs(round(value, 2) - self.mean) <= self.deviation + 1e-9
+
+
+SPARSITIES = (0.25, 0.40, 0.50, 0.65)
+SIZE = 1024
+"""The width at which the table comes out; the paper does not state it."""
+
+_ARMS = {"teal": "TEAL", "cats": "CATS", "rsparse": "R-Sparse", "wina": "WINA"}
+"""The methods' names in the registry: those in the paper."""
+
+
+def paper_error(network: str, method: str, sparsity: float) -> ErrorBar | None:
+    """The table's cell; None where it has none. CATS stands in TEAL's row."""
+    arm = _ARMS.get(method, method)
+    mean, deviation = (
+        published_value("synthetic", SYNTHETIC, arm, sparsity, network, metric)
+        for metric in ("error", "error_deviation")
+    )
+    return None if mean is None or deviation is None else ErrorBar(mean, deviation)

@@ -1,9 +1,0 @@
-"""Where the shipped demo files live."""
-
-from wina_core.paths import resources_folder
-
-DEMO = resources_folder() / "demo"
-MODEL = DEMO / "model"
-TASKS = DEMO / "tasks"
-TEXT = DEMO / "text"
-DATA = DEMO / "data"

@@ -1,0 +1,1 @@
+"""Engine processes as their clients see them: start, talk, share work, restart."""

@@ -1,0 +1,1 @@
+"""The engine process: one job at a time on loaded models."""

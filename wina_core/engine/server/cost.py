@@ -1,0 +1,58 @@
+"""What a generated token costs, from a config alone; apart from the other jobs, whose libraries this does not need."""
+
+from wina_core.accounting.cost import costs
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.rotated_folder import read_rotation_file
+from wina_core.compute.models.shape import empty_model, model_shape
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.transform import check_rotation
+from wina_core.engine.protocol import CostJob
+from wina_core.records import CostRecord, CostRow, MetricRecord
+from wina_core.sources.resolve import local_folder
+from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationMode, RotationSpec, RunSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+_SAVINGS = ("counted_flops_saving", "full_flops_saving", "counted_bytes_saving", "full_bytes_saving")
+_TOTALS = ("full_flops", "full_bytes")
+
+
+def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
+    """Costs for each of the job's rotations, or for all that are exact; WinaError for one that is not, and for what
+    `empty_model` refuses. An exported model is counted with its residual shortcuts alone."""
+    model = view(empty_model(job.model, reporter))
+    for mode in job.rotations or ():
+        check_rotation(model, RotationSpec(mode=mode))
+    return costs(
+        model_shape(model).model_copy(update={"shortcuts": _stored_shortcuts(job.model)}),
+        job.method,
+        job.plan,
+        context=job.context,
+        quantization=job.model.quantization,
+        rotations=job.rotations or [mode for mode in ROTATION_MODES if mode not in model.refused_rotations],
+    )
+
+
+def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Reporter) -> CostRow:
+    """What a token costs in a run whose plan is this one, at its `cost_context`; raises like `count_costs`.
+
+    A dense run has the model's own costs, and savings of 0.
+    """
+    context = spec.evaluation.cost_context
+    assert context is not None  # else COST is none of its units
+    job = CostJob(model=spec.model, method=spec.method, plan=plan, context=context, rotations=(spec.rotation.mode,))
+    return count_costs(job, reporter).rows[-1]
+
+
+def _stored_shortcuts(source: ModelSource) -> RotationMode:
+    """The mode of the rotation that a folder was exported with, if that left residual shortcuts."""
+    folder = local_folder(source)
+    exported = None if folder is None else read_rotation_file(folder)
+    return exported.rotation.mode if exported and exported.shortcuts else "none"
+
+
+def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:
+    """The savings against the dense model, fractions, and the totals, operations and bytes."""
+    return tuple(
+        MetricRecord(task=COST, metric=metric, value=getattr(row, metric), higher_is_better=metric in _SAVINGS)
+        for metric in (*_SAVINGS, *_TOTALS)
+    )

@@ -1,0 +1,228 @@
+"""How long missing measurements should take: a few documents of each are timed on the dense model."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import torch
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.evaluation import evaluate_task, measure_deviation
+from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.gating import attach
+from wina_core.compute.latency.timing import time_turns
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.synthetic.measure import measure_synthetic
+from wina_core.engine.protocol import EstimateJob, PendingRun
+from wina_core.engine.server.cancellation import cancellable
+from wina_core.engine.server.cost import count_run
+from wina_core.engine.server.model_session import Session
+from wina_core.methods import get_method
+from wina_core.records import EstimateRecord, UnitEstimate
+from wina_core.specs import (
+    COST,
+    DENSE,
+    DEVIATION,
+    NO_ROTATION,
+    SYNTHETIC,
+    AllocatedSparsity,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RunSpec,
+    SyntheticSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.unit_keys import measurement_key
+
+PROBE_SECONDS = 2.0
+"""What the timed documents of one unit should take together; a single one may take longer."""
+PROBE_PIECES = 16
+"""Documents or rows at most that are timed."""
+_ROWS, _TOKENS, _TURNS = 4, 64, 3
+"""Of the forward passes by which gated and dense are compared."""
+
+Plan = UniformSparsity | SparsityPlan
+
+
+def estimate(job: EstimateJob, session: Session, reporter: Reporter) -> EstimateRecord:
+    """Seconds of every missing measurement on one engine; loading, rotating, calibrating and allocating come on top.
+
+    What like measurements took goes before timing. Gated runs are taken to be as much slower as one of them is on a
+    forward pass, without its rotation. Raises what measuring would, for example WinaError for an unknown task.
+    """
+    return _Estimate(job, session, _Quiet(reporter)).record()
+
+
+class _Estimate:
+    """One job's estimate; everything is timed at most once."""
+
+    def __init__(self, job: EstimateJob, session: Session, reporter: "_Quiet") -> None:
+        self._job = job
+        self._session = session
+        self._reporter = reporter
+        self._slowdown = cache(self._measure_slowdown)
+        self._dense: dict[str, float] = {}
+
+    def record(self) -> EstimateRecord:
+        found: dict[tuple[ModelSource, str], list[tuple[float, bool]]] = {}
+        total = sum(len(run.units) for run in self._job.runs)
+        for done, (spec, unit) in enumerate((run.spec, unit) for run in self._job.runs for unit in run.units):
+            self._reporter.count(done, total, f"timing {unit}")
+            found.setdefault((spec.model, unit), []).append(self._seconds(spec, unit))
+        estimates = tuple(
+            UnitEstimate(
+                unit=unit,
+                seconds=statistics.fmean(seconds for seconds, _ in each),
+                basis="stored" if all(stored for _, stored in each) else "probe",
+            )
+            for (_, unit), each in found.items()
+        )
+        seconds = math.fsum(seconds for each in found.values() for seconds, _ in each)
+        return EstimateRecord(seconds=seconds, units=total, estimates=estimates)
+
+    def _seconds(self, spec: RunSpec, unit: str) -> tuple[float, bool]:
+        """Of one measurement, and whether they are those of like ones that are stored."""
+        stored = self._job.stored
+        if (key := measurement_key(spec, unit)) in stored:
+            return stored[key], True
+        if unit in (COST, SYNTHETIC):
+            return self._probed(spec, unit, key), False
+        dense_key = measurement_key(spec.model_copy(update={"method": DENSE}), unit)
+        dense = stored.get(dense_key)
+        dense = self._probed(spec, unit, dense_key) if dense is None else dense
+        if spec.method.name == DENSE.name:
+            return dense, False
+        factor = self._slowdown(spec.model)
+        return dense * (1.0 + factor if unit == DEVIATION else factor), dense_key in stored
+
+    def _probed(self, spec: RunSpec, unit: str, key: str) -> float:
+        if key not in self._dense:
+            self._reporter.check()
+            self._dense[key] = self._probe(spec, unit)
+        return self._dense[key]
+
+    def _probe(self, spec: RunSpec, unit: str) -> float:
+        """Seconds of a unit without gates."""
+        evaluation, reporter = spec.evaluation, self._reporter
+        if unit == COST:
+            return _timed(lambda _: count_run(spec, _spread_evenly(spec), reporter), 1)
+        if unit == SYNTHETIC:
+            assert evaluation.synthetic is not None  # else SYNTHETIC is none of its units
+            synthetic = evaluation.synthetic
+            return _timed(
+                lambda seeds: measure_synthetic(_with_seeds(spec, synthetic, seeds), reporter), synthetic.seeds
+            )
+        loaded = self._session.prepare(spec.model, NO_ROTATION, reporter)
+        with cancellable(loaded.model, reporter):
+            if unit == DEVIATION:
+                assert evaluation.deviation is not None  # likewise
+                return _deviation_seconds(loaded, evaluation, evaluation.deviation, reporter)
+            return self._task_seconds(loaded, evaluation, unit)
+
+    def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:
+        run_model_code = self._job.run_model_code
+        own = evaluation.task(unit)
+        members = load_task(unit, evaluation.task_folders, evaluation.data_folder, run_model_code)["tasks"]
+        documents = [min(len(task.eval_docs), own.limit or len(task.eval_docs)) for task in members.values()]
+
+        def measure(limit: int) -> object:
+            few = evaluation.model_copy(update={"tasks": (own.model_copy(update={"limit": limit}),)})
+            return evaluate_task(loaded, None, few, unit, self._reporter, run_model_code=run_model_code)
+
+        return _timed(measure, max(documents), lambda limit: sum(min(count, limit) for count in documents))
+
+    def _measure_slowdown(self, model: ModelSource) -> float:
+        """How much longer a gated forward pass of a model takes than a dense one."""
+        loaded = self._session.prepare(model, NO_ROTATION, self._reporter)
+        method, plan = _example(self._job.runs, model)
+        generator = torch.Generator().manual_seed(0)
+        ids = torch.randint(0, loaded.view.head.out_features, (_ROWS, _TOKENS), generator=generator).to(loaded.device)
+
+        def forward(gated: bool) -> Callable[[], object]:
+            def work() -> object:
+                gates.enabled = gated
+                with torch.no_grad():
+                    return loaded.model(ids, use_cache=False)
+
+            return work
+
+        with attach(loaded, method, plan, None, 0.0) as gates, cancellable(loaded.model, self._reporter):
+            contenders = [lambda _, gated=gated: forward(gated) for gated in (False, True)]
+            dense, sparse = time_turns(contenders, _TURNS, loaded.device, self._reporter)
+            gates.enabled = True
+        return statistics.median(sparse) / statistics.median(dense)
+
+
+def _timed(measure: Callable[[int], object], total: int, amount: Callable[[int], int] = lambda pieces: pieces) -> float:
+    """Seconds that `measure(total)` should take: those of one piece, and for what `amount` says is on top of that the
+    rate between one piece and several. The first call is not timed, since it imports, reads and compiles."""
+    measure(1)
+    one = _seconds(measure, 1)
+    several = min(total, PROBE_PIECES, int(PROBE_SECONDS / one) if one > 0.0 else PROBE_PIECES)
+    if several < 2:
+        return one * amount(total) / amount(1)
+    more = _seconds(measure, several)
+    rate = (more - one) / max(amount(several) - amount(1), 1)
+    if rate <= 0.0:  # too little to be told from noise
+        rate = more / amount(several)
+    return one + rate * (amount(total) - amount(1))
+
+
+def _seconds(measure: Callable[[int], object], pieces: int) -> float:
+    start = pausable_clock.now()
+    measure(pieces)
+    return pausable_clock.now() - start
+
+
+def _deviation_seconds(loaded: LoadedModel, evaluation: EvaluationSpec, text: TextSpec, reporter: Reporter) -> float:
+    """Of reading the text once; gates read it a second time."""
+    least = math.ceil(64 / text.sequence)  # rows of the shortest text that there can be
+
+    def measure(rows: int) -> object:
+        few = text.model_copy(update={"tokens": rows * least * text.sequence})
+        return measure_deviation(loaded, None, few, evaluation.batch_size, reporter)
+
+    return _timed(measure, max(1, text.tokens // (least * text.sequence)))
+
+
+def _with_seeds(spec: RunSpec, synthetic: SyntheticSpec, seeds: int) -> RunSpec:
+    fewer = synthetic.model_copy(update={"seeds": seeds})
+    return spec.model_copy(update={"evaluation": spec.evaluation.model_copy(update={"synthetic": fewer})})
+
+
+def _spread_evenly(spec: RunSpec) -> Plan:
+    """The run's plan, or its budget where the plan is still to be found."""
+    plan = spec.plan
+    return UniformSparsity(sparsity=plan.budget) if isinstance(plan, AllocatedSparsity) else plan
+
+
+def _example(runs: Sequence[PendingRun], model: ModelSource) -> tuple[MethodSpec, Plan]:
+    """A gated run of the model whose gates need nothing to be found first: one of the job's, or WINA at one half."""
+    gated = [run.spec for run in runs if run.spec.model == model and run.spec.method.name != DENSE.name]
+    for spec in gated:
+        if not spec.method.needs_calibration and get_method(spec.method).default_rho is None:
+            return spec.method, _spread_evenly(spec)
+    return MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)
+
+
+class _Quiet:
+    """A reporter of the estimate alone: what the timed measurements say of themselves is left out."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def count(self, done: int, total: int, what: str) -> None:
+        self._reporter.progress(done, total, "measurements", what)
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        """Left out."""
+
+    def log(self, level: Level, text: str) -> None:
+        """Left out: measuring says it again."""
+
+    def check(self) -> None:
+        self._reporter.check()

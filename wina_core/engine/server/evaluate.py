@@ -1,0 +1,223 @@
+"""Computing an EvaluateJob: one run after the other, one measurement after the other."""
+
+import random
+import traceback
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+import torch
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_deviation
+from wina_core.compute.evaluation.batching import ran_out_of_memory
+from wina_core.compute.gating import attach
+from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.synthetic.measure import measure_synthetic
+from wina_core.engine.client.run_sharing import Group, group_of
+from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
+from wina_core.engine.server.cancellation import cancellable
+from wina_core.engine.server.cost import cost_metrics, count_run
+from wina_core.engine.server.model_session import Session, unchanged
+from wina_core.errors import Cancelled, WinaError, unforeseen
+from wina_core.methods import get_method
+from wina_core.records import LayerRecord, SampleRecord, UnitRecord
+from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, EvaluationSpec, RunSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+_NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
+_OWN = {COST, DEVIATION, SYNTHETIC}
+"""The units that are not tasks."""
+
+
+def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
+    """One run after the other, those of one rotated model together. One that fails is reported, and the next begins."""
+    total = sum(len(run.units) for run in job.runs)
+    done = 0
+
+    @cache  # once per evaluation of the job, not per run: it reads the tasks' data
+    def check(evaluation: EvaluationSpec) -> None:
+        check_tasks(evaluation, job.run_model_code, job.metrics)
+
+    for pending in _by_model(job.runs):
+        run = pending.spec.content_hash()
+        emit(RunStarted(job_id=job_id, run=run))
+        stage = _Stage(reporter, pending.spec, done, total)
+        try:
+            if not set(pending.units) <= _OWN:
+                check(pending.spec.evaluation)
+            _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
+        except Cancelled:
+            raise
+        except WinaError as error:
+            emit(RunFailed(job_id=job_id, run=run, error=str(error)))
+        except torch.AcceleratorError:  # whatever is asked of it now fails, until the process ends
+            raise
+        except Exception as error:
+            if ran_out_of_memory(error):
+                session.clear()
+                message = _NO_MEMORY
+            else:  # a defect: told in full, but not at the cost of the runs to come
+                stage.log("error", traceback.format_exc())
+                message = unforeseen(error)
+            emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
+        else:
+            emit(RunFinished(job_id=job_id, run=run))
+        done += len(pending.units)
+
+
+def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
+    """The runs in their order, but each rotated model's all at its first one's place, so that it is made only once."""
+    groups: dict[Group, list[PendingRun]] = {}
+    for run in runs:
+        groups.setdefault(group_of(run), []).append(run)
+    return [run for group in groups.values() for run in group]
+
+
+def _measure(
+    pending: PendingRun,
+    session: Session,
+    finished: Callable[[UnitRecord], None],
+    stage: "_Stage",
+    job: EvaluateJob,
+) -> None:
+    """Gate the model as the run says, and measure its pending units one by one; no weights are read for COST."""
+    spec = pending.spec
+    if spec.evaluation.synthetic is not None:
+        stage.begin(SYNTHETIC)
+        finished(measure_synthetic(spec, stage))
+        stage.end()
+        return
+    get_method(spec.method)
+    plan, units = spec.plan, pending.units
+    if COST in units and not isinstance(plan, AllocatedSparsity):
+        _count(spec, plan, (), finished, stage)
+        units = tuple(unit for unit in units if unit != COST)
+    if not units:
+        return
+    loaded = session.prepare(spec.model, spec.rotation, stage)
+    allocated = tuple[LayerRecord, ...]()
+    if isinstance(plan, AllocatedSparsity):
+        plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+        allocated = _cells(plan)
+    calibration, cuts_at = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+    with (
+        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, cuts_at=cuts_at) as gates,
+        cancellable(loaded.model, stage),
+    ):
+        for unit in units:
+            if unit == COST:
+                _count(spec, plan, allocated, finished, stage)
+                continue
+            stage.begin(unit)
+            start = pausable_clock.now()
+            kept: list[SampleRecord] | None = [] if job.samples else None
+            _seed(spec.evaluation.seed)
+            gates.reset_counts()
+            if unit == DEVIATION:
+                assert spec.evaluation.deviation is not None  # else DEVIATION is none of its units
+                metrics = measure_deviation(loaded, gates, spec.evaluation.deviation, spec.evaluation.batch_size, stage)
+            else:
+                metrics = evaluate_task(
+                    loaded,
+                    gates,
+                    spec.evaluation,
+                    unit,
+                    stage,
+                    samples=kept,
+                    run_model_code=job.run_model_code,
+                )
+            finished(
+                UnitRecord(
+                    run=spec.content_hash(),
+                    unit=unit,
+                    metrics=metrics,
+                    layers=(*gates.measured(), *allocated),
+                    counted_sparsity=gates.counted_sparsity,
+                    full_sparsity=gates.full_sparsity,
+                    seconds=pausable_clock.now() - start,
+                    samples=tuple(kept or ()),
+                )
+            )
+            stage.end()
+
+
+def _count(
+    spec: RunSpec,
+    plan: UniformSparsity | SparsityPlan,
+    allocated: tuple[LayerRecord, ...],
+    finished: Callable[[UnitRecord], None],
+    stage: "_Stage",
+) -> None:
+    """What a token costs, with the sparsities that the plan aims at instead of measured ones."""
+    stage.begin(COST)
+    start = pausable_clock.now()
+    unchanged(spec.model)
+    row = count_run(spec, plan, stage)
+    finished(
+        UnitRecord(
+            run=spec.content_hash(),
+            unit=COST,
+            metrics=cost_metrics(row),
+            layers=allocated,
+            counted_sparsity=row.counted_sparsity,
+            full_sparsity=row.full_sparsity,
+            seconds=pausable_clock.now() - start,
+        )
+    )
+    stage.end()
+
+
+def _cells(plan: SparsityPlan) -> tuple[LayerRecord, ...]:
+    """A table that the run's spec only asks for, so that it is stored with what was measured under it."""
+    tables = {"target": plan.sparsity, "rho": plan.rho}
+    return tuple(
+        LayerRecord(layer=layer, projection=projection, metric=metric, value=value)
+        for metric, table in tables.items()
+        for layer, row in enumerate(table or ())
+        for projection, value in zip(plan.layout.projections, row, strict=True)
+    )
+
+
+def _seed(seed: int) -> None:
+    """Begin every unit from the same state, so that no number depends on what was computed before it."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+class _Stage:
+    """Reports one run's share of the job: whole units before it, and the fraction of the one that is measured.
+
+    Loading, rotating and calibrating show in the text alone, since no unit gets further by them.
+    """
+
+    def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
+        arm = Arm(rotation=spec.rotation, method=spec.method).label
+        self._label = arm if spec.method.name == "dense" else f"{arm}, {100 * spec.plan.budget:.4g} %"
+        self._reporter = reporter
+        self._finished = finished
+        self._total = total
+        self._unit: str | None = None
+
+    def begin(self, unit: str) -> None:
+        """From here on progress is that of this unit."""
+        self._unit = unit
+        self.progress(0, 1, unit)
+
+    def end(self) -> None:
+        """The unit is finished."""
+        self.progress(1, 1, "")
+        self._finished += 1
+        self._unit = None
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        fraction = done / total if self._unit and total else 0.0
+        doing = metric or self._unit or unit
+        self._reporter.progress(self._finished + fraction, self._total, "measurements", f"{self._label}: {doing}")
+
+    def log(self, level: Level, text: str) -> None:
+        self._reporter.log(level, f"{self._label}: {text}")
+
+    def check(self) -> None:
+        self._reporter.check()

@@ -1,0 +1,205 @@
+"""Computing a GenerateJob: answers to one prompt, token by token, the dense one beside gated ones.
+
+The dense side and the first gated one take turns, so that both are seen to grow; each pass is timed alone, from its
+input to its logits on one and the same memory of weights, and what compares the two models is not part of any time.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Literal
+
+from jinja2 import TemplateError
+
+from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.pieces import Pieces
+from wina_core.compute.generation.reader import Reader
+from wina_core.compute.generation.sampling import choose
+from wina_core.compute.models.kl_divergence import divergences
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.reporter import Reporter
+from wina_core.engine.protocol import Answered, Emit, GenerateJob, Token
+from wina_core.engine.server.cancellation import cancellable
+from wina_core.engine.server.model_session import Session
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.specs import NO_ROTATION
+
+_CONTEXT = 8
+"""Tokens of the prompt that the first one's text is decoded after; spaces depend on them."""
+
+
+def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
+    """Answer by every arm. Each gated model is compared with the dense one on its own answer (`Token.divergence`).
+
+    The dense model is the gated one with its gates switched off, and one of its own where the rotation needs
+    shortcuts. Raises WinaError for methods that there are not, for a chat template that there is not or that refuses
+    the prompt, for more tokens than the model's context, for targets out of a method's reach, and for logits that are
+    not numbers; Cancelled within a pass, after Answered has told how far each side came.
+    """
+    for arm in job.arms:
+        get_method(arm.method)
+    dense = [number for number, arm in enumerate(job.arms) if arm.is_dense]
+    gated = [number for number, arm in enumerate(job.arms) if not arm.is_dense]
+    turns = _Turns(job, emit, reporter, job_id)
+    if not gated:
+        loaded = session.prepare(job.model, NO_ROTATION, reporter)
+        prompt = _prompt(job, loaded)
+        turns.take([_Side(each, job, loaded, prompt, Reader(loaded, None, gated=False)) for each in dense], [loaded])
+    for number in gated:
+        arm = job.arms[number]
+        loaded = session.prepare(job.model, arm.rotation, reporter)
+        prompt = _prompt(job, loaded)
+        calibration, cuts_at = session.gating(loaded, arm.rotation, arm.method, arm.plan, arm.calibration, reporter)
+        plain = session.prepare(job.model, NO_ROTATION, reporter) if shortcut_parameters(loaded.model) else loaded
+        with attach(loaded, arm.method, arm.plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
+            switch = gates if plain is loaded else None
+            sides = [_Side(each, job, plain, prompt, Reader(plain, switch, gated=False)) for each in dense]
+            reader, reference = Reader(loaded, gates, gated=True), Reader(plain, switch, gated=False)
+            sides.append(_Side(number, job, loaded, prompt, reader, reference, gates))
+            turns.take(sides, [loaded] if plain is loaded else [loaded, plain])
+        dense = []
+
+
+def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
+    """The prompt's token ids; WinaError where they and the answer exceed the context."""
+    tokenizer = loaded.tokenizer
+    if job.chat:
+        if not tokenizer.chat_template:
+            raise WinaError("This model's tokenizer has no chat template; send the prompt as plain text.")
+        try:
+            message = [{"role": "user", "content": job.prompt}]
+            text = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+        except TemplateError as error:
+            raise WinaError(f"The chat template refuses this prompt ({error}); send it as plain text.") from error
+        ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids
+    else:
+        ids = tokenizer(job.prompt).input_ids
+    if not ids:
+        raise WinaError("The prompt comes to no token at all; write some text.")
+    context = getattr(loaded.model.config, "max_position_embeddings", None)
+    if context is not None and len(ids) + job.new_tokens > context:
+        room = context - len(ids)
+        mend = f"ask for {room:,} at most, or shorten the prompt" if room > 0 else "shorten the prompt"
+        raise WinaError(
+            f"The prompt has {len(ids):,} tokens and {job.new_tokens:,} new ones are asked for, but the model's "
+            f"context has {context:,}; {mend}."
+        )
+    return ids
+
+
+def _stops(loaded: LoadedModel) -> frozenset[int]:
+    """The ids of tokens that end an answer, by all that may name them."""
+    named = (
+        getattr(loaded.model.generation_config, "eos_token_id", None),
+        loaded.model.config.eos_token_id,
+        loaded.tokenizer.eos_token_id,
+    )
+    lists = (each if isinstance(each, list) else [each] for each in named)
+    return frozenset(token for each in lists for token in each if token is not None)
+
+
+class _Side:
+    """One answer in the making, by `reader`'s model; a gated one with the dense `reference` and its gates."""
+
+    def __init__(
+        self,
+        number: int,
+        job: GenerateJob,
+        loaded: LoadedModel,
+        prompt: Sequence[int],
+        reader: Reader,
+        reference: Reader | None = None,
+        gates: Gates | None = None,
+    ) -> None:
+        self.number = number
+        self.label = job.arms[number].label
+        self._job, self._reader, self._reference, self._gates = job, reader, reference, gates
+        self._prompt_tokens = len(prompt)
+        self._answer = list(job.arms[number].begun)
+        self._unread = [*prompt, *self._answer]
+        self._pieces = Pieces(loaded.tokenizer, [*prompt[-_CONTEXT:], *self._answer])
+        self._stops = _stops(loaded)
+        self._passes = 0
+
+    @property
+    def end(self) -> Literal["end", "length", "stopped"]:
+        """How the answer ends as it stands."""
+        if self._answer and self._answer[-1] in self._stops:
+            return "end"
+        return "length" if len(self._answer) >= self._job.new_tokens else "stopped"
+
+    @property
+    def missing(self) -> int:
+        """Tokens that may still come."""
+        return self._job.new_tokens - len(self._answer) if self.end == "stopped" else 0
+
+    def step(self, job_id: str) -> Token:
+        """Add a token."""
+        unread = self._unread
+        found = self._reader.read(unread)
+        token = choose(found, self._job.sampling, len(self._answer))
+        dense = None if self._reference is None else self._reference.read(unread)
+        if self._gates is not None and self._passes == 0:
+            self._gates.reset_counts()  # the prompt's: those of the answer are asked for
+        self._passes += 1
+        self._answer.append(token)
+        self._unread = [token]
+        return Token(
+            job_id=job_id,
+            arm=self.number,
+            id=token,
+            text=self._pieces.add(token),
+            log_probability=float(found[token]),
+            dense_log_probability=None if dense is None else float(dense[token]),
+            divergence=None if dense is None else max(float(divergences(dense, found)), 0.0),
+            read=len(unread),
+            seconds=self._reader.seconds,
+            dense_seconds=None if self._reference is None else self._reference.seconds,
+        )
+
+    def answered(self, job_id: str) -> Answered:
+        """What is known of the whole answer."""
+        counted = self._gates is not None and self._passes > 1
+        return Answered(
+            job_id=job_id,
+            arm=self.number,
+            end=self.end,
+            prompt_tokens=self._prompt_tokens,
+            sparsity=self._gates.counted_sparsity if self._gates is not None and counted else None,
+        )
+
+
+class _Turns:
+    """Has sides take turns until all have ended, and tells what they add."""
+
+    def __init__(self, job: GenerateJob, emit: Emit, reporter: Reporter, job_id: str) -> None:
+        self._emit, self._reporter, self._job_id = emit, reporter, job_id
+        self._total = sum(max(job.new_tokens - len(arm.begun), 0) for arm in job.arms)
+        self._done = 0
+
+    def take(self, sides: Sequence[_Side], models: Sequence[LoadedModel]) -> None:
+        """In the first turn, whose passes read the prompt and can be long, every matrix product asks whether to go on;
+        then each decoder layer does, which costs next to nothing of what is timed."""
+        try:
+            with ExitStack() as asking:
+                for loaded in models:
+                    asking.enter_context(cancellable(loaded.model, self._reporter))
+                self._turn(sides)
+            with ExitStack() as asking:
+                for loaded in models:
+                    layers = [layer.module for layer in loaded.view.layers]
+                    asking.enter_context(cancellable(loaded.model, self._reporter, layers))
+                while any(side.missing for side in sides):
+                    self._turn(sides)
+        finally:
+            for side in sides:
+                self._emit(side.answered(self._job_id))
+
+    def _turn(self, sides: Sequence[_Side]) -> None:
+        for side in sides:
+            if side.missing:
+                self._reporter.check()
+                self._emit(side.step(self._job_id))
+                self._done += 1
+                self._reporter.progress(self._done, self._total, "tokens", side.label)

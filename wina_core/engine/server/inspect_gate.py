@@ -1,0 +1,27 @@
+"""Computing an InspectGateJob: the model and what its methods need, then the gates of one cell."""
+
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.gating.inspection import inspect_gate
+from wina_core.compute.reporter import Reporter
+from wina_core.engine.protocol import InspectGateJob
+from wina_core.engine.server.cancellation import cancellable
+from wina_core.engine.server.model_session import Session
+from wina_core.methods import get_method
+from wina_core.records.gates import GateRecord
+from wina_core.specs import MethodSpec
+
+
+def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
+    """What the job's methods keep in its cell; raises as `inspect_gate`, and as preparing and calibrating do."""
+    for each in job.gates:
+        get_method(each.method)  # now, not after seconds of loading
+    loaded = session.prepare(job.model, job.rotation, reporter)
+
+    def calibrated(method: MethodSpec) -> Calibration | None:
+        if not method.needs_calibration:
+            return None
+        return session.calibration(loaded, job.rotation, method, job.calibration, reporter)[0]
+
+    with cancellable(loaded.model, reporter):
+        cell = job.layer, job.projection
+        return inspect_gate(loaded, cell, job.prompt, job.gates, job.tokens, calibrated, reporter)

@@ -1,0 +1,120 @@
+"""What each job does: the same functions serve the engine process and, in-process, the command line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from wina_core.compute.latency.decoding import time_decoding
+from wina_core.compute.latency.sweep import time_products
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation import save_rotated
+from wina_core.compute.rotation.measure import norm_spreads, off_diagonal_energies
+from wina_core.compute.rotation.storage import check_unused
+from wina_core.engine.protocol import (
+    AllocateJob,
+    CalibrateJob,
+    CostJob,
+    DecodeJob,
+    Emit,
+    EstimateJob,
+    EvaluateJob,
+    GenerateJob,
+    InspectGateJob,
+    InspectJob,
+    Job,
+    LatencyJob,
+    Result,
+    ResultValue,
+    RotateJob,
+)
+from wina_core.engine.server.cost import count_costs
+from wina_core.engine.server.generate import generate
+from wina_core.engine.server.inspect_gate import inspect_cell
+from wina_core.engine.server.model_session import Session, bases_file
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
+from wina_core.specs import NO_ROTATION
+
+
+def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
+    """Do a job and emit its results; how it ended is told by returning or raising.
+
+    Raises WinaError for what was foreseen, Cancelled when `reporter.check` does, and anything else for a defect.
+    """
+    match job:
+        case InspectJob():
+            loaded = session.prepare(job.model, NO_ROTATION, reporter)
+            value: ResultValue = summarize(loaded)
+        case RotateJob():
+            value = _rotate(job, session, reporter)
+        case CalibrateJob():
+            value = _calibrate(job, session, reporter)
+        case AllocateJob():
+            get_method(job.method)
+            loaded = session.prepare(job.model, job.rotation, reporter)
+            _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
+        case CostJob():
+            value = count_costs(job, reporter)
+        case InspectGateJob():
+            value = inspect_cell(job, session, reporter)
+        case LatencyJob():
+            value = time_products(job, emit, reporter, job_id)
+        case DecodeJob():
+            value = time_decoding(job, session, emit, reporter, job_id)
+        case EstimateJob():
+            from wina_core.engine.server.estimate import estimate  # as below
+
+            value = estimate(job, session, reporter)
+        case GenerateJob():
+            generate(job, session, emit, reporter, job_id)
+            return
+        case EvaluateJob():
+            from wina_core.engine.server.evaluate import (
+                evaluate_runs,  # lm-eval's import takes seconds: only where needed
+            )
+
+            evaluate_runs(job, session, emit, reporter, job_id)
+            return
+    emit(Result(job_id=job_id, value=value))
+
+
+def _calibrate(job: CalibrateJob, session: Session, reporter: Reporter) -> CalibrationRecord:
+    """What is calibrated, and what the weights are like that it was calibrated for."""
+    get_method(job.method)
+    loaded = session.prepare(job.model, job.rotation, reporter)
+    _, record = session.calibration(loaded, job.rotation, job.method, job.calibration, reporter)
+    weights = (*norm_spreads(loaded.view), *_residuals(loaded, reporter))
+    return record.model_copy(update={"layers": (*record.layers, *weights)})
+
+
+def _residuals(loaded: LoadedModel, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """Of a rotated model they are known; of another they are measured, a layer at a time."""
+    if loaded.rotation_report is not None:
+        return loaded.rotation_report.residuals
+    found: list[LayerRecord] = []
+    layers = loaded.view.layers
+    for done, layer in enumerate(layers, start=1):
+        reporter.check()
+        found += off_diagonal_energies(replace(loaded.view, layers=(layer,)))
+        reporter.progress(done, len(layers), "layers", "orthogonality of the columns")
+    return tuple(found)
+
+
+def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:
+    if job.rotation.is_identity:
+        raise WinaError("This rotation leaves every weight as it is; choose a mode or the per-head rotation.")
+    if job.export_to is None:
+        loaded = session.prepare(job.model, job.rotation, reporter)
+        assert loaded.rotation_report is not None  # the rotation is not the identity
+        return loaded.rotation_report
+    if job.model.quantization != "none":
+        raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
+    folder = Path(job.export_to)
+    check_unused(folder)  # now, not after minutes of rotating
+    loaded = session.prepare(job.model, job.rotation, reporter)
+    bases = bases_file(loaded, job.rotation)
+    save_rotated(loaded, folder, bases if bases.is_file() else None)
+    assert loaded.rotation_report is not None
+    return loaded.rotation_report.model_copy(update={"exported_to": job.export_to})

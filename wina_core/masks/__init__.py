@@ -1,0 +1,1 @@
+"""Score thresholds and masks of a gated input, without torch."""

@@ -1,0 +1,127 @@
+"""What a GateRecord shows: masks, also at other targets, their boundaries, energies and agreement. Light."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wina_core.masks.threshold_grid import cut_at
+from wina_core.methods import get_method
+from wina_core.records.gates import GateDecision, GateRecord
+from wina_core.specs import MethodSpec
+
+Array = npt.NDArray[Any]
+
+COMPARED: dict[str, MethodSpec] = {
+    "teal": MethodSpec(name="teal"),
+    "wina": MethodSpec(name="wina"),
+    "wina-shared": MethodSpec(name="wina", masks="shared"),
+    "wina-released": MethodSpec(name="wina", variant="as_released"),
+    "rsparse": MethodSpec(name="rsparse"),
+    "rsparse-released": MethodSpec(name="rsparse", variant="as_released"),
+    "cats": MethodSpec(name="cats"),
+    "scap": MethodSpec(name="scap"),
+    "scap-own": MethodSpec(name="scap", variant="own"),
+}
+"""What is worth comparing in one cell, by short names; each can be had with any selection."""
+LIVE = ("topk", "threshold")
+"""Selections whose masks are found here for any target, to the bit as gating finds them. The keys of the others are
+compared after roundings that only torch repeats."""
+
+
+class InspectedGate:
+    """One method in an inspected cell."""
+
+    def __init__(self, decision: GateDecision, inputs: Array, norms: Array) -> None:
+        self.decision = decision
+        self.method = decision.asked.method
+        self.target = decision.asked.target
+        """That the engine was asked for."""
+        self.magnitudes: Array = inputs if decision.magnitudes is None else decision.magnitudes.array()
+        """What is weighed, [tokens, n]: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
+        self.scale: Array | None = None if decision.scale is None else decision.scale.array()
+        """c [n]; None for ones."""
+        self.mask: Array = decision.mask.array()
+        """At `target`, as the engine found it, bool [tokens, n]."""
+        self._taken = np.square((inputs if decision.scored == "activation" else self.magnitudes) * norms)
+        self._whole = float(np.square(inputs * norms).sum(dtype=np.float64))
+
+    @cached_property
+    def scores(self) -> Array:
+        """magnitudes * c, [tokens, n]."""
+        return self.magnitudes if self.scale is None else self.magnitudes.astype(self.scale.dtype) * self.scale
+
+    def masked_fraction(self, target: float) -> float:
+        """The fraction of the inputs that the mask drops: more than the target beside a low-rank part."""
+        return get_method(self.method).mask_sparsity(target, self.decision.asked.rho)
+
+    def mask_at(self, target: float) -> Array | None:
+        """The mask at a target, bool [tokens, n]; None where only the engine can tell."""
+        if target == self.target:
+            return self.mask
+        if self.method.selection not in LIVE:
+            return None
+        fraction = self.masked_fraction(target)
+        if self.method.selection == "topk":
+            rule = get_method(self.method)
+            return highest(self.scores, int(rule.kept(self.scores.shape[1], fraction)), ties=rule.keeps_ties)
+        return ~(self.scores <= self._cut(fraction))
+
+    def boundaries(self, target: float, mask: Array) -> Array:
+        """The score from which on each token's inputs are kept under a mask of this target, float64 [tokens]; NaN where
+        nothing is dropped. With a threshold it is the same for all; else the lowest that is kept."""
+        some = ~mask.all(axis=1)
+        if self.method.selection == "threshold":
+            return np.where(some, self._cut(self.masked_fraction(target)), np.nan)
+        lowest = np.where(mask, self.scores, np.inf).min(axis=1, initial=np.inf)
+        return np.where(some & np.isfinite(lowest), lowest, np.nan).astype(np.float64)
+
+    def kept_energy(self, mask: Array) -> float:
+        """1 less the share that what a mask takes away has of the sum of (|x_i| ||W[:, i]||_2)^2 over the tokens.
+
+        With a mean correction what it takes away is less than this counts, since dropped inputs count as their means.
+        """
+        lost = float(self._taken.sum(where=~mask, dtype=np.float64))
+        return 1.0 - lost / self._whole if self._whole > 0 else 1.0
+
+    def _cut(self, fraction: float) -> float:
+        assert self.decision.quantiles is not None  # every threshold has them
+        return cut_at(self.decision.quantiles.array(), fraction)
+
+
+class InspectedCell:
+    """A record unpacked."""
+
+    def __init__(self, record: GateRecord) -> None:
+        self.record = record
+        self.inputs: Array = record.inputs.array()
+        """|x| [tokens, n]."""
+        self.norms: Array = record.norms.array()
+        """||W[:, i]||_2 [n]."""
+        self.gates = tuple(InspectedGate(gate, self.inputs, self.norms) for gate in record.gates)
+
+
+def highest(scores: Array, keep: int, ties: bool = False) -> Array:
+    """True at the `keep` highest of each row of scores [..., n] that are not negative: exactly `keep`, the lower index
+    first among equals, as `wina_kernels.selection.top_k_mask`; with `ties` also at all that equal the last of them."""
+    cut = np.partition(scores, scores.shape[-1] - keep, axis=-1)[..., scores.shape[-1] - keep, None]
+    mask: Array = scores >= cut
+    tied = mask.sum(-1) > keep
+    if tied.any() and not ties:
+        above, equal = scores[tied] > cut[tied], scores[tied] == cut[tied]
+        room = keep - above.sum(-1, keepdims=True)
+        mask[tied] = above | (equal & (equal.cumsum(-1) <= room))
+    return mask
+
+
+def agreement(masks: Sequence[Array]) -> tuple[Array, Array]:
+    """Of every two masks of one shape the share of inputs on which both decide alike, and of those that either keeps
+    the share that both keep (Jaccard; 1 where neither keeps any), each float64 [masks, masks]."""
+    flat = np.stack([mask.reshape(-1) for mask in masks]).astype(np.float32)  # exact: fewer than 2^24 inputs
+    both = (flat @ flat.T).astype(np.float64)
+    kept = np.diag(both)
+    either = kept[:, None] + kept[None, :] - both
+    alike = 1.0 - (either - both) / flat.shape[1]
+    return alike, np.divide(both, either, out=np.ones_like(both), where=either > 0)

@@ -1,0 +1,1 @@
+"""Where models come from, and checks before they are loaded."""

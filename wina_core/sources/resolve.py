@@ -1,0 +1,210 @@
+"""Where models and texts are on disk, and which files they were: everything about a source short of loading it."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.files.paths import resources_folder, what_is_at
+from wina_core.specs import ROLE, SYNTHETIC, EvaluationSpec, ModelSource, RotationSpec, TextSpec
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_WHOLE = 32 * 2**20
+"""Weight files up to this many bytes are digested whole, larger ones by samples of every tensor."""
+_BLOCK = 4096
+_BLOCKS_PER_TENSOR = 4
+DATA_SUFFIXES = (".jsonl", ".parquet")
+"""Files of local data that stand in for the hub's."""
+TASK_SUFFIXES = (".yaml", ".yml", ".py", ".json", ".csv", *DATA_SUFFIXES)
+"""Files that a task's numbers may depend on."""
+_SHIPPED = "demo:"
+"""What the name of a shipped text begins with."""
+
+
+def demo_folder() -> Path:
+    """The shipped demo model, its tasks and texts."""
+    return resources_folder() / "demo"
+
+
+def local_folder(source: ModelSource) -> Path | None:
+    """The folder a source names, or None for a hub id.
+
+    Raises WinaError when the location is written as a path but no folder is there.
+    """
+    if source.location == "demo":
+        return demo_folder() / "model"
+    if source.location == SYNTHETIC:
+        raise WinaError(
+            f'"{SYNTHETIC}" stands for random networks, which are not a model to open; run `wina synthetic`, '
+            f"or write ./{SYNTHETIC} for a folder of that name."
+        )
+    if source.location.startswith(ROLE):
+        raise WinaError(
+            f'"{source.location}" is a part in a study, which has no model here; give a folder or a hub id.'
+        )
+    folder = Path(source.location).expanduser()
+    found = what_is_at(folder)
+    if found == "folder":
+        return folder
+    if found == "file":
+        raise WinaError(f"{folder} is a file, but a model is a folder with a config.json; choose the folder it is in.")
+    if _HUB_ID.fullmatch(source.location):
+        return None
+    raise WinaError(f"The model folder {folder} does not exist; check the path, or give a Hugging Face model id.")
+
+
+def resolve(source: ModelSource) -> ModelSource:
+    """The same source with an absolute location and the fingerprint of its files; a hub id stays as it is, and so
+    does "synthetic"."""
+    if source.location == SYNTHETIC:
+        return source
+    folder = local_folder(source)
+    if folder is None:
+        return source
+    is_demo = folder.resolve() == (demo_folder() / "model").resolve()
+    location = "demo" if is_demo else str(folder.resolve())
+    return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
+
+
+def resolve_rotation(spec: RotationSpec) -> RotationSpec:
+    """The same rotation with the fingerprints of the files it reads: given matrices, and a text of the user's."""
+    changes: dict[str, object] = {"text": resolve_text(spec.text)}
+    if spec.matrices is not None:
+        path = Path(spec.matrices).expanduser()
+        if what_is_at(path) != "file":
+            raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+        changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path])}
+    return spec.model_copy(update=changes)
+
+
+def resolve_text(spec: TextSpec) -> TextSpec:
+    """The same text with an absolute path and the fingerprint of its file; a shipped text stays as it is."""
+    path = text_file(spec.source)
+    if spec.source.startswith(_SHIPPED):
+        return spec
+    return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path])})
+
+
+def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
+    """The same evaluation with absolute folders of tasks and of data, and the digests of all that is in them;
+    WinaError where there is no such folder, or none with data."""
+    changes: dict[str, object] = {}
+    if spec.task_folders:
+        folders = [_folder(folder, "task") for folder in spec.task_folders]
+        files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in TASK_SUFFIXES]
+        changes["task_folders"] = tuple(str(folder.resolve()) for folder in folders)
+        changes["task_fingerprint"] = _digest(file for file in files if file.is_file())
+    if spec.data_folder is not None:
+        folder = data_folder(spec.data_folder)
+        files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
+        if not files:
+            raise WinaError(
+                f"The data folder {folder} holds no data; it needs a folder for each task, with a file for each split, "
+                "as piqa/validation.jsonl."
+            )
+        digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
+        changes["data_folder"] = "demo" if spec.data_folder == "demo" else str(folder.resolve())
+        changes["data_fingerprint"] = digest.hexdigest()[:16]
+    return spec.model_copy(update=changes)
+
+
+def data_folder(name: str) -> Path:
+    """The folder of an EvaluationSpec's local data: "demo", or a path; WinaError where there is none."""
+    return demo_folder() / "data" if name == "demo" else _folder(name, "data")
+
+
+def _folder(name: str, of: str) -> Path:
+    folder = Path(name).expanduser()
+    if what_is_at(folder) != "folder":
+        raise WinaError(f"The {of} folder {folder} does not exist; correct it or leave it out.")
+    return folder
+
+
+def fingerprint(folder: Path) -> str:
+    """16 hex digits over the files that determine a model's outputs: JSON files, tokenizer and weights.
+
+    Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read, so that a
+    30 GB model takes well under a second and an edit of any one tensor is still seen.
+    """
+    try:
+        files = sorted(folder.iterdir())
+    except OSError as error:
+        raise WinaError(f"The model folder {folder} cannot be read ({error}); check its permissions.") from error
+    return _digest(
+        path
+        for path in files
+        if path.name == "config.json" or path.suffix == ".safetensors" or path.name.startswith("tokenizer")
+    )
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            for block in _samples(path):
+                digest.update(block)
+        except OSError as error:
+            raise WinaError(f"The file {path} cannot be read ({error}); check its permissions.") from error
+    return digest.hexdigest()[:16]
+
+
+def _samples(path: Path) -> Iterator[bytes]:
+    if path.suffix != ".safetensors" or path.stat().st_size <= _WHOLE:
+        with path.open("rb") as file:
+            yield from iter(partial(file.read, 1 << 20), b"")
+        return
+    header = read_safetensors_header(path)
+    yield json.dumps(header, sort_keys=True).encode()
+    first = 8 + _header_length(path)
+    with path.open("rb") as file:
+        for name in sorted(header):
+            begin, end = header[name].get("data_offsets", (0, 0))
+            for block in range(_BLOCKS_PER_TENSOR):
+                file.seek(first + begin + (end - begin) * block // _BLOCKS_PER_TENSOR)
+                yield file.read(min(_BLOCK, end - begin))
+
+
+def _header_length(path: Path) -> int:
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(8), "little")
+
+
+def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type-arg]  # JSON of the format
+    """Names, dtypes, shapes and offsets of a safetensors file, once it is known to be complete.
+
+    Raises WinaError when the file is truncated or not in the format.
+    """
+    size = path.stat().st_size
+    length = _header_length(path)
+    damaged = f"The weight file {path} is damaged or was not copied to the end; download or copy it again."
+    if size < 8 or length > size - 8:
+        raise WinaError(damaged)
+    with path.open("rb") as file:
+        file.seek(8)
+        try:
+            header = json.loads(file.read(length))
+            expected = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise WinaError(damaged) from error
+    if size != 8 + length + expected:
+        raise WinaError(f"{damaged[:-1]} ({size:,} bytes instead of {8 + length + expected:,}).")
+    return header
+
+
+def text_file(source: str) -> Path:
+    """The file of a TextSpec's source: "demo:calibration", "demo:training", "demo:heldout", or a path."""
+    if source.startswith(_SHIPPED):
+        path = demo_folder() / "text" / f"{source.removeprefix(_SHIPPED)}.txt"
+        if what_is_at(path) != "file":
+            raise WinaError(
+                f'There is no demo text "{source}"; use demo:calibration, demo:training, demo:heldout or a file.'
+            )
+        return path
+    path = Path(source).expanduser()
+    if what_is_at(path) != "file":
+        raise WinaError(f"The text file {path} does not exist; check the path.")
+    return path

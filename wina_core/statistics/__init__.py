@@ -1,0 +1,1 @@
+"""Small statistical tests, checked against published numbers."""

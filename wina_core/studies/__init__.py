@@ -1,0 +1,1 @@
+"""Study files: the gallery, model roles, expansion into runs."""

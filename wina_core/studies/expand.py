@@ -1,0 +1,323 @@
+"""Studies as files, and what they expand to: the runs of a declarative grid."""
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError, explain, problems
+from wina_core.files.tables import write_atomically
+from wina_core.files.toml_lines import line_of
+from wina_core.sources.resolve import resolve, resolve_data, resolve_rotation, resolve_text
+from wina_core.specs import (
+    DENSE,
+    NO_ROTATION,
+    ROLE,
+    AllocatedSparsity,
+    AllocatorSpec,
+    Arm,
+    CalibrationSpec,
+    ModelSource,
+    Plan,
+    RunSpec,
+    TaskSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.renamed import rename_study
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.studies.published import published
+from wina_core.studies.run_labels import LabelledRun, RunLabel, arm_names, distinct, model_names
+
+MAX_RUNS = 20_000
+MAX_FILE_BYTES = 4 * 2**20
+SCHEMA_VERSION = 2
+"""Of studies' files, and of all that is in them. In files of version 1 other names and defaults hold
+(`renamed_specs`)."""
+_PROGRAM_TASKS = ("humaneval", "mbpp")
+"""What the names of lm-eval's tasks begin with that run what a model writes. The engine refuses any such task without
+consent, whatever its name."""
+
+
+def expand(study: StudySpec) -> tuple[RunSpec, ...]:
+    """The study's runs, files resolved, each once, in the order models, arms, sparsities, allocators, plans.
+
+    A dense arm is one run per rotation whatever the sparsities; fields that do not reach a run's numbers are set to
+    their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
+    MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
+    """
+    return specs_of(labelled(study))
+
+
+def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
+    """The runs that `expand` gives, each with every name that the study has for it: a run whose model plays two roles,
+    or that is of two arms, stands here twice. Raises WinaError as `expand`."""
+    _check_size(study)
+    return _labelled(_resolved(study), [resolve(_mapped(study, model)) for model in study.models], study)
+
+
+def _check_size(study: StudySpec) -> None:
+    lines = [arm for model in study.models for arm in study.arms if _is_for(arm, model)]
+    count = sum(1 if _is_dense(arm) else _points(study, arm) for arm in lines)
+    if count > MAX_RUNS:
+        raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
+
+
+def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
+    """Return the runs themselves, each once: of equal tables with different origins the first."""
+    found: dict[str, RunSpec] = {}
+    for run in runs:
+        found.setdefault(run.label.run, run.spec)
+    return tuple(found.values())
+
+
+def count_runs(study: StudySpec) -> int:
+    """How many runs a study has, files and roles left as they are named: no weights are read."""
+    named = {ROLE + role.name: role.location for role in study.roles if role.location}
+    located = [named.get(model.location, model.location) for model in study.models]
+    sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
+    return len(specs_of(_labelled(study, sources, study)))
+
+
+def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec) -> tuple[LabelledRun, ...]:
+    """The runs with their names; `sources` are what the study's models stand for, `named` the study as it was
+    written: resolving adds fingerprints to what names are made of."""
+    models, arms = model_names(named), arm_names(named)
+    return distinct(
+        LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, run.plan.origin))
+        for model, source, model_name in zip(study.models, sources, models, strict=True)
+        for arm, arm_name in zip(study.arms, arms, strict=True)
+        if _is_for(arm, model)
+        for run in _runs(study, source, arm)
+    )
+
+
+def _is_for(arm: Arm, model: ModelSource) -> bool:
+    return not arm.roles or model.location.removeprefix(ROLE) in arm.roles
+
+
+def _points(study: StudySpec, arm: Arm) -> int:
+    return len(arm.sparsities or study.sparsities) * len(study.allocators) + len(study.plans)
+
+
+def _resolved(study: StudySpec) -> StudySpec:
+    """The study with the fingerprints of all files it names but its models', which make them part of its runs'
+    identity."""
+    deviation = study.evaluation.deviation
+    return study.model_copy(
+        update={
+            "arms": tuple(arm.model_copy(update={"rotation": resolve_rotation(arm.rotation)}) for arm in study.arms),
+            "allocators": tuple(
+                allocator.model_copy(update={"text": resolve_text(allocator.text)}) for allocator in study.allocators
+            ),
+            "calibration": study.calibration.model_copy(update={"text": resolve_text(study.calibration.text)}),
+            "evaluation": resolve_data(study.evaluation).model_copy(
+                update={
+                    "deviation": None if deviation is None else resolve_text(deviation),
+                    "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
+                }
+            ),
+        }
+    )
+
+
+def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
+    """The study with its roles mapped to folders or hub ids, those of other names left aside.
+
+    A role that has a model already keeps it: a file names models of its own where they come with the workbench, which
+    what other studies' roles are mapped to must not replace.
+    """
+    return _located(study, {**locations, **{role.name: role.location for role in study.roles if role.location}})
+
+
+def with_data_folder(study: StudySpec, folder: str | None) -> StudySpec:
+    """The study with its tasks' data in a folder (`EvaluationSpec.data_folder`), whatever it says itself; as it is for
+    None."""
+    if folder is None:
+        return study
+    return study.model_copy(update={"evaluation": study.evaluation.model_copy(update={"data_folder": folder})})
+
+
+def rebind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
+    """The study with these of its roles mapped, whatever they were mapped to; WinaError for a role it does not have."""
+    names = [role.name for role in study.roles]
+    for name in locations:
+        if name not in names:
+            has = f"its roles are {', '.join(names)}" if names else "it has none"
+            raise WinaError(f'The study "{study.name}" has no role "{name}"; {has}.')
+    return _located(study, locations)
+
+
+def _located(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
+    roles = tuple(role.model_copy(update={"location": locations.get(role.name, role.location)}) for role in study.roles)
+    return study.model_copy(update={"roles": roles})
+
+
+def roles_of(study: StudySpec) -> dict[str, str]:
+    """Content hash of a resolved model: the role it plays, or its own location where it plays none."""
+    return {resolve(_mapped(study, model)).content_hash(): model.location.removeprefix(ROLE) for model in study.models}
+
+
+def program_tasks(study: StudySpec) -> tuple[str, ...]:
+    """The study's tasks, of those known here, that score a model by running what it writes."""
+    return tuple(name for name in study.evaluation.task_names if name.startswith(_PROGRAM_TASKS))
+
+
+def unmapped(study: StudySpec) -> tuple[Role, ...]:
+    """The roles that the study's models play and that no model stands for yet."""
+    played = {model.location.removeprefix(ROLE) for model in study.models if model.location.startswith(ROLE)}
+    return tuple(role for role in study.roles if role.name in played and not role.location)
+
+
+def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
+    """A model with what its role stands for; WinaError for a role without a model."""
+    if not model.location.startswith(ROLE):
+        return model
+    role = next(role for role in study.roles if role.name == model.location.removeprefix(ROLE))
+    if not role.location:
+        weights = f" (its published weights are {role.hub})" if role.hub else ""
+        raise WinaError(
+            f'The study "{study.name}" has no model for the role "{role.name}"{weights}; name its folder or hub id, '
+            f'on the Studies page, with --role "{role.name}=FOLDER", or for the whole gallery with: wina study roles '
+            f'"{role.name}=FOLDER".'
+        )
+    return model.model_copy(update={"location": role.location})
+
+
+def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
+    """A task without the metric that tables show, on which no number depends."""
+    if isinstance(task, str):
+        return task
+    bare = task.model_copy(update={"metric": None})
+    return task.name if bare == TaskSpec(name=task.name) else bare
+
+
+def _is_dense(arm: Arm) -> bool:
+    return arm.method.name == DENSE.name
+
+
+def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
+    rotation = NO_ROTATION if arm.rotation.is_identity else arm.rotation
+    if _is_dense(arm):
+        evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
+        yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
+        return
+    sparsities = arm.sparsities or study.sparsities
+    spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
+    for plan in [*spread, *study.plans]:
+        yield RunSpec(
+            model=model,
+            rotation=rotation,
+            method=arm.method,
+            plan=plan,
+            calibration=_calibration(study, arm, plan),
+            evaluation=study.evaluation,
+        )
+
+
+def _calibration(study: StudySpec, arm: Arm, plan: Plan) -> CalibrationSpec | None:
+    """Return the calibration that a run depends on, by its method or by an allocator that searches by thresholds.
+    Exactly the top k does not depend on the kind of thresholds."""
+    searched = isinstance(plan, AllocatedSparsity) and plan.allocator.is_released
+    if not arm.method.needs_calibration and not searched:
+        return None
+    return study.calibration.measured if arm.method.selection == "topk" else study.calibration
+
+
+def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | AllocatedSparsity:
+    if allocator.name == "uniform":
+        return UniformSparsity(sparsity=sparsity)
+    return AllocatedSparsity(sparsity=sparsity, allocator=allocator)
+
+
+def load_study(path: Path) -> StudySpec:
+    """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why.
+
+    A role's location that begins with "." is taken from the file's own folder. A study of too many runs, and one of a
+    table that the paper does not have, are refused here, so that whoever lists studies need not count.
+    """
+    text = _text(path)
+    toml = path.suffix.lower() == ".toml"
+    try:
+        content = tomllib.loads(text) if toml else json.loads(text)
+        study = StudySpec.model_validate(_of_today(content, path))
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
+        kind = "TOML" if toml else "JSON"
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
+    except ValidationError as error:
+        line = line_of(text, problems(error)[0][0]) if toml else None
+        where = f" in line {line}" if line else ""
+        raise WinaError(f"The study {path} is not right{where}: {explain(error)}") from error
+    except ValueError as error:  # a number of thousands of digits, which Python does not read
+        raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
+    _check_size(study)
+    _check_paper(study, path)
+    beside = {
+        role.name: str((path.parent / role.location).resolve()) for role in study.roles if role.location[:1] == "."
+    }
+    return _located(study, beside)
+
+
+def _check_paper(study: StudySpec, path: Path) -> None:
+    known = dict.fromkeys(number.study for number in published())
+    if study.paper and study.paper not in known:
+        raise WinaError(
+            f'The study {path} is not right: paper: there are no published results "{study.paper}"; choose one of '
+            f"{', '.join(known)}, or leave it out."
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
+    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+        cause = getattr(error, "strerror", None) or error
+        raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
+
+
+def _of_today(content: Any, path: Path) -> Any:
+    """Return what a file holds in the words of this version. Without a version a TOML file is of this one; JSON files
+    were written without one in version 1."""
+    if not isinstance(content, dict):
+        return content
+    version = content.pop("schema_version", SCHEMA_VERSION if path.suffix.lower() == ".toml" else 1)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise WinaError(
+            f"The study {path} was written by a newer version of WINA Workbench (its schema_version is {version}, this "
+            f"program reads {SCHEMA_VERSION}); update the program."
+        )
+    if version not in (1, SCHEMA_VERSION):
+        raise WinaError(f"The study {path} has the schema_version {version!r}; write {SCHEMA_VERSION}.")
+    if version == 1:
+        with suppress(AttributeError, TypeError):  # where the file is wrong, which its validation tells
+            rename_study(content)
+    return content
+
+
+def save_study_file(study: StudySpec, path: Path) -> None:
+    """Write a study that `load_study` reads back, as TOML where the file's name ends in .toml and else as JSON; fields
+    at their default are left out."""
+    content = {"schema_version": SCHEMA_VERSION, **study.model_dump(mode="json", exclude_defaults=True)}
+    if path.suffix.lower() == ".toml":
+        text = tomli_w.dumps(_without_none(content))
+    else:
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode())
+
+
+def _without_none(value: Any) -> Any:
+    """TOML has no None, and only a deviation is ever set to it: there it is written as false."""
+    if isinstance(value, dict):
+        return {name: _without_none(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_none(each) for each in value]
+    return False if value is None else value

@@ -1,0 +1,98 @@
+"""The studies there are: the paper's tables and figures, their demo-sized twins, and the user's own. Light."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wina_core.errors import WinaError, near_matches
+from wina_core.files.paths import data_folder, resources_folder, what_is_at
+from wina_core.specs.studies import Role, StudySpec
+from wina_core.studies.expand import bind, count_runs, load_study, unmapped
+
+Kind = Literal["paper", "demo", "own"]
+_SUFFIXES = (".toml", ".json")
+
+
+@dataclass(frozen=True)
+class GalleryEntry:
+    """One study's file."""
+
+    file: Path
+    kind: Kind
+    study: StudySpec | None
+    error: str = ""
+    """What is wrong with the file, where there is no study in it."""
+
+    @property
+    def name(self) -> str:
+        """The study's, or the file's where there is no study in it."""
+        return self.study.name if self.study else self.file.stem
+
+    @property
+    def title(self) -> str:
+        """One line for lists."""
+        return (self.study.title or self.study.name) if self.study else self.file.stem
+
+
+def own_folder() -> Path:
+    """Where the user's own studies are kept; not made before one is."""
+    return data_folder() / "studies"
+
+
+def gallery() -> tuple[GalleryEntry, ...]:
+    """All studies, the paper's first and the user's last, each kind in the order of a table of contents: Figure 2,
+    Table 2, Table 13; a broken file has its error."""
+    shipped, own = resources_folder() / "studies", own_folder()
+    entries = [
+        *(entry_of(file, "paper") for file in _files(shipped / "paper")),
+        *(entry_of(file, "demo") for file in _files(shipped / "demo")),
+        *(entry_of(file, "own") for file in _files(own)),
+    ]
+    order: tuple[Kind, ...] = ("paper", "demo", "own")
+    return tuple(sorted(entries, key=lambda entry: (order.index(entry.kind), _place(entry.title))))
+
+
+def _place(title: str) -> tuple[bool, list[tuple[int, str]]]:
+    """Sorts what is of a figure or table before the rest, and numbers by their size."""
+    words = re.findall(r"\d+|[^\W\d]+", title.lower().replace("figures", "figure"))
+    return not {"figure", "table"} & set(words), [(int(word), "") if word.isdecimal() else (0, word) for word in words]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.glob("*") if file.suffix.lower() in _SUFFIXES]
+
+
+def entry_of(file: Path, kind: Kind) -> GalleryEntry:
+    """A study file; one that cannot be read with the reason."""
+    try:
+        return GalleryEntry(file, kind, load_study(file))
+    except WinaError as error:
+        return GalleryEntry(file, kind, None, str(error))
+
+
+def find_study(name: str) -> StudySpec:
+    """A study by its name in the gallery or its file; WinaError for neither, and for a file that is wrong."""
+    path = Path(name).expanduser()
+    if path.suffix.lower() in _SUFFIXES or what_is_at(path) == "file":
+        return load_study(path)
+    entries = gallery()
+    for entry in entries:
+        if name == entry.name:
+            if entry.study is None:
+                raise WinaError(entry.error)
+            return entry.study
+    close = near_matches(name, [entry.name for entry in entries])
+    hint = close or "`wina study list` has their names; or give a file."
+    raise WinaError(f'There is no study "{name}" in the gallery; {hint}')
+
+
+def needs(study: StudySpec, roles: Mapping[str, str]) -> tuple[Role, ...]:
+    """The roles of a study's models that nothing stands for here yet."""
+    return unmapped(bind(study, roles))
+
+
+def count_measurements(study: StudySpec) -> tuple[int, int]:
+    """How many runs and how many points of a sweep a study has, without looking at any weights."""
+    return count_runs(study), len(study.latency.points()) if study.latency else 0

@@ -1,0 +1,121 @@
+"""What a study calls its runs: by model, arm and allocation, so that no two of them are called the same. Light."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wina_core.specs import DENSE, ROLE, Arm, ModelSource, RunSpec, TextSpec
+from wina_core.specs.studies import StudySpec
+
+
+class RunLabel(NamedTuple):
+    """One run under the names that its study gives it; a run that plays several parts has one label for each."""
+
+    run: str
+    """Its hash."""
+    model: str
+    """The role it plays, or its own short name."""
+    arm: str
+    """The arm's name or, where it has none, its label; with what sets it apart where another is called the same."""
+    allocation: str
+    """How the target is spread: an allocator's label, or a table's origin."""
+
+
+class LabelledRun(NamedTuple):
+    """One of the runs that a study expands to."""
+
+    spec: RunSpec
+    label: RunLabel
+
+
+def model_label(source: ModelSource) -> str:
+    """Short name for tables and plots: the last part of the location, and what was asked for beside it."""
+    name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
+    dtype = source.dtype if source.dtype != "auto" else None
+    quantization = source.quantization if source.quantization != "none" else None
+    extra = [part for part in (source.revision, dtype, quantization) if part]
+    return f"{name} ({', '.join(extra)})" if extra else name
+
+
+def model_names(study: StudySpec) -> tuple[str, ...]:
+    """Of the study's models, in order. Weights of other bits have the same name: they are told apart beside it."""
+
+    def name(model: ModelSource) -> str:
+        if model.location.startswith(ROLE):
+            return model.location.removeprefix(ROLE)
+        return model_label(model.model_copy(update={"quantization": "none"}))
+
+    names = [name(model) for model in study.models]
+    fields = [_fields(model, without=("quantization", "fingerprint", "schema_version")) for model in study.models]
+    alike = [
+        [
+            other
+            for other, model in enumerate(study.models)
+            if names[other] == names[place] and model.quantization == study.models[place].quantization
+        ]
+        for place in range(len(names))
+    ]
+    return tuple(_told_apart(name, place, alike[place], fields) for place, name in enumerate(names))
+
+
+def arm_names(study: StudySpec) -> tuple[str, ...]:
+    """Of the study's arms, in order. Arms that share no model, or no sparsity, may have one name: they are one line."""
+    names = [arm.name or arm.label for arm in study.arms]
+    fields = [{**_fields(arm.rotation), **_fields(arm.method)} for arm in study.arms]
+    alike = [
+        [other for other, each in enumerate(study.arms) if names[other] == names[place] and _meet(study, each, arm)]
+        for place, arm in enumerate(study.arms)
+    ]
+    return tuple(_told_apart(name, place, alike[place], fields) for place, name in enumerate(names))
+
+
+def own_label(spec: RunSpec) -> RunLabel:
+    """What a run is called where no study says it."""
+    arm = Arm(rotation=spec.rotation, method=spec.method).label
+    selection = "" if spec.method.selection == "topk" else f", {spec.method.selection}"
+    model = model_label(spec.model.model_copy(update={"quantization": "none"}))
+    return RunLabel(spec.content_hash(), model, arm + selection, spec.plan.origin)
+
+
+def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
+    """The runs in their order, each once under each label; the allocations of those that are still called the same, as
+    two tables from one hand, are numbered."""
+    places: dict[tuple[object, ...], dict[str, int]] = {}
+    found: dict[RunLabel, LabelledRun] = {}
+    for spec, label in runs:
+        place = (label.model, spec.model.quantization, label.arm, spec.plan.budget, label.allocation)
+        there = places.setdefault(place, {})
+        number = there.setdefault(label.run, len(there) + 1)
+        told = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
+        found.setdefault(told, LabelledRun(spec, told))
+    return tuple(found.values())
+
+
+def _meet(study: StudySpec, one: Arm, other: Arm) -> bool:
+    """Whether two arms have runs of the same model at the same sparsity."""
+    if one.roles and other.roles and not set(one.roles) & set(other.roles):
+        return False
+    if study.plans or one.method.name == DENSE.name or other.method.name == DENSE.name:
+        return True
+    return bool(set(one.sparsities or study.sparsities) & set(other.sparsities or study.sparsities))
+
+
+def _told_apart(name: str, place: int, alike: Sequence[int], fields: Sequence[Mapping[str, str]]) -> str:
+    """The name, and where others are called the same, the fields in which this one differs from any of them."""
+    own = fields[place]
+    told = [text for field, text in own.items() if any(fields[other][field] != text for other in alike)]
+    return ", ".join([name, *told])
+
+
+def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, str]:
+    """Field: what it says, in words."""
+    return {name: _words(name, getattr(of, name)) for name in type(of).model_fields if name not in without}
+
+
+def _words(name: str, value: object) -> str:
+    if isinstance(value, TextSpec):
+        return f"on {value.label}"
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))
+    own = isinstance(value, str) and name in ("selection", "variant", "dtype", "mode", "objective", "location", "name")
+    return str(value) if own else f"{name.replace('_', ' ')} {value}"

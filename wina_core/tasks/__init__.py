@@ -1,0 +1,1 @@
+"""Names of lm-eval tasks and what their code may do."""
