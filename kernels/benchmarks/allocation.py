@@ -3,9 +3,9 @@ every candidate, on a random Llama of hidden size 512.
 
 Both make the same search and must end at the same plan. The naive one runs the whole layer over all tokens for each
 of some hundred candidates; what is kept in ours (see `wina_core.compute.allocation.layer_error`) leaves, for most of
-them, one or two of the seven matrices, and those behind the attention for the last quarter of the tokens
-alone. Expected before it was measured: at most a fourth of the peer's time. Seen: an eighth (`results/allocation-cpu.json`). TEAL is
-searched, whose gates cost neither of them anything to make.
+them, one or two of the seven matrices, and those behind the attention for the last quarter of the tokens alone.
+Expected before it was measured: at most a fourth of the peer's time. Seen: an eighth (`results/allocation-cpu.json`).
+TEAL is searched, whose gates cost neither of them anything to make.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from random_models import Size, random_llama, threads
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 
 SIZE = Size(hidden=512, intermediate=1408, layers=8, heads=8, kv_heads=4)
@@ -55,7 +55,7 @@ def _ready(work: partial[None]) -> Iterator[partial[None]]:
 
 
 def _calibrate(loaded: LoadedModel, text: TextSpec) -> None:
-    calibrate(loaded, METHOD, CalibrationSpec(text=text), Silent())
+    calibrate(loaded, METHOD, CalibrationSpec(text=text), NullReporter())
 
 
 @torch.no_grad()

@@ -28,7 +28,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -55,7 +55,7 @@ def measure(toy: bool) -> list[Comparison]:
         for selection, at_most in AT_MOST.items():
             for masks in MASKS:
                 method = MethodSpec(name="wina", selection=selection, masks=masks)
-                calibration = calibrate(loaded, method, text, Silent()) if selection == "threshold" else None
+                calibration = calibrate(loaded, method, text, NullReporter()) if selection == "threshold" else None
                 gates = partial(attach, loaded, method, plan, calibration)
                 forward = partial(_forward, loaded, tokens, gates)
                 gated.append(Contender(f"{selection}, {masks} masks", forward, at_most))

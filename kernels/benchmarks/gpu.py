@@ -41,8 +41,8 @@ from wina_core.compute.latency.arithmetic import copies
 from wina_core.compute.latency.device import cache_bytes
 from wina_core.compute.latency.products import INPUTS, Inputs, Weights, kept_by_any_row, make_inputs, make_weights
 from wina_core.compute.latency.timing import Work
-from wina_core.compute.reporter import Silent
-from wina_core.engine.server.environment import environment
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.environment import environment
 from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 
 RESULTS = Path(__file__).parent / "results"
@@ -140,7 +140,7 @@ def measure_products(
         outputs=shape.outputs, inputs=shape.inputs, batch=batch, dtype=dtype, method="dense", selection="threshold",
         sparsity=0.0, backend="torch", repetitions=grid.turns,
     )  # fmt: skip
-    weights = make_weights(base, copies(base, cache_bytes(device)), device, Silent())
+    weights = make_weights(base, copies(base, cache_bytes(device)), device, NullReporter())
     lines: list[Line] = []
     works: list[Callable[[int], Work]] = []
 

@@ -20,7 +20,7 @@ from wina_core.compute.latency.device import free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -62,7 +62,7 @@ def measure_decoding(given: Decoding, device: torch.device) -> dict[str, Any]:
     dense = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
     model = deepcopy(dense.model)
     gated = LoadedModel(dense.source, model, dense.tokenizer, view(model))
-    calibration = calibrate(gated, METHOD, CalibrationSpec(text=given.calibration), Silent())
+    calibration = calibrate(gated, METHOD, CalibrationSpec(text=given.calibration), NullReporter())
     prompt = torch.randint(given.vocabulary, (1, given.prompt), generator=torch.Generator().manual_seed(0)).to(device)
     plan = UniformSparsity(sparsity=SPARSITY)
     with attach(gated, METHOD, plan, calibration, kernels=True) as gates:

@@ -31,7 +31,7 @@ from torch import Tensor
 from wina_core.compute.evaluation import evaluate_task
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel, load_model
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import DType, EvaluationSpec, ModelSource
 
 TASK = "demo_choice"
@@ -46,7 +46,7 @@ def measure(toy: bool) -> list[Comparison]:
     dtypes: tuple[DType, ...] = ("float32",) if toy else ("bfloat16", "float32")
     found = []
     for dtype in dtypes:
-        loaded = load_model(ModelSource(location="demo", dtype=dtype, device="cpu"), Silent())
+        loaded = load_model(ModelSource(location="demo", dtype=dtype, device="cpu"), NullReporter())
         batches = _batches(loaded, spec)
         works = {"evaluate": partial(_evaluate, loaded, spec), "lm-eval alone": partial(_stock, loaded, spec)}
         with threads(1):
@@ -112,7 +112,7 @@ def _forward(loaded: LoadedModel, batches: list[Tensor]) -> None:
 
 
 def _evaluate(loaded: LoadedModel, spec: EvaluationSpec) -> None:
-    evaluate_task(loaded, None, spec, TASK, Silent())
+    evaluate_task(loaded, None, spec, TASK, NullReporter())
 
 
 def _stock(loaded: LoadedModel, spec: EvaluationSpec) -> None:

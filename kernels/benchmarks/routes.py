@@ -5,7 +5,7 @@ from collections.abc import Callable
 from full_svd import rotate_by_full_svd
 
 from wina_core.compute.models.view import ModelView
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import apply_bases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.specs import AS_RELEASED_ROTATION, RotationSpec
@@ -17,7 +17,7 @@ PEER = "full_svd"
 
 def ours(spec: RotationSpec) -> Route:
     """What `wina_core.compute.rotation.rotate` does between its measurements, for bases from weights alone."""
-    return lambda view: apply_bases(view, choose_bases(view, spec, None, Silent()), Silent())
+    return lambda view: apply_bases(view, choose_bases(view, spec, None, NullReporter()), NullReporter())
 
 
 ROUTES: dict[str, Route] = {

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from comparing import Comparison, Timing
 
-from wina_core.engine.server.environment import environment
+from wina_core.compute.session.environment import environment
 
 BENCHMARKS = (
     "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",

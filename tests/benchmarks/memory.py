@@ -33,7 +33,7 @@ def run(out: Path | None, toy: bool) -> None:
     """Measure, print and write."""
     from large_store import METRICS, fill, various_runs  # not at the top: the window's process is this file too
 
-    from wina_core.engine.server.environment import environment
+    from wina_core.compute.session.environment import environment
     from wina_core.store import Store
 
     metrics = tuple(each for each in METRICS if each[1] == "acc")

@@ -18,10 +18,10 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.evaluation import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel, load_model
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.records import MetricRecord
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
@@ -99,7 +99,12 @@ def evaluation(folder: Path, group: str) -> EvaluationSpec:
 def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_line: Results) -> None:
     spec = RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types"))
     events: list[Event] = []
-    run_job(EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),)), Session(), events.append, Silent())
+    run_job(
+        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),)),
+        Session(),
+        events.append,
+        NullReporter(),
+    )
     assert not [event.error for event in events if isinstance(event, RunFailed)]
     ours = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
     assert ours == stock_command_line
@@ -109,7 +114,7 @@ def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_l
 def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, method: str
 ) -> None:
-    loaded = load_model(DENSE, Silent()) if model == "demo" else exported(tmp_path)
+    loaded = load_model(DENSE, NullReporter()) if model == "demo" else exported(tmp_path)
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     monkeypatch.chdir(folder)
     with attach(loaded, MethodSpec(name=method), UniformSparsity(sparsity=0.5)) as gates:
@@ -120,14 +125,14 @@ def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
             limit=LIMIT,
         )
         monkeypatch.chdir("/")
-        records = evaluate_task(loaded, gates, evaluation(folder, "tiny_types"), "tiny_types", Silent())
+        records = evaluate_task(loaded, gates, evaluation(folder, "tiny_types"), "tiny_types", NullReporter())
         assert gates.counted_sparsity > 0.4
     assert as_stock(records) == numbers(found, "tiny_types")
 
 
 def exported(folder: Path) -> LoadedModel:
     """A rotated model that was saved as a folder."""
-    rotated = load_model(ModelSource(location=str(tiny_folder(folder / "tiny", "mistral"))), Silent())
-    rotate(rotated, RotationSpec(), Silent())
+    rotated = load_model(ModelSource(location=str(tiny_folder(folder / "tiny", "mistral"))), NullReporter())
+    rotate(rotated, RotationSpec(), NullReporter())
     save_rotated(rotated, folder / "exported", None)
-    return load_model(ModelSource(location=str(folder / "exported"), device="cpu"), Silent())
+    return load_model(ModelSource(location=str(folder / "exported"), device="cpu"), NullReporter())

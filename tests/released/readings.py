@@ -29,7 +29,7 @@ from wina_core.compute.allocation import allocate
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.specs import (
     AllocatedSparsity,
@@ -180,7 +180,7 @@ def calibrated(sample: Sample, spec: MethodSpec, text: TextSpec, plan: SparsityP
     key = spec, text, None if shares is None else shares.rho
     if key not in sample.calibrations:
         given = {} if shares is None else {"shares": shares}
-        sample.calibrations[key] = calibrate(sample.loaded, spec, CalibrationSpec(text=text), Silent(), **given)
+        sample.calibrations[key] = calibrate(sample.loaded, spec, CalibrationSpec(text=text), NullReporter(), **given)
     return sample.calibrations[key]
 
 
@@ -286,7 +286,7 @@ def compare_transform(name: str, text: TextSpec) -> Outcome:
     model = sample(name)
     ids = tiny_tokens(rows=2, length=24)
     expected = recomputed.forward(recomputed.transform(model.weights), model.shape, ids)
-    rotate(model.loaded, published_rotation(text), Silent())
+    rotate(model.loaded, published_rotation(text), NullReporter())
     return Outcome(difference(model.logits(ids), expected), True)
 
 
@@ -294,7 +294,7 @@ def compare_transformed(name: str, text: TextSpec, variant: str = "as_released")
     """Compare WINA on the published transform, gated by top k."""
     model = sample(name)
     weights = recomputed.transform(model.weights)
-    rotate(model.loaded, published_rotation(text), Silent())
+    rotate(model.loaded, published_rotation(text), NullReporter())
     reading = next(each for each in READINGS if each.spec == {"variant": variant} and each.method == "wina")
     outcomes = []
     for levels in PLANS:
@@ -310,7 +310,7 @@ def compare_larosa(name: str, text: TextSpec, *, folded: bool = True) -> Outcome
     model = sample(name)
     tokens = read_tokens(text, model.loaded.tokenizer)
     bases = recomputed.larosa_bases(model.weights, model.shape, tokens, folded=folded)
-    rotate(model.loaded, larosa_rotation(text), Silent())
+    rotate(model.loaded, larosa_rotation(text), NullReporter())
     spec = MethodSpec(name="larosa")
     outcomes = []
     for sparsity in (0.25, 0.5, 0.6):
@@ -349,7 +349,7 @@ class Greedy:
     def found(self, budget: float) -> dict[Cell, float]:
         """Return the project's plan."""
         plan = AllocatedSparsity(sparsity=budget, allocator=self.allocator)
-        record = allocate(self.model.loaded, self.method, plan, "key", Silent(), self.calibration)
+        record = allocate(self.model.loaded, self.method, plan, "key", NullReporter(), self.calibration)
         return {
             (layer, name): record.plan.sparsity[layer][PROJECTIONS.index(name)]
             for layer, name in self.model.weights.cells

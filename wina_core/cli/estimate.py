@@ -37,7 +37,7 @@ def estimate(
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:
             os.environ.setdefault("TQDM_DISABLE", "1")  # as for any job, but before the import below
-            from wina_core.engine.server.environment import environment
+            from wina_core.compute.session.environment import environment
 
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code)

@@ -87,7 +87,7 @@ def _named(name: str) -> Any:
 
 def _inspect(job: InspectGateJob) -> GateRecord:
     with terminal_reporter() as reporter:
-        from wina_core.engine.server.model_session import Session
+        from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # seconds, for which Ctrl-C should work
 
         events: list[Event] = []

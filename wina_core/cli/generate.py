@@ -89,7 +89,7 @@ def _compute(job: GenerateJob) -> list[Answer]:
 
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
-        from wina_core.engine.server.model_session import Session
+        from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
 
         run_job(job, Session(), hear, reporter)

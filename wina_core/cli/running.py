@@ -45,8 +45,8 @@ def run_recorded(job: Job, store: Store) -> Outcome:
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
-        from wina_core.engine.server.environment import environment
-        from wina_core.engine.server.model_session import Session
+        from wina_core.compute.session.environment import environment
+        from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job
 
         kept = _Kept(store, job, environment())

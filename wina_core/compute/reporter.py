@@ -6,7 +6,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class Reporter(Protocol):
-    """Given to every long computation; its implementations are the engine's wire, the terminal, and `Silent`."""
+    """Given to every long computation; its implementations are the engine's wire, the terminal, and `NullReporter`."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """`done` of `total` `unit`s; cheap, so it may be called once a batch."""
@@ -18,7 +18,7 @@ class Reporter(Protocol):
         """Raise `wina_core.errors.Cancelled` if cancellation was asked for; called between batches."""
 
 
-class Silent:
+class NullReporter:
     """Reports nothing and never cancels."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:

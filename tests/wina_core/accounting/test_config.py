@@ -19,10 +19,10 @@ from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model, model_shape
 from wina_core.compute.models.shortcuts import shortcut_parameters
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CostJob
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
@@ -39,7 +39,7 @@ AT_30 = UniformSparsity(sparsity=0.3)
 
 
 def shape_at(folder: Path) -> ModelShape:
-    return model_shape(view(empty_model(ModelSource(location=str(folder)), Silent())))
+    return model_shape(view(empty_model(ModelSource(location=str(folder)), NullReporter())))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def shape_at(folder: Path) -> ModelShape:
     ],
 )
 def test_the_papers_savings_come_out(name, paper, weights):
-    model = empty_model(ModelSource(location=str(CONFIGS / name)), Silent())
+    model = empty_model(ModelSource(location=str(CONFIGS / name)), NullReporter())
     assert sum(parameter.numel() for parameter in model.parameters()) == weights  # as published
     assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
     record = costs(model_shape(view(model)), WINA, AT_65)
@@ -137,7 +137,7 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
 def test_the_full_sparsity_of_a_rotated_model_is_what_its_gates_measure(mode):
     loaded = tiny_loaded()
     shape = model_shape(loaded.view)
-    rotate(loaded, RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=("gate_up",)), Silent())
+    rotate(loaded, RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=("gate_up",)), NullReporter())
     for method in (WINA, MethodSpec(name="teal"), MethodSpec(name="rsparse")):
         assert measured(loaded, method) == pytest.approx(charged(shape, method, mode), abs=1e-9)
 
@@ -217,7 +217,7 @@ def test_shortcuts_are_counted_as_a_rotation_makes_them(mode):
     loaded = tiny_loaded()
     if mode != "none":
         spec = RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=("gate_up",), per_head=False)
-        rotate(loaded, spec, Silent())
+        rotate(loaded, spec, NullReporter())
     (_, row) = costs(model_shape(loaded.view), WINA, AT_65, rotations=(mode,)).rows
     assert row.shortcut_weights == shortcut_parameters(loaded.model)
 
@@ -237,7 +237,7 @@ def test_the_published_rotation_of_the_demo_model_warns_where_it_does_not_pay():
 def test_the_dtype_may_be_chosen(tmp_path):
     tiny_model().config.save_pretrained(tmp_path)
     for dtype in ("bfloat16", "float64"):
-        model = empty_model(ModelSource(location=str(tmp_path), dtype=dtype), Silent())
+        model = empty_model(ModelSource(location=str(tmp_path), dtype=dtype), NullReporter())
         assert model.dtype == getattr(torch, dtype)
         assert model_shape(view(model)).dtype == dtype
 
@@ -250,15 +250,15 @@ def changed(folder: Path, **settings: object) -> ModelSource:
 
 def test_a_config_that_describes_no_model_is_refused(tmp_path):
     with pytest.raises(WinaError, match=r"has no config\.json"):
-        empty_model(ModelSource(location=str(tmp_path)), Silent())
+        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
     with pytest.raises(WinaError, match="not a supported architecture"):
-        empty_model(changed(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"]), Silent())
+        empty_model(changed(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"]), NullReporter())
     for wrong in ({"num_attention_heads": 0}, {"hidden_size": "wide"}, {"hidden_size": -4096}):
         with pytest.raises(WinaError, match=r"describes no model \(.+\); restore it"):
-            empty_model(changed(tmp_path, **wrong), Silent())
+            empty_model(changed(tmp_path, **wrong), NullReporter())
     (tmp_path / "config.json").write_text("[" * 200_000)
     with pytest.raises(WinaError, match=r"config\.json cannot be read \(.*recursion.*\); restore it"):
-        empty_model(ModelSource(location=str(tmp_path)), Silent())
+        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
 
 
 @pytest.mark.parametrize(
@@ -282,24 +282,24 @@ def test_a_config_that_describes_no_model_is_refused(tmp_path):
 )
 def test_sizes_that_no_model_has_are_named(wrong, reason, tmp_path):
     with pytest.raises(WinaError, match="describes no model") as refused:
-        empty_model(changed(tmp_path, **wrong), Silent())
+        empty_model(changed(tmp_path, **wrong), NullReporter())
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_architectures_that_are_no_list_are_no_supported_one(tmp_path):
     with pytest.raises(WinaError, match="not a supported architecture"):
-        empty_model(changed(tmp_path, architectures={"a": 1}), Silent())
+        empty_model(changed(tmp_path, architectures={"a": 1}), NullReporter())
 
 
 def test_only_exact_rotations_are_counted(tmp_path):
     tiny_model("olmo2").config.save_pretrained(tmp_path)
     values = []
     job = CostJob(model=ModelSource(location=str(tmp_path)), method=WINA, plan=AT_65)
-    run_job(job, Session(), lambda event: values.append(event.value), Silent())
+    run_job(job, Session(), lambda event: values.append(event.value), NullReporter())
     assert [row.rotation for row in values[0].rows] == ["dense", "none"]
     with pytest.raises(WinaError, match="has no exact global rotation"):
-        run_job(job.model_copy(update={"rotations": ("global",)}), Session(), values.append, Silent())
+        run_job(job.model_copy(update={"rotations": ("global",)}), Session(), values.append, NullReporter())
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

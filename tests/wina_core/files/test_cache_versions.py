@@ -17,9 +17,9 @@ from wina_core.compute.allocation.gated import searched
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating.correction import corrected_cuts
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.engine.server.model_session import BASES_VERSION, CALIBRATION_VERSION, CUTS_VERSION
+from wina_core.compute.session.model_session import BASES_VERSION, CALIBRATION_VERSION, CUTS_VERSION
 from wina_core.masks.presets import LAROSA_ROTATION
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -61,7 +61,7 @@ def digest(*tensors: Tensor) -> float:
 def test_other_bases_need_another_version(family, rotation, expected, text):
     bases: dict[str, Tensor] = {}
     spec = rotation.model_copy(update={"text": text})
-    rotate(tiny_loaded(family, dtype=torch.float64), spec, Silent(), into=bases)
+    rotate(tiny_loaded(family, dtype=torch.float64), spec, NullReporter(), into=bases)
     found = digest(*(bases[name] for name in sorted(bases)))
     assert BASES_VERSION == "1"
     assert found == pytest.approx(expected, abs=1e-5), "other bases than version 1 found: raise the version"
@@ -80,7 +80,7 @@ def test_other_bases_need_another_version(family, rotation, expected, text):
 )
 def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
-    record = calibrate(loaded, method, CalibrationSpec(text=text), Silent()).record("", 0.0)
+    record = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()).record("", 0.0)
     found = digest(torch.tensor([layer.value for layer in record.layers]))
     assert CALIBRATION_VERSION == "3"
     assert found == pytest.approx(expected, abs=1e-5), "other numbers than version 3 measured: raise the version"
@@ -90,8 +90,8 @@ def test_other_calibrations_need_another_version(method, expected, text):
 def test_other_corrected_thresholds_need_another_version(name, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     method, plan = MethodSpec(name=name, selection="threshold"), UniformSparsity(sparsity=0.5)
-    calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
-    found = corrected_cuts(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), Silent())
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    found = corrected_cuts(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
     assert CUTS_VERSION == "2"
     assert digest(torch.tensor(found.sparsity)) == pytest.approx(expected, abs=1e-5), (
         "other cuts than version 2 found: raise the version"
@@ -117,8 +117,8 @@ def test_other_plans_need_another_version(name, method, expected, text):
     plan = AllocatedSparsity(sparsity=0.7, allocator=allocator)
     calibration = None
     if allocator.is_released:
-        calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), Silent())
-    record = allocate(loaded, method, plan, "key", Silent(), calibration)
+        calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
+    record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
     found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
     assert ALLOCATION_VERSION.split(",")[0] == "2"
     assert found == pytest.approx(expected, abs=1e-5), "other plans than version 2 found: raise the version"

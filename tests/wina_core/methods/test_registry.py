@@ -14,7 +14,7 @@ from wina_core.compute.allocation import allocate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.shape import model_shape
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
 from wina_core.methods import Method, get_method
@@ -135,5 +135,5 @@ def test_rho_is_for_methods_with_a_low_rank_part():
 def test_the_shares_of_a_low_rank_part_are_searched_where_there_is_one(name, shares, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     asked = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name="evolution", rounds=1, text=text))
-    record = allocate(tiny_loaded(layers=1), MethodSpec(name=name), asked, "key", Silent())
+    record = allocate(tiny_loaded(layers=1), MethodSpec(name=name), asked, "key", NullReporter())
     assert (record.plan.rho is not None) == shares

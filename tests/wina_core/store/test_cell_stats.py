@@ -7,7 +7,7 @@ import pytest
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate, stored_curves
 from wina_core.compute.allocation.allocators import LEVELS
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.measure import norm_spreads
 from wina_core.engine.protocol import AllocateJob, Result
 from wina_core.errors import WinaError
@@ -109,7 +109,7 @@ def test_a_block_that_moves_together_splits_its_divergence_by_weights(tmp_path):
     shared = MethodSpec(name="wina", masks="shared")
     curves = tmp_path / "kept.curves"
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="curves", text=text))
-    record = allocate(loaded, shared, plan, "key", Silent(), None, tmp_path / "kept.search", curves)
+    record = allocate(loaded, shared, plan, "key", NullReporter(), None, tmp_path / "kept.search", curves)
     layout = loaded.view.layout
     at_half = {row.projection: row.value for row in record.curves if row.x == 0.5}
     assert set(at_half) == set(layout.projections)
@@ -117,8 +117,8 @@ def test_a_block_that_moves_together_splits_its_divergence_by_weights(tmp_path):
     assert at_half["q"] / at_half["k"] == pytest.approx(counts["q"] / counts["k"])
     assert tuple(row.x for row in record.curves if row.projection == "q") == LEVELS
     assert all(row.value == 0 for row in record.curves if row.x == 0)
-    assert stored_curves(layout, shared, curves, Silent()) == record.curves
-    assert stored_curves(layout, shared, tmp_path / "none.curves", Silent()) == ()
+    assert stored_curves(layout, shared, curves, NullReporter()) == record.curves
+    assert stored_curves(layout, shared, tmp_path / "none.curves", NullReporter()) == ()
 
 
 def test_norm_spreads_are_the_coefficient_of_variation_of_the_column_norms():

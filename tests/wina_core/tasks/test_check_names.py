@@ -142,7 +142,7 @@ def test_a_study_with_an_unknown_metric_ends_before_its_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "wina_core.engine.server.model_session.Session.prepare", lambda *_: pytest.fail("loaded a model")
+        "wina_core.compute.session.model_session.Session.prepare", lambda *_: pytest.fail("loaded a model")
     )
     evaluation = EvaluationSpec(tasks=(TaskSpec(name="demo_choice", metric="f1"),), deviation=None, limit=2)
     save_study_file(

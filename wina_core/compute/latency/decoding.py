@@ -19,8 +19,8 @@ from wina_core.compute.models.shape import empty_model
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Emit, Measured
-from wina_core.engine.server.model_session import Session
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method

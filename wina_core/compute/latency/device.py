@@ -10,7 +10,7 @@ from wina_kernels import backends
 from wina_kernels.machine import processor, versions
 
 from wina_core.compute.models.loading import torch_device
-from wina_core.engine.server.environment import environment
+from wina_core.compute.session.environment import environment
 from wina_core.errors import WinaError
 from wina_core.records import Environment
 from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType

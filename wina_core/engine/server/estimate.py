@@ -8,17 +8,17 @@ from functools import cache
 import torch
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import evaluate_task, measure_deviation
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.timing import time_turns
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.protocol import EstimateJob, PendingRun
-from wina_core.engine.server.cancellation import cancellable
 from wina_core.engine.server.cost import count_run
-from wina_core.engine.server.model_session import Session
 from wina_core.methods import get_method
 from wina_core.records import EstimateRecord, UnitEstimate
 from wina_core.specs import (

@@ -9,16 +9,16 @@ import numpy as np
 import torch
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_deviation
 from wina_core.compute.evaluation.batching import ran_out_of_memory
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.client.run_sharing import Group, group_of
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.engine.server.cancellation import cancellable
 from wina_core.engine.server.cost import cost_metrics, count_run
-from wina_core.engine.server.model_session import Session, unchanged
 from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord

@@ -10,6 +10,7 @@ from typing import Literal
 
 from jinja2 import TemplateError
 
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.reader import Reader
@@ -18,9 +19,8 @@ from wina_core.compute.models.kl_divergence import divergences
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import Answered, Emit, GenerateJob, Token
-from wina_core.engine.server.cancellation import cancellable
-from wina_core.engine.server.model_session import Session
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.specs import NO_ROTATION

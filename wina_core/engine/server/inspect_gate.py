@@ -1,11 +1,11 @@
 """Computing an InspectGateJob: the model and what its methods need, then the gates of one cell."""
 
 from wina_core.compute.calibration import Calibration
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import InspectGateJob
-from wina_core.engine.server.cancellation import cancellable
-from wina_core.engine.server.model_session import Session
 from wina_core.methods import get_method
 from wina_core.records.gates import GateRecord
 from wina_core.specs import MethodSpec

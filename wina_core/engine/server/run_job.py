@@ -11,6 +11,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.measure import norm_spreads, off_diagonal_energies
 from wina_core.compute.rotation.storage import check_unused
+from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
@@ -31,7 +32,6 @@ from wina_core.engine.protocol import (
 from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
-from wina_core.engine.server.model_session import Session, bases_file
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport

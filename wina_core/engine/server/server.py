@@ -56,7 +56,7 @@ def serve() -> int:
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
     # torch alone knows the device, so Ready follows its import. Nobody waits for that: requests are taken from the
     # first moment on, by the thread above.
-    from wina_core.engine.server.environment import environment
+    from wina_core.compute.session.environment import environment
 
     server.emit(Ready(pid=os.getpid(), environment=environment()))
     server.work()
@@ -242,7 +242,7 @@ class Server:
         """
         from torch import AcceleratorError
 
-        from wina_core.engine.server.model_session import Session
+        from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job
 
         session = Session()

@@ -16,8 +16,8 @@ from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
-from wina_core.engine.server.model_session import Session
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import AllocationRecord
 from wina_core.specs import (
@@ -34,7 +34,7 @@ WINA = MethodSpec(name="wina")
 SHARED = MethodSpec(name="wina", masks="shared")
 
 
-class Stopping(Silent):
+class Stopping(NullReporter):
     """Cancels at the n-th check, and remembers the progress told."""
 
     def __init__(self, after: int | None = None) -> None:
@@ -112,7 +112,7 @@ def test_the_released_search_is_by_dense_thresholds_and_leaves_the_first_tokens_
     loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
     method = searched(MethodSpec(name=name, variant=variant), AllocatorSpec(name="greedy", variant="wina_released"))
     assert method.selection == "threshold"
-    subject = Subject(loaded, method, calibrate(loaded, method, CalibrationSpec(text=text), Silent()))
+    subject = Subject(loaded, method, calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()))
     cells = cells_of(loaded.view.layout, method, subject.fused).in_layer(1)
     steps = released_steps(cells.blocks, cells.layout, 0.3, 0.3)
     monkeypatch.setattr(NaivePrefixed, "prefix", prefix)
@@ -156,7 +156,7 @@ def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
     cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
     base = Candidate((0.4,) * len(cells.blocks))
     later = Candidate(tuple(0.7 if block.layer == 2 else 0.4 for block in cells.blocks))
-    divergence = Divergence(Subject(loaded, WINA), cells, tokens, Journal(None, Silent()), Silent())
+    divergence = Divergence(Subject(loaded, WINA), cells, tokens, Journal(None, NullReporter()), NullReporter())
     found = divergence.measure([base, later], base, lambda _: None)
     dense = loaded.model(tokens).logits.log_softmax(-1)
     for candidate, value in zip((base, later), found, strict=True):
@@ -179,7 +179,7 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
     method, calibration = SHARED, None
     if plan.allocator.is_released:
         method = MethodSpec(name="teal")
-        calibration = calibrate(loaded, searched(method, plan.allocator), CalibrationSpec(text=text), Silent())
+        calibration = calibrate(loaded, searched(method, plan.allocator), CalibrationSpec(text=text), NullReporter())
     reporter = Stopping()
     whole = allocate(loaded, method, plan, "key", reporter, calibration)
     assert reporter.told == sorted(reporter.told)
@@ -207,7 +207,7 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
 @pytest.mark.parametrize("method", [SHARED, MethodSpec(name="cats"), MethodSpec(name="rsparse")], ids=lambda m: m.name)
 def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, method, text):
     loaded = tiny_loaded(layers=2)
-    found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", Silent())
+    found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", NullReporter())
     assert found.plan.budget == pytest.approx(0.3, abs=1e-3)
     assert found.plan.origin.split(" (")[0] == name
     attach(loaded, method, found.plan).detach()  # the method takes the table
@@ -219,11 +219,11 @@ def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, 
 def test_refining_never_ends_worse_than_it_began(text):
     loaded = tiny_loaded(layers=2)
     cells = cells_of(loaded.view.layout, SHARED)
-    curves = allocate(loaded, SHARED, asked(text, "curves", step=0.05), "key", Silent())
-    refined = allocate(loaded, SHARED, asked(text, "refine", step=0.05, rounds=3), "key", Silent())
+    curves = allocate(loaded, SHARED, asked(text, "curves", step=0.05), "key", NullReporter())
+    refined = allocate(loaded, SHARED, asked(text, "refine", step=0.05, rounds=3), "key", NullReporter())
     start = Candidate(tuple(curves.plan.sparsity[block.layer][block.columns[0]] for block in cells.blocks))
     tokens = read_tokens(text, loaded.tokenizer)
-    (cost,) = Divergence(Subject(loaded, SHARED), cells, tokens, Journal(None, Silent()), Silent()).measure(
+    (cost,) = Divergence(Subject(loaded, SHARED), cells, tokens, Journal(None, NullReporter()), NullReporter()).measure(
         [start], None, lambda _: None
     )
     assert refined.value <= cost
@@ -232,12 +232,16 @@ def test_refining_never_ends_worse_than_it_began(text):
 
 def test_evolution_never_ends_worse_than_uniform_and_follows_its_seed(text):
     loaded = tiny_loaded(layers=2)
-    uniform = allocate(loaded, SHARED, asked(text, "uniform"), "key", Silent())
+    uniform = allocate(loaded, SHARED, asked(text, "uniform"), "key", NullReporter())
     cells = cells_of(loaded.view.layout, SHARED)
-    found = [allocate(loaded, SHARED, asked(text, "evolution", seed=seed), "key", Silent()) for seed in (0, 0, 1)]
+    found = [allocate(loaded, SHARED, asked(text, "evolution", seed=seed), "key", NullReporter()) for seed in (0, 0, 1)]
     values = tuple(uniform.plan.sparsity[block.layer][block.columns[0]] for block in cells.blocks)
     divergence = Divergence(
-        Subject(loaded, SHARED), cells, read_tokens(text, loaded.tokenizer), Journal(None, Silent()), Silent()
+        Subject(loaded, SHARED),
+        cells,
+        read_tokens(text, loaded.tokenizer),
+        Journal(None, NullReporter()),
+        NullReporter(),
     )
     assert found[0].value <= divergence.measure([Candidate(values)], None, lambda _: None)[0]
     assert found[0].plan == found[1].plan != found[2].plan
@@ -256,8 +260,8 @@ def test_greedy_as_released_moves_fused_matrices_as_one_and_stays_within_what_a_
 ):
     loaded, plan = tiny_loaded(family, layers=1), asked(text, "greedy", 0.6, variant=variant)
     wina = MethodSpec(name="wina", variant="as_released")
-    calibration = calibrate(loaded, searched(wina, plan.allocator), CalibrationSpec(text=text), Silent())
-    found = allocate(loaded, wina, plan, "key", Silent(), calibration).plan
+    calibration = calibrate(loaded, searched(wina, plan.allocator), CalibrationSpec(text=text), NullReporter())
+    found = allocate(loaded, wina, plan, "key", NullReporter(), calibration).plan
     (row,) = found.sparsity
     cells = dict(zip(found.layout.projections, row, strict=True))
     steps = dict.fromkeys(found.layout.projections, 0.1)  # of q
@@ -279,8 +283,8 @@ def test_a_budget_that_counts_k_and_v_for_less_is_not_quite_the_plan_s(text):
     """TEAL's table: the search ends within half a step of the budget by its own count."""
     loaded, plan = tiny_loaded(layers=1), asked(text, "greedy", 0.4, variant="teal_released", step=0.05)
     teal = MethodSpec(name="teal")
-    calibration = calibrate(loaded, searched(teal, plan.allocator), CalibrationSpec(text=text), Silent())
-    found = allocate(loaded, teal, plan, "key", Silent(), calibration).plan
+    calibration = calibrate(loaded, searched(teal, plan.allocator), CalibrationSpec(text=text), NullReporter())
+    found = allocate(loaded, teal, plan, "key", NullReporter(), calibration).plan
     counted = [1.0, 1 / 8, 1 / 8, 1.0, 2.5, 2.5, 2.5]
     by_table = sum(weight * value for weight, value in zip(counted, found.sparsity[0], strict=True)) / sum(counted)
     assert by_table == pytest.approx(0.4, abs=0.5 * 0.05 / sum(counted) + 0.01 * (found.sparsity[0].count(LARGEST) > 0))
@@ -289,7 +293,7 @@ def test_a_budget_that_counts_k_and_v_for_less_is_not_quite_the_plan_s(text):
 def test_greedy_as_released_needs_the_calibration_that_it_searches_by(text):
     plan = asked(text, "greedy", variant="wina_released", step=0.4)
     with pytest.raises(WinaError, match="wina with threshold selection needs a calibration"):
-        allocate(tiny_loaded(layers=1), WINA, plan, "key", Silent())
+        allocate(tiny_loaded(layers=1), WINA, plan, "key", NullReporter())
 
 
 @pytest.mark.parametrize(
@@ -300,13 +304,13 @@ def test_a_damaged_state_file_costs_no_more_than_a_new_start(content, text, tmp_
     file.write_bytes(content)
     loaded, plan = tiny_loaded(layers=1), asked(text, "greedy", step=0.4)
     assert (
-        allocate(loaded, WINA, plan, "key", Silent(), state=file).plan
-        == allocate(loaded, WINA, plan, "key", Silent()).plan
+        allocate(loaded, WINA, plan, "key", NullReporter(), state=file).plan
+        == allocate(loaded, WINA, plan, "key", NullReporter()).plan
     )
 
 
 def test_a_journal_is_read_as_it_was_written_and_under_its_own_name_alone(tmp_path):
-    class Warned(Silent):
+    class Warned(NullReporter):
         def __init__(self):
             self.told = []
 
@@ -331,19 +335,19 @@ def test_a_journal_is_read_as_it_was_written_and_under_its_own_name_alone(tmp_pa
 def test_bad_budgets_and_methods_are_refused_in_one_sentence(text):
     loaded = tiny_loaded(layers=1)
     with pytest.raises(WinaError, match=r"cannot reach a sparsity of 80 %"):
-        allocate(loaded, MethodSpec(name="cats"), asked(text, "curves", 0.8), "key", Silent())
+        allocate(loaded, MethodSpec(name="cats"), asked(text, "curves", 0.8), "key", NullReporter())
     with pytest.raises(WinaError, match="gates nothing"):
-        allocate(loaded, MethodSpec(name="dense"), asked(text, "curves"), "key", Silent())
+        allocate(loaded, MethodSpec(name="dense"), asked(text, "curves"), "key", NullReporter())
     with pytest.raises(WinaError, match=r"cannot reach a sparsity of 99\.5 %"):
-        allocate(loaded, WINA, asked(text, "uniform", 0.995), "key", Silent())
+        allocate(loaded, WINA, asked(text, "uniform", 0.995), "key", NullReporter())
 
 
 def test_a_session_keeps_what_it_found_and_shares_curves_between_budgets(text, tmp_path, monkeypatch):
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
     session = Session()
-    loaded = session.prepare(source, NO_ROTATION, Silent())
-    plan, record = session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves"), None, Silent())
+    loaded = session.prepare(source, NO_ROTATION, NullReporter())
+    plan, record = session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves"), None, NullReporter())
     assert session.allocation(loaded, NO_ROTATION, WINA, asked(text, "curves"), None, Stopping(after=0)) == (
         plan,
         record,
@@ -364,7 +368,7 @@ def test_a_session_keeps_what_it_found_and_shares_curves_between_budgets(text, t
 @pytest.mark.parametrize("variant", ["paper", "own"])
 def test_a_method_that_needs_a_calibration_is_searched_with_one(text, variant):
     loaded, scap = tiny_loaded(layers=2), MethodSpec(name="scap", variant=variant)
-    calibration = calibrate(loaded, scap, CalibrationSpec(text=text), Silent())
-    record = allocate(loaded, scap, asked(text, "greedy"), "key", Silent(), calibration)
+    calibration = calibrate(loaded, scap, CalibrationSpec(text=text), NullReporter())
+    record = allocate(loaded, scap, asked(text, "greedy"), "key", NullReporter(), calibration)
     assert record.plan.budget == pytest.approx(0.5, abs=1e-3)
     assert AllocationRecord.model_validate_json(record.model_dump_json()) == record

@@ -14,7 +14,7 @@ from wina_core.compute.allocation.divergence import Candidate
 from wina_core.compute.allocation.evolution import Individual, children
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import AllocatorSpec, MethodSpec
 from wina_core.specs.plans import PlanLayout
 
@@ -75,8 +75,8 @@ def quadratic(coupling: float) -> Quadratic:
 def found(name: str, cost: Quadratic, method: str = "wina", **settings: object) -> Found:
     subject = Subject(None, MethodSpec(name=method))
     allocator = AllocatorSpec(name=name, **{"step": 0.01, **settings})
-    journals = Journal(None, Silent()), Journal(None, Silent())
-    problem = Toy(subject, CELLS, BUDGET, allocator, torch.zeros(1, 1), *journals, Silent(), cost)
+    journals = Journal(None, NullReporter()), Journal(None, NullReporter())
+    problem = Toy(subject, CELLS, BUDGET, allocator, torch.zeros(1, 1), *journals, NullReporter(), cost)
     result = search(problem)
     assert CELLS.budget(result.values) == pytest.approx(BUDGET)
     assert result.cost == pytest.approx(cost(result.values, result.rho)) or name == "curves"

@@ -19,7 +19,7 @@ from wina_core.compute.calibration.result import CUT_SPARSITIES
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import PROJECTIONS
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.methods import get_method
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec, Variant
@@ -117,7 +117,7 @@ def write_text(path, seed: int, tokens: int) -> TextSpec:
 def test_every_matrix_lands_on_its_target_on_fresh_text(tmp_path, method, dtype, tokens):
     loaded = tiny_loaded(layers=1, dtype=dtype)
     spec = CalibrationSpec(text=write_text(tmp_path / "calibration.txt", 1, tokens))
-    calibration = calibrate(loaded, method, spec, Silent())
+    calibration = calibrate(loaded, method, spec, NullReporter())
     fresh = read_tokens(write_text(tmp_path / "fresh.txt", 2, tokens), loaded.tokenizer)
     inputs: dict[str, torch.Tensor] = {}
     projections = loaded.view.layers[0].projections
@@ -146,7 +146,7 @@ def test_every_matrix_lands_on_its_target_on_fresh_text(tmp_path, method, dtype,
 
 def calibrated(tmp_path, loaded=None, method=WINA, tokens=512) -> Calibration:
     spec = CalibrationSpec(text=write_text(tmp_path / "text.txt", 1, tokens))
-    return calibrate(loaded or tiny_loaded(), method, spec, Silent())
+    return calibrate(loaded or tiny_loaded(), method, spec, NullReporter())
 
 
 def test_error_curves_start_at_zero_and_rise(tmp_path):
@@ -294,7 +294,7 @@ def test_activations_that_overflow_are_named(tmp_path):
 
 
 def test_calibration_can_be_cancelled(tmp_path):
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         def check(self) -> None:
             raise Cancelled
 
@@ -311,7 +311,7 @@ def test_error_curves_are_measured_on_tokens_spread_over_the_text(tmp_path: Path
     inputs: list[torch.Tensor] = []
     projection = loaded.view.layers[1].projections["q"]
     hook = projection.linear.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
-    calibration = calibrate(loaded, TEAL, CalibrationSpec(text=spec), Silent())
+    calibration = calibrate(loaded, TEAL, CalibrationSpec(text=spec), NullReporter())
     hook.remove()
     x = torch.cat([batch.flatten(0, -2) for batch in inputs])
     sample, first = x[sampled_positions(1024, 256)], x[:256]

@@ -8,12 +8,12 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.evaluation import batching, evaluate_task, measure_deviation
 from wina_core.compute.evaluation.batching import Batches, ran_out_of_memory, sequence_bytes
 from wina_core.compute.gating import attach
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import EvaluationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 
-class Logs(Silent):
+class Logs(NullReporter):
     """Keeps the log."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
         found = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
         seen = [part.counted()[1] for part in gates._slices]
-        assert found == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, Silent())
+        assert found == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, NullReporter())
         assert [part.counted()[1] for part in gates._slices] == seen, "only what was measured in the end is counted"
     assert sizes[0] == 4
     assert max(sizes[1:]) == 2
@@ -81,7 +81,7 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
 def test_the_deviation_is_too(loaded, tmp_path, monkeypatch):
     monkeypatch.setattr(batching, "LARGEST", 4)
     text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
-    plain = measure_deviation(tiny_loaded(layers=1), None, text, 2, Silent())
+    plain = measure_deviation(tiny_loaded(layers=1), None, text, 2, NullReporter())
     sizes = holding(loaded, 3, MemoryError())
     logs = Logs()
     assert measure_deviation(loaded, None, text, "auto", logs) == plain
@@ -97,14 +97,14 @@ def test_a_fixed_batch_fails_and_so_does_a_single_sequence(folder, loaded, monke
     monkeypatch.setattr(batching, "LARGEST", 4)
     sizes = holding(loaded, 0, MemoryError())
     with pytest.raises(MemoryError):
-        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", Silent())
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", NullReporter())
     assert sizes == tried
 
 
 def test_other_errors_are_not_taken_for_it(folder, loaded):
     sizes = holding(loaded, 0, RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
-        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", "auto"), "tiny_choice", Silent())
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", "auto"), "tiny_choice", NullReporter())
     assert len(sizes) == 1
     with pytest.raises(RuntimeError) as raised:
         torch.empty(2**60)

@@ -9,7 +9,7 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.evaluation import measure_deviation
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import METRIC_UNITS
 from wina_core.specs import MethodSpec, TextSpec
@@ -25,7 +25,7 @@ def text(tmp_path) -> TextSpec:
 
 
 def measured(loaded, gates, text, batch_size=2) -> dict:
-    records = measure_deviation(loaded, gates, text, batch_size, Silent())
+    records = measure_deviation(loaded, gates, text, batch_size, NullReporter())
     assert {record.task for record in records} == {"deviation"}
     return {record.metric: record for record in records}
 
@@ -116,7 +116,7 @@ def test_progress_and_cancel(text):
     loaded = tiny_loaded()
     calls: list[tuple[float, float | None, str]] = []
 
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         def progress(self, done, total, unit, metric="") -> None:
             calls.append((done, total, unit))
             assert metric.startswith("deviation: KL ")

@@ -13,7 +13,7 @@ from tests.wina_core.compute.evaluation.task_files import CHOICE, GENERATE, writ
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import check_tasks, evaluate_task, tasks
 from wina_core.compute.gating import attach
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord
 from wina_core.specs import EvaluationSpec, MethodSpec
@@ -33,7 +33,7 @@ def value(records: tuple[MetricRecord, ...], metric: str) -> MetricRecord:
     return next(record for record in records if record.metric == metric)
 
 
-class Recorder(Silent):
+class Recorder(NullReporter):
     """Keeps all progress, and cancels after a number of checks."""
 
     def __init__(self, checks: float = float("inf")) -> None:
@@ -62,7 +62,7 @@ def test_dense_multiple_choice_is_lm_evals_own_number(folder, monkeypatch, argum
     loaded = tiny_loaded()
     expected = stock(loaded, folder, "tiny_choice", monkeypatch, **arguments)
     monkeypatch.chdir("/")
-    records = evaluate_task(loaded, None, spec_of(folder, "tiny_choice", **arguments), "tiny_choice", Silent())
+    records = evaluate_task(loaded, None, spec_of(folder, "tiny_choice", **arguments), "tiny_choice", NullReporter())
     assert [record.metric for record in records] == ["acc", "acc_norm"]
     for record in records:
         assert record.value == expected[f"{record.metric},none"]
@@ -74,7 +74,7 @@ def test_dense_multiple_choice_is_lm_evals_own_number(folder, monkeypatch, argum
 def test_dense_rolling_likelihood_is_lm_evals_own_number(folder, monkeypatch):
     loaded = tiny_loaded()
     expected = stock(loaded, folder, "tiny_rolling", monkeypatch)
-    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", Silent())
+    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", NullReporter())
     assert record.value == expected["bits_per_byte,none"]
     assert (record.metric, record.stderr, record.n, record.higher_is_better) == ("bits_per_byte", None, 3, False)
 
@@ -82,7 +82,7 @@ def test_dense_rolling_likelihood_is_lm_evals_own_number(folder, monkeypatch):
 def test_likelihoods_of_16_bit_models_are_summed_in_32_bits(folder, monkeypatch):
     loaded = tiny_loaded(dtype=torch.bfloat16)
     rounded, expected = (stock(loaded, folder, "tiny_rolling", monkeypatch, dtype) for dtype in (None, "float32"))
-    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", Silent())
+    (record,) = evaluate_task(loaded, None, spec_of(folder, "tiny_rolling"), "tiny_rolling", NullReporter())
     assert record.value == expected["bits_per_byte,none"] != rounded["bits_per_byte,none"]
 
 
@@ -93,7 +93,7 @@ def test_padding_is_not_counted(folder):
     for batch_size in (1, 12):
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5), dense_prefix=0.25) as gates:
             spec = spec_of(folder, "tiny_choice").model_copy(update={"batch_size": batch_size})
-            evaluate_task(loaded, gates, spec, "tiny_choice", Silent())
+            evaluate_task(loaded, gates, spec, "tiny_choice", NullReporter())
             seen.append((gates.counted_sparsity, [part.counted()[1] for part in gates._slices]))
     assert seen[0] == seen[1]
     assert 0.3 < seen[0][0] < 0.4
@@ -102,11 +102,11 @@ def test_padding_is_not_counted(folder):
 def test_gates_change_the_result_and_count_one_task_at_a_time(folder):
     loaded = tiny_loaded()
     spec = spec_of(folder, "tiny_rolling")
-    dense = evaluate_task(loaded, None, spec, "tiny_rolling", Silent())
+    dense = evaluate_task(loaded, None, spec, "tiny_rolling", NullReporter())
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
-        sparse = evaluate_task(loaded, gates, spec, "tiny_rolling", Silent())
+        sparse = evaluate_task(loaded, gates, spec, "tiny_rolling", NullReporter())
         seen = [part.counted()[1] for part in gates._slices]
-        again = evaluate_task(loaded, gates, spec, "tiny_rolling", Silent())
+        again = evaluate_task(loaded, gates, spec, "tiny_rolling", NullReporter())
         assert [part.counted()[1] for part in gates._slices] == seen
         assert gates.counted_sparsity == 0.5
     assert sparse == again

@@ -11,7 +11,7 @@ from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, write_rows
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import evaluate_task, harness
 from wina_core.compute.gating import attach
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.records import METRIC_UNITS, MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec, MethodSpec, TaskSpec
@@ -60,7 +60,7 @@ def loaded():
     return tiny_loaded()
 
 
-class Logs(Silent):
+class Logs(NullReporter):
     """Keeps the log."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Logs(Silent):
 def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> dict[tuple[str, str], MetricRecord]:
     fields = {"tasks": (task,), "batch_size": 4, **fields}
     spec = EvaluationSpec(task_folders=(str(folder),), deviation=None, **fields)
-    records = evaluate_task(loaded, None, spec, task, reporter or Silent(), samples)
+    records = evaluate_task(loaded, None, spec, task, reporter or NullReporter(), samples)
     return {(record.task, record.metric): record for record in records}
 
 

@@ -18,7 +18,7 @@ from wina_core.compute.evaluation import check_tasks, code_eval, evaluate_task, 
 from wina_core.compute.evaluation.code_eval import CodeEval, pass_at_k
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import load_task
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.specs import EvaluationSpec
@@ -103,7 +103,7 @@ def test_the_numbers_are_those_of_a_stock_task_file_that_includes_the_same_data(
     manager = TaskManager(include_defaults=False, include_path=str(tmp_path))
     stock = simple_evaluate(lm, tasks=["piqa_local"], task_manager=manager, num_fewshot=1)["results"]["piqa_local"]
     spec = spec_of("demo", "piqa", num_fewshot=1, batch_size=4)
-    for record in evaluate_task(loaded, None, spec, "piqa", Silent()):
+    for record in evaluate_task(loaded, None, spec, "piqa", NullReporter()):
         assert record.value == stock[f"{record.metric},none"]
         assert record.stderr == stock[f"{record.metric}_stderr,none"]
 

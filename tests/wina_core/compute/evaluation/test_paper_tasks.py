@@ -13,7 +13,7 @@ from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import evaluate_task, tasks
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.files.paths import resources_folder
 from wina_core.records import MetricRecord
 from wina_core.specs import EvaluationSpec, TaskSpec
@@ -66,7 +66,7 @@ def measured(
     spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, deviation=None, **fields)
     (task,) = spec.task_names
     found: dict[str, dict[str, MetricRecord]] = {}
-    for record in evaluate_task(loaded, None, spec, task, Silent(), run_model_code=task == "humaneval"):
+    for record in evaluate_task(loaded, None, spec, task, NullReporter(), run_model_code=task == "humaneval"):
         found.setdefault(record.task, {})[record.metric] = record
     return found
 

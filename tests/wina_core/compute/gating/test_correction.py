@@ -15,7 +15,7 @@ from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Selection, TextSpec
@@ -31,7 +31,7 @@ def varied_text(path: Path, seed: int = 1, tokens: int = 4096) -> TextSpec:
 
 def calibrated(loaded: LoadedModel, method: MethodSpec, text: TextSpec) -> tuple[Calibration, Tensor]:
     """The calibration on a text, and the text's tokens."""
-    return calibrate(loaded, method, CalibrationSpec(text=text), Silent()), read_tokens(text, loaded.tokenizer)
+    return calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()), read_tokens(text, loaded.tokenizer)
 
 
 def measured(
@@ -102,7 +102,7 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
     table = resolve_plan(plan, loaded.view.layout, method)
     before, _ = measured(loaded, method, plan, calibration, None, tokens)
     assert max(misses(before, table, method)) > uncorrected
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
     after, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
     assert max(misses(after, table, method)) <= 1e-3
     other = read_tokens(varied_text(tmp_path / "other.txt", seed=2), loaded.tokenizer)
@@ -114,7 +114,7 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
 def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
     found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
     assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
 
@@ -122,7 +122,7 @@ def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
 def trained(layers: int) -> LoadedModel:
     """The first layers of the demo model, in single precision: the inputs of a bfloat16 model take so few values that a
     threshold's neighbours drop 0.4 % more or less of them."""
-    whole = load_model(ModelSource(location="demo", dtype="float32"), Silent())
+    whole = load_model(ModelSource(location="demo", dtype="float32"), NullReporter())
     whole.model.model.layers = whole.model.model.layers[:layers]
     return replace(whole, view=view(whole.model))
 
@@ -134,7 +134,7 @@ def test_a_trained_model_is_corrected_with_few_tokens():
     before, whole = measured(loaded, method, plan, calibration, None, tokens)
     assert max(misses(before, table, method)) > 0.1
     assert whole > 0.66
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
     after, whole = measured(loaded, method, plan, calibration, cuts_at, tokens)
     assert max(misses(after, table, method)) <= 1e-3
     assert whole == pytest.approx(0.65, abs=5e-4)
@@ -151,7 +151,7 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     if name == "rsparse":
         plan = plan.model_copy(update={"rho": ((0.9,) * 7, (0.7,) * 7)})
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
     assert [[at == 0 for at in row] for row in cuts_at.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
     found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
     assert found[0, "q"] == found[1, "o"] == 0
@@ -161,7 +161,7 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
 def test_a_plan_of_nothing_but_zeros_stays_one(tmp_path):
     loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.0)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    assert corrected_cuts(loaded, method, plan, calibration, tokens, Silent()).budget == 0
+    assert corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter()).budget == 0
 
 
 def test_matrices_that_share_a_mask_still_do(tmp_path):
@@ -173,7 +173,7 @@ def test_matrices_that_share_a_mask_still_do(tmp_path):
     )
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
     table = resolve_plan(plan, loaded.view.layout, method)
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, Silent())
+    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
     (row,) = rules(loaded.view, method, table, calibration, cuts_at)
     assert row["q"] is row["k"] is row["v"]
     assert row["gate"] is row["up"]
@@ -189,7 +189,7 @@ def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
         assert row[name].select.cut == calibration.cut(0, column, cuts_at.sparsity[0][column])
 
 
-class Impatient(Silent):
+class Impatient(NullReporter):
     """Cancels at the n-th check."""
 
     def __init__(self, after: int) -> None:
@@ -213,7 +213,7 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
 
 
 def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path):
-    class Counting(Silent):
+    class Counting(NullReporter):
         def __init__(self):
             self.told = []
 
@@ -235,4 +235,4 @@ def test_what_a_method_cannot_reach_is_refused(tmp_path):
     loaded, method = tiny_loaded(layers=1), spec("larosa")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
     with pytest.raises(WinaError, match="choose a target below"):
-        corrected_cuts(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, Silent())
+        corrected_cuts(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())

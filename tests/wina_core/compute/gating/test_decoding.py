@@ -12,7 +12,7 @@ from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach, decoding
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import quantize
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -128,7 +128,7 @@ def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dt
     loaded = tiny_loaded("llama", dtype=dtype)
     method = MethodSpec(name="wina", masks="shared", selection=selection)
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-    calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     projections = loaded.view.layers[1].projections
     inputs = {
         name: torch.randn(1, 4, projection.shape[1], generator=torch.Generator().manual_seed(3)).to(dtype)
@@ -147,7 +147,7 @@ def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dt
 
 def test_quantized_layers_decode_as_ever():
     loaded = tiny_loaded("llama")
-    quantize(loaded, "int8", Silent())
+    quantize(loaded, "int8", NullReporter())
     with attach(loaded, METHODS["shared"], HALF):
         expected = generate(loaded)
     with attach(loaded, METHODS["shared"], HALF, kernels=True):

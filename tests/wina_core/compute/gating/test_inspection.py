@@ -11,9 +11,9 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, inspection
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EVENTS, InspectGateJob, Result, encode
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.masks.inspect import InspectedCell, agreement, highest
@@ -29,7 +29,7 @@ TEAL, WINA = MethodSpec(name="teal"), MethodSpec(name="wina")
 def inspected(
     loaded: LoadedModel, projection: str, *asked: GateTarget, calibration: Calibration | None = None, tokens: int = 64
 ) -> GateRecord:
-    return inspect_gate(loaded, (1, projection), PROMPT, asked, tokens, lambda _: calibration, Silent())
+    return inspect_gate(loaded, (1, projection), PROMPT, asked, tokens, lambda _: calibration, NullReporter())
 
 
 def asking(method: MethodSpec, target: float = 0.5, rho: float | None = None) -> GateTarget:
@@ -49,7 +49,7 @@ def reaching(loaded: LoadedModel, projection: str) -> Tensor:
 
 def calibrated(tmp_path, loaded: LoadedModel, method: MethodSpec) -> Calibration:
     spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
-    return calibrate(loaded, method, spec, Silent())
+    return calibrate(loaded, method, spec, NullReporter())
 
 
 def top(score: Tensor, target: float) -> list[list[bool]]:
@@ -197,7 +197,7 @@ def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_sco
         found.append(calibrated(tmp_path, exact, spec))
         return found[-1]
 
-    record = inspect_gate(exact, (1, "up"), PROMPT, [asking(method, rho=rho)], 64, calibrating, Silent())
+    record = inspect_gate(exact, (1, "up"), PROMPT, [asking(method, rho=rho)], 64, calibrating, NullReporter())
     weight, x = exact.view.layers[1].projections["up"].weight, reaching(exact, "up")
     score = x.abs() * weight.norm(dim=0) if rho == 0.8 else x.abs()
     name = "wina" if rho == 0.8 else "teal"
@@ -259,7 +259,7 @@ def test_arrays_survive_being_packed(dtype):
 
 def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):
     with pytest.raises(WinaError, match="no layer 9; choose one from 0 to 2"):
-        inspect_gate(exact, (9, "q"), PROMPT, [asking(TEAL)], 8, lambda _: None, Silent())
+        inspect_gate(exact, (9, "q"), PROMPT, [asking(TEAL)], 8, lambda _: None, NullReporter())
     with pytest.raises(WinaError, match='no projection "x"'):
         inspected(exact, "x", asking(TEAL))
     with pytest.raises(WinaError, match="leaves q dense; leave it out"):
@@ -278,7 +278,7 @@ def test_the_job_survives_the_wire_and_is_small(tmp_path):
         gates=(asking(WINA), asking(TEAL)),
     )
     events: list[object] = []
-    run_job(job, Session(), events.append, Silent())
+    run_job(job, Session(), events.append, NullReporter())
     (event,) = events
     assert isinstance(event, Result)
     assert isinstance(event.value, GateRecord)

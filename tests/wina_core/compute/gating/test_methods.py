@@ -11,7 +11,7 @@ from wina_core.compute.evaluation import measure_deviation
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.low_rank import low_rank
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -23,7 +23,7 @@ TIGHT = {"rtol": 1e-9, "atol": 1e-9}
 
 def calibrated(tmp_path, loaded: LoadedModel, method: MethodSpec, tokens: int = 192) -> Calibration:
     spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=tokens, sequence=64))
-    return calibrate(loaded, method, spec, Silent())
+    return calibrate(loaded, method, spec, NullReporter())
 
 
 def inputs(size: int, seed: int = 0) -> Tensor:
@@ -335,7 +335,7 @@ def test_rsparse_as_released_scores_by_norms_where_a_plan_s_share_leaves_a_rank(
     shares = (1.0, 0.8, 1.0, 0.7, 0.9, 1.0, 0.8)
     plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": (shares,) * 2})
     text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
-    calibration = calibrate(loaded, method, text, Silent(), plan) if selection == "threshold" else None
+    calibration = calibrate(loaded, method, text, NullReporter(), plan) if selection == "threshold" else None
     with attach(loaded, method, plan, calibration):
         for column, name in enumerate(loaded.view.layout.projections):
             weight, rho = loaded.view.layers[1].projections[name].weight, shares[column]
@@ -361,7 +361,7 @@ def test_thresholds_of_rsparse_as_released_are_those_of_a_plan_s_scores(tmp_path
     plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": ((1.0, 0.8) + (1.0,) * 5,)})
     text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
     found, plain, normed = (
-        calibrate(loaded, spec, text, Silent(), shares).quantiles[0]
+        calibrate(loaded, spec, text, NullReporter(), shares).quantiles[0]
         for spec, shares in ((method, plan), (method, None), (MethodSpec(name="wina", selection="threshold"), None))
     )
     for column in range(7):
@@ -454,7 +454,7 @@ def test_activations_that_are_not_finite_show_and_are_explained(tmp_path, name, 
         attach(loaded, method, UniformSparsity(sparsity=0.25), calibration) as gates,
         pytest.raises(WinaError, match="logits are not numbers"),
     ):
-        measure_deviation(loaded, gates, text, 2, Silent())
+        measure_deviation(loaded, gates, text, 2, NullReporter())
     with pytest.raises(WinaError, match="not finite"):
         calibrated(tmp_path, loaded, method)
 

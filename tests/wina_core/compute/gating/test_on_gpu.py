@@ -14,7 +14,7 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -38,7 +38,7 @@ def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, 
     calibration: Calibration | None = None
     if method.needs_calibration:
         text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-        calibration = calibrate(loaded, method, CalibrationSpec(text=text), Silent())
+        calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     return loaded, lambda kernels: attach(loaded, method, HALF, calibration, kernels=kernels)
 
 

@@ -21,7 +21,7 @@ from wina_core.compute.latency.products import (
     make_weights,
     measured_sparsity,
 )
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.records import LatencyRecord
 from wina_core.specs.latency import LatencyDType, LatencyMethod, LatencyPoint, LatencySelection
 
@@ -116,7 +116,7 @@ def test_exactly_the_wanted_fraction_is_dropped(
     method: LatencyMethod, dtype: LatencyDType, inputs: int, batch: int, sparsity: float
 ) -> None:
     asked = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
-    made = make_inputs(asked, make_weights(asked, 1, CPU, Silent()).norms)
+    made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
     dropped = math.floor(arithmetic.mask_sparsity(asked) * batch * inputs + 0.5)
     assert all(int((~each.mask).sum()) == dropped for each in made)
     assert measured_sparsity(made) == pytest.approx(dropped / (batch * inputs))
@@ -124,7 +124,7 @@ def test_exactly_the_wanted_fraction_is_dropped(
 
 def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
     asked = point("teal", outputs=3, inputs=4000, batch=2)
-    made = make_inputs(asked, make_weights(asked, 1, CPU, Silent()).norms)
+    made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
     assert kept_by_any_row(made) == pytest.approx(0.75 * 4000, rel=0.05)
     one = make_inputs(point("teal", outputs=3, inputs=4000), torch.ones(4000))
     assert kept_by_any_row(one) == 2000
@@ -135,7 +135,7 @@ def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
 @pytest.mark.parametrize("batch", [1, 3])
 def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int, selection: LatencySelection) -> None:
     asked = point(method, outputs=60, inputs=80, batch=batch, dtype="float32", selection=selection)
-    weights = make_weights(asked, 2, CPU, Silent())
+    weights = make_weights(asked, 2, CPU, NullReporter())
     made = make_inputs(asked, weights.norms)
     w = weights.dense[0].double()
     assert weights.dense[1].equal(weights.dense[0])
@@ -157,14 +157,14 @@ def test_the_kernels_own_choice_is_told_what_is_dropped(monkeypatch: pytest.Monk
         return x @ weight_t
 
     monkeypatch.setattr(wina_kernels, "sparse_linear", sparse_linear)
-    weights = make_weights(asked, 2, CPU, Silent())
+    weights = make_weights(asked, 2, CPU, NullReporter())
     _value(gated_product(asked, weights, make_inputs(asked, weights.norms), backend_of("dispatched", CPU)[1])(0, 1))
     assert told == [pytest.approx(0.525)]
 
 
 def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
     asked = point("rsparse", outputs=160, inputs=160, batch=6, dtype="float32")
-    weights = make_weights(asked, 2, CPU, Silent())
+    weights = make_weights(asked, 2, CPU, NullReporter())
     made = make_inputs(asked, weights.norms)
     y = _value(gated_product(asked, weights, made, load("reference"))(0, 6))
     added = y.double() - (made[0].x.double() * made[0].mask) @ weights.dense[0].double().T
@@ -174,7 +174,7 @@ def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
 def test_the_peer_is_the_dense_product_on_the_usual_layout() -> None:
     for batch in (1, 3):
         asked = point("dense", outputs=60, inputs=80, batch=batch, dtype="float32", sparsity=0.0)
-        weights = make_weights(asked, 2, CPU, Silent())
+        weights = make_weights(asked, 2, CPU, NullReporter())
         made = make_inputs(asked, weights.norms)
         y = _value(dense_product(weights, made)(1, batch)).reshape(batch, 60)
         torch.testing.assert_close(y.double(), made[1].x.double() @ weights.dense[0].double().T, rtol=1e-5, atol=1e-5)

@@ -8,9 +8,9 @@ import torch
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.latency import decoding, device, sweep, timing
-from wina_core.compute.reporter import Level, Reporter, Silent
+from wina_core.compute.reporter import Level, NullReporter, Reporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Result
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
@@ -30,7 +30,7 @@ SPEC = LatencySpec(
 )
 
 
-class Watching(Silent):
+class Watching(NullReporter):
     """Keeps what is logged, and cancels at the given check."""
 
     def __init__(self, cancel_at: int | None = None) -> None:
@@ -56,7 +56,7 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def do(job: Job, reporter: Reporter | None = None) -> list[Event]:
     events: list[Event] = []
-    run_job(job, Session(), events.append, reporter or Silent())
+    run_job(job, Session(), events.append, reporter or NullReporter())
     return events
 
 
@@ -134,7 +134,7 @@ def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
 def test_between_two_checks_one_call_is_made_at_most() -> None:
     happened: list[str] = []
 
-    class Checked(Silent):
+    class Checked(NullReporter):
         def check(self) -> None:
             happened.append("check")
 
@@ -160,9 +160,9 @@ def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.Monke
         return work
 
     with pytest.raises(WinaError, match=r"one call with 4 rows would take about 1\.2 s, too long"):
-        timing.check_quick(by_rows, 5, Silent())
+        timing.check_quick(by_rows, 5, NullReporter())
     assert called == [1, 1, 2, 2]
-    timing.check_quick(by_rows, 2, Silent())
+    timing.check_quick(by_rows, 2, NullReporter())
 
 
 def test_points_that_do_not_fit_are_skipped_with_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_the_bandwidth_is_that_of_the_faster_turn(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bandwidth, "cache_bytes", lambda _: 2**10)
     monkeypatch.setattr(bandwidth, "time_turns", lambda *_: [[2.0, 1.0], [1.5, 3.0]])
     # 2**20 bytes read in 1 ms, or read and written in 1.5 ms
-    assert bandwidth.measure_bandwidth(CPU, Silent()) == pytest.approx(2 * 2**20 / 1.5e-3 / 1e9)
+    assert bandwidth.measure_bandwidth(CPU, NullReporter()) == pytest.approx(2 * 2**20 / 1.5e-3 / 1e9)
 
 
 def test_sizes_of_caches_are_read_as_linux_writes_them() -> None:

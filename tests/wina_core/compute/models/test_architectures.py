@@ -19,7 +19,7 @@ from wina_core.compute.models.norms import norm_bias, norm_gain, normalized
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import joined
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.centring import centred_gram, keeping_mean
@@ -72,7 +72,7 @@ def test_a_familys_other_checkpoints_are_exact_too(
     for mode in modes:
         loaded = tiny_loaded(family, dtype=torch.float64, **settings)
         dense = _logits(loaded)
-        rotate(loaded, _rotation(text, mode), Silent())
+        rotate(loaded, _rotation(text, mode), NullReporter())
         assert relative_deviation(_logits(loaded), dense) < 1e-12
         assert not torch.equal(_logits(loaded), dense)
 
@@ -95,7 +95,7 @@ def test_a_stream_that_cannot_be_rotated_is_refused_with_the_reason(
     dense = _logits(loaded)
     for mode in ("global", "per_layer", "per_site"):
         with pytest.raises(WinaError, match=f"no exact {mode} rotation, because {reason}.*; choose none with heads"):
-            rotate(loaded, _rotation(text, mode), Silent())
+            rotate(loaded, _rotation(text, mode), NullReporter())
     assert _logits(loaded).equal(dense)
     summary = summarize(loaded)
     assert summary.rotations == ("none",)
@@ -119,9 +119,9 @@ def test_gains_on_writes_do_not_commute_with_rotations() -> None:
 def test_a_parallel_layer_has_one_basis(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family)
     with pytest.raises(WinaError, match=r"read the same point of the residual stream, .* none or global or per_layer"):
-        rotate(loaded, _rotation(text, "per_site"), Silent())
+        rotate(loaded, _rotation(text, "per_site"), NullReporter())
     assert summarize(loaded).rotations == ("none", "global", "per_layer")
-    report = rotate(loaded, _rotation(text, "per_layer"), Silent())
+    report = rotate(loaded, _rotation(text, "per_layer"), NullReporter())
     assert report.shortcut_parameters == 2 * 32 * 32, "one between any two layers"
 
 
@@ -135,7 +135,7 @@ def test_a_summary_stored_before_there_were_refusals_allows_what_its_families_do
 def test_a_basis_from_a_gate_that_is_not_there_is_refused(text: TextSpec, family: str) -> None:
     released = AS_RELEASED_ROTATION.model_copy(update={"text": text, "mode": "global"})
     with pytest.raises(WinaError, match='has no gate; choose the basis "gate_up" or "activations"'):
-        rotate(tiny_loaded(family), released, Silent())
+        rotate(tiny_loaded(family), released, NullReporter())
 
 
 # ---- LayerNorm -------------------------------------------------------------------------------------------------
@@ -184,17 +184,17 @@ def test_bases_of_layer_norm_models_are_stored_as_they_were_applied(
     path = tmp_path / "matrices.safetensors"
     first, second = tiny_loaded(family), tiny_loaded(family)
     matrices: dict[str, Tensor] = {}
-    rotate(first, _rotation(text, "global"), Silent(), matrices)
+    rotate(first, _rotation(text, "global"), NullReporter(), matrices)
     save_matrices(matrices, path)
     torch.testing.assert_close(matrices["stream"].sum(1).abs(), torch.ones(32, dtype=torch.float64), rtol=0, atol=1e-12)
-    rotate(second, _rotation(text, "global", matrices=str(path)), Silent())
+    rotate(second, _rotation(text, "global", matrices=str(path)), NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("family", LAYER_NORM)
 def test_gains_and_biases_are_folded_where_biases_are(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family)
-    rotate(loaded, _rotation(text, "global"), Silent())
+    rotate(loaded, _rotation(text, "global"), NullReporter())
     for layer in loaded.view.layers:
         for name, norm in (("q", layer.attention_norm), ("up", layer.mlp_norm)):
             assert norm.weight.eq(1.0).all()
@@ -213,7 +213,9 @@ def test_moments_are_those_of_the_models_own_inputs(text: TextSpec, family: str)
     """Scaled embeddings, learned positions, parallel layers: whatever reaches the norms is what counts."""
     loaded = tiny_loaded(family, dtype=torch.float64)
     tokens = read_tokens(text, loaded.tokenizer)
-    for layer, moments in zip(loaded.view.layers, list(dense_moments(loaded.view, tokens, Silent())), strict=True):
+    for layer, moments in zip(
+        loaded.view.layers, list(dense_moments(loaded.view, tokens, NullReporter())), strict=True
+    ):
         for name, norm, moment in (("q", layer.attention_norm, moments.attention), ("up", layer.mlp_norm, moments.mlp)):
             seen: list[Tensor] = []
             linear = layer.projections[name].linear
@@ -321,7 +323,7 @@ def test_padding_and_dense_prefixes_count_alike_in_layers_that_flatten_their_tok
 @pytest.mark.parametrize("family", NEW)
 def test_every_family_is_calibrated(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family)
-    calibration = calibrate(loaded, MethodSpec(name="wina"), CalibrationSpec(text=text), Silent())
+    calibration = calibrate(loaded, MethodSpec(name="wina"), CalibrationSpec(text=text), NullReporter())
     columns = len(loaded.view.projections)
     assert calibration.quantiles.shape[:2] == (3, columns)
     assert calibration.quantiles.isfinite().all()

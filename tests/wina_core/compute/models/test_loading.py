@@ -16,14 +16,14 @@ from wina_core.compute.models.architectures import FAMILIES, view
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.models.view import PROJECTIONS
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.sources.resolve import resolve
 from wina_core.specs import DType, ModelSource
 
 
 def _load(folder: Path, dtype: DType = "auto"):
-    return load_model(ModelSource(location=str(folder), dtype=dtype), Silent())
+    return load_model(ModelSource(location=str(folder), dtype=dtype), NullReporter())
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -93,7 +93,7 @@ def test_the_dtype_can_be_chosen(tmp_path: Path, dtype: DType) -> None:
 
 def test_a_summary_counts_a_tied_embedding_once(tmp_path: Path) -> None:
     source = resolve(ModelSource(location=str(tiny_folder(tmp_path, "qwen2", tied=True))))
-    summary = summarize(load_model(source, Silent()))
+    summary = summarize(load_model(source, NullReporter()))
     biases = 3 * (32 + 16 + 16)
     assert (summary.family, summary.architecture, summary.dtype) == ("qwen2", "Qwen2ForCausalLM", "float32")
     assert (summary.heads, summary.kv_heads, summary.head_dim) == (4, 2, 8)
@@ -221,7 +221,7 @@ def test_a_layer_that_is_not_plain_linear_is_refused() -> None:
 )
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path, device: str, message: str) -> None:
     with pytest.raises(WinaError, match=message):
-        load_model(ModelSource(location=str(tiny_folder(tmp_path)), device=device), Silent())
+        load_model(ModelSource(location=str(tiny_folder(tmp_path)), device=device), NullReporter())
 
 
 def test_an_unreachable_hub_model_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,11 +230,11 @@ def test_an_unreachable_hub_model_is_explained(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(WinaError, match="owner/name is neither a folder here nor a model that could be fetched"):
-        load_model(ModelSource(location="owner/name"), Silent())
+        load_model(ModelSource(location="owner/name"), NullReporter())
 
 
 def test_loading_reports_bytes_and_can_be_cancelled(tmp_path: Path) -> None:
-    class Reporter(Silent):
+    class Reporter(NullReporter):
         def __init__(self) -> None:
             self.seen: list[tuple[float, float | None, str]] = []
 
@@ -278,7 +278,7 @@ def test_a_download_tells_what_has_arrived_and_can_be_cancelled(
             transfer.update(7)
         return str(tmp_path)
 
-    class Reporter(Silent):
+    class Reporter(NullReporter):
         stop_at = 99.0
 
         def __init__(self) -> None:

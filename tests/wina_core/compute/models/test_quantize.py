@@ -14,9 +14,9 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.summary import summarize
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
-from wina_core.engine.server.model_session import Session, bases_file
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.methods import get_method
@@ -40,7 +40,7 @@ BITS = ("int8", "int4")
 
 def quantized(bits: str, family: str = "llama", dtype: torch.dtype = torch.float32) -> LoadedModel:
     loaded = tiny_loaded(family, dtype=dtype)
-    quantize(loaded, bits, Silent())
+    quantize(loaded, bits, NullReporter())
     return loaded
 
 
@@ -168,9 +168,9 @@ def test_a_matrix_that_four_bits_cannot_group_is_named_and_nothing_is_touched():
     model = tiny_model(intermediate_size=72)
     loaded = LoadedModel(ModelSource(location="tiny"), model, tiny_tokenizer(), view(model))
     with pytest.raises(WinaError, match="down of layer 0 has 72 inputs and 32 outputs"):
-        quantize(loaded, "int4", Silent())
+        quantize(loaded, "int4", NullReporter())
     assert {type(linear) for linear in gated_linears(loaded.view).values()} == {torch.nn.Linear}
-    quantize(loaded, "int8", Silent())
+    quantize(loaded, "int8", NullReporter())
 
 
 def test_float64_is_refused():
@@ -179,7 +179,7 @@ def test_float64_is_refused():
 
 
 def test_quantizing_can_be_cancelled():
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         checks = 0
 
         def check(self) -> None:
@@ -195,8 +195,8 @@ def test_the_session_rotates_before_it_quantizes(tmp_path):
     folder = str(tiny_folder(tmp_path / "model"))
     rotation = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
     session = Session(capacity=3)
-    rotated = session.prepare(ModelSource(location=folder), rotation, Silent())
-    both = session.prepare(ModelSource(location=folder, quantization="int8"), rotation, Silent())
+    rotated = session.prepare(ModelSource(location=folder), rotation, NullReporter())
+    both = session.prepare(ModelSource(location=folder, quantization="int8"), rotation, NullReporter())
     assert both is not rotated
     for name, projection in both.view.layers[0].projections.items():
         exact = rotated.view.layers[0].projections[name].weight
@@ -213,8 +213,8 @@ def test_calibration_is_of_the_quantized_model(tmp_path):
     session = Session(capacity=3)
     records = {}
     for bits in ("none", *BITS):
-        loaded = session.prepare(ModelSource(location=folder, quantization=bits), NO_ROTATION, Silent())
-        records[bits] = session.calibration(loaded, NO_ROTATION, WINA, spec, Silent())[1]
+        loaded = session.prepare(ModelSource(location=folder, quantization=bits), NO_ROTATION, NullReporter())
+        records[bits] = session.calibration(loaded, NO_ROTATION, WINA, spec, NullReporter())[1]
     assert len({record.key for record in records.values()}) == 3
     thresholds = [[layer.value for layer in record.layers] for record in records.values()]
     assert thresholds[0] != thresholds[1] != thresholds[2]
@@ -229,7 +229,7 @@ def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str
     )
     events: list[object] = []
     job = EvaluateJob(runs=(PendingRun(spec=run, units=run.evaluation.units),))
-    run_job(job, Session(), events.append, Silent())
+    run_job(job, Session(), events.append, NullReporter())
     assert not [event for event in events if isinstance(event, RunFailed)]
     (unit,) = [event.unit for event in events if isinstance(event, Partial)]
     assert unit.counted_sparsity == (0 if method == DENSE else 0.5)
@@ -249,12 +249,17 @@ def test_evaluating_a_quantized_model_compares_with_itself_ungated(tmp_path, bit
 def test_inspecting_reports_and_exporting_is_refused(tmp_path):
     source = ModelSource(location=str(tiny_folder(tmp_path / "model")), quantization="int8")
     events: list[object] = []
-    run_job(InspectJob(model=source), Session(), events.append, Silent())
+    run_job(InspectJob(model=source), Session(), events.append, NullReporter())
     (result,) = [event.value for event in events if isinstance(event, Result)]
     assert result.quantization.quantization == "int8"
     rotation = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
     with pytest.raises(WinaError, match="quantized model is not exported"):
-        run_job(RotateJob(model=source, rotation=rotation, export_to=str(tmp_path / "out")), Session(), print, Silent())
+        run_job(
+            RotateJob(model=source, rotation=rotation, export_to=str(tmp_path / "out")),
+            Session(),
+            print,
+            NullReporter(),
+        )
 
 
 def test_the_libraries_are_imported_only_to_quantize(tmp_path):
@@ -265,10 +270,11 @@ def test_the_libraries_are_imported_only_to_quantize(tmp_path):
         "import wina_core.compute.generation.reader\n"
         "print({'transformers.cache_utils', 'torchao', 'hqq'} & set(sys.modules))\n"
         "from wina_core.compute.models import loading, shape\n"
-        "from wina_core.compute.reporter import Silent; from wina_core.specs import ModelSource; from torch import nn\n"
+        "from wina_core.compute.reporter import NullReporter\n"
+        "from wina_core.specs import ModelSource; from torch import nn\n"
         f"source = ModelSource(location={str(tiny_folder(tmp_path))!r})\n"
         "for function in (shape.empty_model, loading.load_model):\n"
-        "    function(source, Silent())\n"
+        "    function(source, NullReporter())\n"
         "print({'torchao', 'hqq'} & set(sys.modules))\n"
         "print(quantization.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
     )

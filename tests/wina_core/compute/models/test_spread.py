@@ -9,12 +9,12 @@ import torch
 from tests.wina_core.tiny import tiny_folder, tiny_tokens
 from wina_core.compute.models import loading
 from wina_core.compute.models.loading import load_model, placement
-from wina_core.compute.reporter import Level, Silent
+from wina_core.compute.reporter import Level, NullReporter
 from wina_core.errors import WinaError
 from wina_core.specs import ModelSource
 
 
-class Told(Silent):
+class Told(NullReporter):
     """Keeps what is logged."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def test_a_model_is_loaded_as_usual_where_there_is_nothing_to_spread_it_over(tmp
         pytest.skip("here it would be spread")
     folder, reporter = str(tiny_folder(tmp_path)), Told()
     spread = load_model(ModelSource(location=folder, device="spread"), reporter)
-    usual = load_model(ModelSource(location=folder), Silent())
+    usual = load_model(ModelSource(location=folder), NullReporter())
     ids = tiny_tokens().to(usual.device)
     assert torch.equal(spread.model(ids).logits, usual.model(ids).logits)
     assert len(reporter.lines) == 1
@@ -83,4 +83,4 @@ def test_layers_for_which_no_accelerator_has_room_are_refused(
     monkeypatch.setattr(loading.AutoModelForCausalLM, "from_pretrained", from_pretrained)
     source = ModelSource(location=str(tiny_folder(tmp_path)), device="spread")
     with pytest.raises(WinaError, match="does not fit into the memory of all accelerators together; choose a smaller"):
-        load_model(source, Silent())
+        load_model(source, NullReporter())

@@ -10,7 +10,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from tests.wina_core.tiny import tiny_model
 from wina_core.compute.models.architectures import view
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.statistics import weight_gram
 
@@ -38,8 +38,8 @@ def test_16_bit_weights_are_rotated_as_in_float64_and_rounded_once() -> None:
             torch.linalg.qr(torch.randn(32, 32, generator=generator, dtype=torch.float64)).Q for _ in range(2)
         )
         bases.append(LayerBases(attention, mlp))
-    apply_bases(view(model), bases, Silent())
-    apply_bases(view(exact), bases, Silent())
+    apply_bases(view(model), bases, NullReporter())
+    apply_bases(view(exact), bases, NullReporter())
     equal = total = 0
     for (name, rotated), expected in zip(model.named_parameters(), exact.parameters(), strict=True):
         rounded = expected.bfloat16()

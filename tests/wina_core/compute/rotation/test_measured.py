@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
@@ -31,7 +31,7 @@ def _model() -> LoadedModel:
 
 
 def _bases(loaded: LoadedModel, **spec: object) -> list[LayerBases]:
-    return list(choose_bases(loaded.view, RotationSpec.model_validate(spec), SEEN, Silent()))
+    return list(choose_bases(loaded.view, RotationSpec.model_validate(spec), SEEN, NullReporter()))
 
 
 def _basis(bases: list[LayerBases], site: Site) -> Tensor:
@@ -52,7 +52,7 @@ def _divergence(rotated: LoadedModel, tokens: Tensor, sparsity: float) -> float:
 def test_a_basis_by_sensitivity_is_the_eigenbasis_of_what_its_sites_weigh_together(mode: str) -> None:
     """sum of F + tr(F) M / tr(M), with F a site's sensitivity and M the second moment of its inputs."""
     loaded = _model()
-    sites = measure_sites(loaded.view, True, False, SEEN, Silent())
+    sites = measure_sites(loaded.view, True, False, SEEN, NullReporter())
     bases = _bases(loaded, mode=mode, weighting="sensitivity")
     for basis in {id(basis): basis for layer in bases for basis in (layer.attention, layer.mlp)}.values():
         total = torch.zeros(32, 32, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_a_basis_by_sensitivity_is_the_eigenbasis_of_what_its_sites_weigh_togeth
 @pytest.mark.parametrize("mode", ["global", "per_site"])
 def test_the_objective_error_lowers_the_error_of_gating_in_every_basis(mode: str) -> None:
     loaded = _model()
-    sites = measure_sites(loaded.view, True, True, UNSEEN, Silent())
+    sites = measure_sites(loaded.view, True, True, UNSEEN, NullReporter())
 
     def errors(objective: str) -> dict[str, float]:
         """Summed over the sites that share a basis."""
@@ -91,7 +91,7 @@ def test_each_objective_lowers_the_divergence_of_the_gated_model_further() -> No
 
     def divergence(objective: str) -> float:
         rotated = _model()
-        apply_bases(rotated.view, _bases(rotated, objective=objective, steps=60), Silent())
+        apply_bases(rotated.view, _bases(rotated, objective=objective, steps=60), NullReporter())
         return math.prod(_divergence(rotated, UNSEEN, sparsity) for sparsity in SPARSITIES) ** (1 / len(SPARSITIES))
 
     eigen, error, kl = (divergence(objective) for objective in ("eigen", "error", "kl"))
@@ -111,14 +111,14 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
     """Every input is gated, each in its own basis or, where it has none, as it is; told to three digits."""
     loaded, rotated = tiny_loaded(family), tiny_loaded(family)
     row = tiny_tokens(rows=1, length=64)
-    sites = measure_sites(loaded.view, stream, heads, row, Silent())
+    sites = measure_sites(loaded.view, stream, heads, row, NullReporter())
     bases = [
         _orthogonal(2, 8, 8, seed=seed) if site.reader == "heads" else _orthogonal(32, 32, seed=seed)
         for seed, site in enumerate(sites)
     ]
     told: list[str] = []
 
-    class Listening(Silent):
+    class Listening(NullReporter):
         def progress(self, *report: object) -> None:
             told.append(str(report[-1]))
 
@@ -127,6 +127,6 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
     of_layer: list[dict[str, Tensor]] = [{} for _ in loaded.view.layers]
     for site, basis in zip(sites, bases, strict=True):
         of_layer[site.layer][site.reader] = basis
-    apply_bases(rotated.view, [LayerBases(**each) for each in of_layer], Silent())
+    apply_bases(rotated.view, [LayerBases(**each) for each in of_layer], NullReporter())
     assert told[0].startswith("KL ")
     assert float(told[0].removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)

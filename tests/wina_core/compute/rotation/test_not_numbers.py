@@ -8,12 +8,12 @@ from wina_core.compute.allocation.gated import Subject, cells_of
 from wina_core.compute.allocation.layer_error import LayerErrors
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
 from wina_core.compute.rotation.sites import measure_sites
-from wina_core.engine.server.model_session import Session
+from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
 from wina_core.specs import (
     NO_ROTATION,
@@ -46,7 +46,7 @@ def test_no_budget_is_spread_by_what_is_no_number(name, value, text, tmp_path, m
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     plan = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name=name, text=text))
     with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
-        Session().allocation(broken(value), NO_ROTATION, WINA, plan, None, Silent())
+        Session().allocation(broken(value), NO_ROTATION, WINA, plan, None, NullReporter())
     assert not [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
 
 
@@ -79,7 +79,7 @@ def test_such_a_model_is_not_rotated(rotation, value, text):
     loaded = broken(value)
     before = loaded.view.head.weight.clone()
     with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
-        rotate(loaded, rotation.model_copy(update={"text": text}), Silent())
+        rotate(loaded, rotation.model_copy(update={"text": text}), NullReporter())
     assert loaded.view.head.weight.equal(before)
     assert loaded.rotation is None
 
@@ -89,12 +89,12 @@ def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
     loaded = broken(float("nan"), layer=0)
     tokens = read_tokens(text, loaded.tokenizer)
     with pytest.raises(WinaError, match="activations in layer 1 are not numbers"):
-        list(choose_bases(loaded.view, RotationSpec(), tokens, Silent()))
+        list(choose_bases(loaded.view, RotationSpec(), tokens, NullReporter()))
     with pytest.raises(WinaError, match="logits are not numbers"):
-        measure_sites(loaded.view, True, True, tokens, Silent())
-    places = [Place(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, Silent())]
+        measure_sites(loaded.view, True, True, tokens, NullReporter())
+    places = [Place(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())]
     with pytest.raises(WinaError, match="gated model's logits are not numbers"):
-        turned_for_divergence(loaded.view, [torch.eye(32)], places, tokens, 1, Silent())
+        turned_for_divergence(loaded.view, [torch.eye(32)], places, tokens, 1, NullReporter())
 
 
 def test_a_rotation_is_not_reported_exact_where_it_was_not_measured(text, monkeypatch):
@@ -105,5 +105,5 @@ def test_a_rotation_is_not_reported_exact_where_it_was_not_measured(text, monkey
 
     monkeypatch.setattr("wina_core.compute.rotation.transform.apply_bases", overflowing)
     with pytest.raises(WinaError, match="rotated model's logits are not numbers, though the original's are"):
-        rotate(loaded, RotationSpec(text=text), Silent())
+        rotate(loaded, RotationSpec(text=text), NullReporter())
     assert loaded.rotation is None

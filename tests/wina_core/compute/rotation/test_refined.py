@@ -12,7 +12,7 @@ from wina_kernels.selection import kept_inputs
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.models.norms import norm_gain, normalized
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
@@ -20,7 +20,7 @@ from wina_core.compute.rotation.divergence import Place, turned_for_divergence
 from wina_core.compute.rotation.measure import probe_logits, relative_deviation
 from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
 from wina_core.compute.rotation.sites import Site, measure_sites
-from wina_core.engine.server import model_session as sessions
+from wina_core.compute.session import model_session as sessions
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
@@ -86,7 +86,7 @@ def test_sensitivities_predict_the_divergence_of_small_errors(family: str) -> No
     loaded = tiny_loaded(family)
     stream = not loaded.view.obstacle
     tokens = tiny_tokens(rows=128, length=16)
-    sites = measure_sites(loaded.view, stream, True, tokens, Silent())
+    sites = measure_sites(loaded.view, stream, True, tokens, NullReporter())
     layer = loaded.view.layers[1]
     for site in (site for site in sites if site.layer == 1):
         noise = 3e-2 * torch.randn(128, 16, len(site.gram), generator=torch.Generator().manual_seed(5))
@@ -112,7 +112,7 @@ def test_a_sensitivity_is_the_fisher_information_of_the_models_own_prediction() 
     loaded.model.get_output_embeddings().weight.mul_(4)  # so that p is far from uniform, and from its largest entry
     tokens = torch.full((8, 512), 5)
     layer = loaded.view.layers[0]
-    for site in measure_sites(loaded.view, True, True, tokens, Silent())[1:]:
+    for site in measure_sites(loaded.view, True, True, tokens, NullReporter())[1:]:
         n = len(site.gram)
 
         def logits(error: Tensor, site: Site = site) -> Tensor:
@@ -135,7 +135,7 @@ def test_a_sensitivity_is_the_fisher_information_of_the_models_own_prediction() 
 def test_samples_and_grams_are_those_of_the_model() -> None:
     loaded = tiny_loaded()
     tokens = tiny_tokens()
-    sites = measure_sites(loaded.view, True, True, tokens, Silent())
+    sites = measure_sites(loaded.view, True, True, tokens, NullReporter())
     assert [(site.layer, site.reader) for site in sites] == [
         (layer, reader) for layer in range(3) for reader in ("attention", "heads", "mlp")
     ]
@@ -160,7 +160,7 @@ def test_refining_lowers_the_error_on_inputs_it_has_not_seen() -> None:
     sites = [_site(1), _site(1)]
     seen = Site(0, "mlp", sites[0].inputs[:1000], sites[0].gram, sites[0].sensitivity)
     start = canonical_basis(seen.sensitivity.double())
-    refined = refined_basis(start, [seen], 200, Silent(), "basis")
+    refined = refined_basis(start, [seen], 200, NullReporter(), "basis")
     assert orthogonality_error(refined) < 1e-12
 
     def error(basis: Tensor) -> float:
@@ -168,18 +168,18 @@ def test_refining_lowers_the_error_on_inputs_it_has_not_seen() -> None:
         return float(gating_error(unseen, basis.float(), seen.gram, seen.sensitivity, 0.5))
 
     assert error(refined) < 0.8 * error(start)
-    assert refined.equal(refined_basis(start, [seen], 200, Silent(), "basis")), "the same on every run"
+    assert refined.equal(refined_basis(start, [seen], 200, NullReporter(), "basis")), "the same on every run"
 
 
 def test_descending_on_the_divergence_lowers_it() -> None:
     loaded = tiny_loaded()
     tokens = tiny_tokens(rows=4, length=32)
-    sites = measure_sites(loaded.view, True, True, tokens, Silent())
+    sites = measure_sites(loaded.view, True, True, tokens, NullReporter())
     heads = [torch.stack([_orthogonal(8, layer), _orthogonal(8, layer + 9)]) for layer in range(3)]
     places = [Place(site, 1 + site.layer if site.reader == "heads" else 0) for site in sites]
     seen: list[float] = []
 
-    class Listening(Silent):
+    class Listening(NullReporter):
         def progress(self, *report: object) -> None:
             seen.append(float(str(report[-1]).removeprefix("KL ")))
 
@@ -199,7 +199,7 @@ def test_every_measured_rotation_is_exact(text: TextSpec, family: str, mode: str
     spec = RotationSpec.model_validate(
         {"mode": mode, "weighting": "sensitivity", "objective": objective, "steps": 3, "text": text}
     )
-    rotate(loaded, spec, Silent())
+    rotate(loaded, spec, NullReporter())
     assert relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
 
 
@@ -207,7 +207,7 @@ def test_a_model_whose_stream_cannot_be_rotated_still_gets_refined_heads(text: T
     loaded = tiny_loaded("gemma2", dtype=torch.float64)
     probe = tiny_tokens()
     dense = probe_logits(loaded.model, probe)
-    rotate(loaded, RotationSpec(mode="none", per_head=True, objective="error", steps=3, text=text), Silent())
+    rotate(loaded, RotationSpec(mode="none", per_head=True, objective="error", steps=3, text=text), NullReporter())
     assert 0 < relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
 
 
@@ -215,18 +215,18 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
     spec = RotationSpec(objective="error", steps=3, text=text)
-    first = sessions.Session().prepare(source, spec, Silent())
+    first = sessions.Session().prepare(source, spec, NullReporter())
     monkeypatch.setattr("wina_core.compute.rotation.transform.choose_bases", None)  # nothing is chosen any more
-    second = sessions.Session().prepare(source, spec, Silent())
+    second = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
     monkeypatch.undo()
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     sessions.bases_file(first, spec).write_bytes(b"damaged")
-    third = sessions.Session().prepare(source, spec, Silent())
+    third = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), third.model.parameters(), strict=True))
-    other = sessions.Session().prepare(source, spec.model_copy(update={"steps": 5}), Silent())
+    other = sessions.Session().prepare(source, spec.model_copy(update={"steps": 5}), NullReporter())
     assert not other.view.head.weight.equal(first.view.head.weight)
     assert other.rotation is not None
     shutil.copyfile(sessions.bases_file(other, other.rotation), sessions.bases_file(first, spec))
-    fourth = sessions.Session().prepare(source, spec, Silent())
+    fourth = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))

@@ -13,7 +13,7 @@ from wina_core.compute.models.architectures import FAMILIES, view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, shortcut_parameters
 from wina_core.compute.rotation.choose import choose_bases, takes_whole
 from wina_core.compute.rotation.matrices import save_matrices
@@ -67,7 +67,7 @@ def test_every_rotation_keeps_the_logits(
     layers = 3 if family == "gemma3_text" else 2  # two have all that one layer hands to the next
     loaded = tiny_loaded(family, tied=tied, dtype=dtype, layers=layers)
     dense = _logits(loaded)
-    report = rotate(loaded, _spec(text, mode, per_head), Silent())
+    report = rotate(loaded, _spec(text, mode, per_head), NullReporter())
     loaded.model.tie_weights()  # as lm-eval does when it wraps a model
     assert relative_deviation(_logits(loaded), dense) <= limit
     assert report.logits_deviation <= limit
@@ -79,13 +79,13 @@ def test_every_rotation_keeps_the_logits(
 
 def test_the_deviation_reported_is_not_a_constant(text: TextSpec) -> None:
     loaded = tiny_loaded(dtype=torch.bfloat16)
-    report = rotate(loaded, _spec(text, "global"), Silent())
+    report = rotate(loaded, _spec(text, "global"), NullReporter())
     assert 1e-4 < report.logits_deviation < 0.5, "bfloat16 rounds each rotated weight"
 
 
 def test_no_rotation_changes_nothing(text: TextSpec) -> None:
     loaded, untouched = tiny_loaded(tied=True), tiny_loaded(tied=True)
-    report = rotate(loaded, NO_ROTATION.model_copy(update={"text": text}), Silent())
+    report = rotate(loaded, NO_ROTATION.model_copy(update={"text": text}), NullReporter())
     assert all(a.equal(b) for a, b in zip(loaded.model.parameters(), untouched.model.parameters(), strict=True))
     assert loaded.view.head.weight is loaded.view.embedding.weight
     assert report.logits_deviation == 0.0
@@ -96,7 +96,7 @@ def test_the_mean_of_the_embedding_is_kept(text: TextSpec) -> None:
     """RMSNorm, unlike LayerNorm, sees the mean; a rotation preserves each row's length."""
     loaded = tiny_loaded(dtype=torch.float64)
     lengths = loaded.view.embedding.weight.norm(dim=1)
-    rotate(loaded, _spec(text, "global"), Silent())
+    rotate(loaded, _spec(text, "global"), NullReporter())
     torch.testing.assert_close(loaded.view.embedding.weight.norm(dim=1), lengths)
 
 
@@ -106,7 +106,7 @@ def test_the_mean_of_the_embedding_is_kept(text: TextSpec) -> None:
 @pytest.mark.parametrize("family", [*FAMILIES][:6])
 def test_as_released_makes_k_and_gate_or_whole_fused_matrices_column_orthogonal(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family, dtype=torch.float64)
-    report = rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    report = rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), NullReporter())
     if family == "phi3":
         linears = [layer.projections[name].linear for layer in loaded.view.layers for name in ("k", "gate")]
         assert max(_off_diagonal(linear.weight.T @ linear.weight) for linear in linears) < 1e-12
@@ -120,7 +120,7 @@ def test_as_released_makes_k_and_gate_or_whole_fused_matrices_column_orthogonal(
 def test_the_null_space_of_k_is_settled_by_all_that_reads_the_input(text: TextSpec) -> None:
     """Grouped queries leave k_proj 16 rows for 32 columns; the basis of the rest is that of the stacked q, k, v."""
     loaded = tiny_loaded(dtype=torch.float64)
-    rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), Silent())
+    rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), NullReporter())
     for layer in loaded.view.layers:
         assert layer.projections["k"].weight[:, 16:].abs().max() < 1e-12
         stacked = weight_gram(layer, ("q", "k", "v"), layer.attention_norm)[16:, 16:]
@@ -132,7 +132,7 @@ def test_the_null_space_of_k_is_settled_by_all_that_reads_the_input(text: TextSp
 def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family: str) -> None:
     for mode in ("per_site", "per_layer", "global"):
         loaded = tiny_loaded(family, dtype=torch.float64)
-        rotate(loaded, _spec(text, mode, **WEIGHTS), Silent())
+        rotate(loaded, _spec(text, mode, **WEIGHTS), NullReporter())
         grams = [
             [gram / gram.trace() for gram in (weight_gram(layer, names, norm) for names, norm in sites)]
             for layer in loaded.view.layers
@@ -150,9 +150,11 @@ def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family
 def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
     loaded = tiny_loaded("qwen3", dtype=torch.float64)
     tokens = read_tokens(text, loaded.tokenizer)
-    before = [moments.mlp for moments in dense_moments(loaded.view, tokens, Silent())]
-    rotate(loaded, _spec(text, "per_site", attention_basis=("activations",), mlp_basis=("activations",)), Silent())
-    for dense, rotated in zip(before, dense_moments(loaded.view, tokens, Silent()), strict=True):
+    before = [moments.mlp for moments in dense_moments(loaded.view, tokens, NullReporter())]
+    rotate(
+        loaded, _spec(text, "per_site", attention_basis=("activations",), mlp_basis=("activations",)), NullReporter()
+    )
+    for dense, rotated in zip(before, dense_moments(loaded.view, tokens, NullReporter()), strict=True):
         assert _off_diagonal(rotated.attention) < 1e-12
         assert _off_diagonal(rotated.mlp) < 1e-12
         spectrum = torch.linalg.eigvalsh(dense).flip(0)
@@ -162,10 +164,10 @@ def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
 def test_larosa_s_basis_is_of_each_layer_s_attention_input_and_serves_its_mlp_too(text: TextSpec) -> None:
     loaded = tiny_loaded(dtype=torch.float64)
     dense, tokens = _logits(loaded), read_tokens(text, loaded.tokenizer)
-    report = rotate(loaded, LAROSA_ROTATION.model_copy(update={"text": text}), Silent())
+    report = rotate(loaded, LAROSA_ROTATION.model_copy(update={"text": text}), NullReporter())
     assert relative_deviation(_logits(loaded), dense) < 1e-12
     assert report.shortcut_parameters == 2 * 32**2, "between three layers"
-    for moment in dense_moments(loaded.view, tokens, Silent()):
+    for moment in dense_moments(loaded.view, tokens, NullReporter()):
         assert _off_diagonal(moment.attention) < 1e-10
         assert (moment.attention.diag().diff() <= 1e-12).all()
         assert _off_diagonal(moment.mlp) > 1e-3
@@ -181,7 +183,7 @@ def test_a_basis_of_one_side_is_of_nothing_else(text: TextSpec, mode: str, side:
         if side == "attention"
         else {"attention_basis": (), "mlp_basis": ("gate_up",)}
     )
-    rotate(loaded, _spec(text, mode, **bases), Silent())
+    rotate(loaded, _spec(text, mode, **bases), NullReporter())
     assert relative_deviation(_logits(loaded), dense) < 1e-12
     sites = {"attention": ("q", "k", "v"), "mlp": ("gate", "up")}
     totals = {}
@@ -213,8 +215,8 @@ def test_k_and_gate_are_whole_matrices_where_these_are_fused(family, bases, whol
 def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) -> None:
     loaded = tiny_loaded(dtype=torch.float64)
     both = _spec(text, "per_site", attention_basis=("qkv", "activations"), mlp_basis=("gate_up", "activations"))
-    rotate(loaded, both, Silent())
-    all_moments = dense_moments(loaded.view, read_tokens(text, loaded.tokenizer), Silent())
+    rotate(loaded, both, NullReporter())
+    all_moments = dense_moments(loaded.view, read_tokens(text, loaded.tokenizer), NullReporter())
     for layer, moments in zip(loaded.view.layers, all_moments, strict=True):
         for names, norm, moment in (
             (("q", "k", "v"), layer.attention_norm, moments.attention),
@@ -236,7 +238,7 @@ def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None
     hook = layer.projections["q"].linear.register_forward_pre_hook(lambda _m, x: seen.update(q=x[0]))
     loaded.model(tokens)
     hook.remove()
-    moments = list(dense_moments(loaded.view, tokens, Silent()))[2]
+    moments = list(dense_moments(loaded.view, tokens, NullReporter()))[2]
     x = seen["q"].flatten(0, 1) / layer.attention_norm.weight
     torch.testing.assert_close(moments.attention, x.T @ x)
 
@@ -244,7 +246,7 @@ def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_head_rotation_makes_the_groups_columns_of_o_orthogonal(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family, dtype=torch.float64)
-    rotate(loaded, _spec(text, "none", per_head=True), Silent())
+    rotate(loaded, _spec(text, "none", per_head=True), NullReporter())
     for layer in loaded.view.layers:
         for group in layer.projections["o"].weight.split(16, dim=1):  # two query heads of eight columns
             first, second = group.split(8, dim=1)
@@ -257,7 +259,7 @@ def test_head_rotation_makes_the_groups_columns_of_o_orthogonal(text: TextSpec, 
 @pytest.mark.parametrize(("mode", "count"), [("none", 0), ("global", 0), ("per_layer", 2), ("per_site", 5)])
 def test_shortcuts_are_where_bases_change_and_counted(text: TextSpec, mode: str, count: int) -> None:
     loaded = tiny_loaded()
-    report = rotate(loaded, _spec(text, mode, per_head=True), Silent())
+    report = rotate(loaded, _spec(text, mode, per_head=True), NullReporter())
     assert len(shortcuts(loaded.view)) == count
     assert report.shortcut_parameters == shortcut_parameters(loaded.model) == count * 32 * 32
 
@@ -269,7 +271,7 @@ def test_generation_with_a_cache_gives_the_dense_tokens(text: TextSpec, family: 
     loaded = tiny_loaded(family)
     prompt = tiny_tokens(2, 9)
     expected = loaded.model.generate(prompt, **options)
-    rotate(loaded, _spec(text, EXACT_MODES[family][-1], per_head=True), Silent())
+    rotate(loaded, _spec(text, EXACT_MODES[family][-1], per_head=True), NullReporter())
     generated = loaded.model.generate(prompt, **options)
     assert generated.sequences.equal(expected.sequences)
     assert len(generated.hidden_states[0]) == len(expected.hidden_states[0]) == 4
@@ -277,9 +279,9 @@ def test_generation_with_a_cache_gives_the_dense_tokens(text: TextSpec, family: 
 
 def test_a_model_with_shortcuts_is_not_rotated_again(text: TextSpec) -> None:
     loaded = tiny_loaded()
-    rotate(loaded, _spec(text, "per_layer"), Silent())
+    rotate(loaded, _spec(text, "per_layer"), NullReporter())
     with pytest.raises(WinaError, match="already has residual shortcuts from a rotation; open the original model"):
-        rotate(loaded, _spec(text, "global"), Silent())
+        rotate(loaded, _spec(text, "global"), NullReporter())
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_a_model_with_shortcuts_is_not_rotated_again(text: TextSpec) -> None:
 )
 def test_measured_bases_are_never_made_of_weights_alone_for_want_of_a_text(spec: RotationSpec) -> None:
     with pytest.raises(ValueError, match="are measured on a text, but no tokens were given"):
-        list(choose_bases(tiny_loaded().view, spec, None, Silent()))
+        list(choose_bases(tiny_loaded().view, spec, None, NullReporter()))
 
 
 # ---- given matrices --------------------------------------------------------------------------------------------
@@ -304,9 +306,9 @@ def test_written_matrices_replay_the_rotation_to_the_last_bit(tmp_path: Path, te
     path = tmp_path / "matrices.safetensors"
     first, second = tiny_loaded("phi3"), tiny_loaded("phi3")
     bases: dict[str, Tensor] = {}
-    rotate(first, _spec(text, mode, per_head=True), Silent(), into=bases)
+    rotate(first, _spec(text, mode, per_head=True), NullReporter(), into=bases)
     save_matrices(bases, path)
-    rotate(second, _spec(text, mode, per_head=True, matrices=str(path)), Silent())
+    rotate(second, _spec(text, mode, per_head=True, matrices=str(path)), NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
     assert first.model.state_dict().keys() == second.model.state_dict().keys()
 
@@ -316,7 +318,7 @@ def test_any_orthogonal_matrix_can_be_given(tmp_path: Path, text: TextSpec) -> N
     save_file({"stream": q.contiguous()}, tmp_path / "q.safetensors")
     loaded = tiny_loaded(dtype=torch.float64)
     dense, embedding = _logits(loaded), loaded.view.embedding.weight.clone()
-    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), NullReporter())
     assert relative_deviation(_logits(loaded), dense) < 1e-12
     torch.testing.assert_close(loaded.view.embedding.weight, embedding @ q)
 
@@ -326,7 +328,7 @@ def test_matrices_stored_in_float32_keep_a_float64_rotation_exact(tmp_path: Path
     save_file({"stream": q.float().contiguous()}, tmp_path / "q.safetensors")
     loaded = tiny_loaded(dtype=torch.float64)
     dense = _logits(loaded)
-    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), Silent())
+    rotate(loaded, _spec(text, "global", matrices=str(tmp_path / "q.safetensors")), NullReporter())
     assert relative_deviation(_logits(loaded), dense) < 1e-9
 
 
@@ -352,18 +354,18 @@ def test_unfit_matrices_are_refused_before_the_model_is_touched(
     loaded = tiny_loaded()
     dense = _logits(loaded)
     with pytest.raises(WinaError, match=message):
-        rotate(loaded, _spec(text, "global", matrices=str(path)), Silent())
+        rotate(loaded, _spec(text, "global", matrices=str(path)), NullReporter())
     assert _logits(loaded).equal(dense)
 
 
 def test_a_mode_the_matrices_lack_is_named(tmp_path: Path, text: TextSpec) -> None:
     path = tmp_path / "matrices.safetensors"
     bases: dict[str, Tensor] = {}
-    rotate(tiny_loaded(), _spec(text, "per_site"), Silent(), into=bases)
+    rotate(tiny_loaded(), _spec(text, "per_site"), NullReporter(), into=bases)
     save_matrices(bases, path)
     assert sorted(load_file(path)) == [f"layers.{i}.{site}" for i in range(3) for site in ("attention", "mlp")]
     with pytest.raises(WinaError, match=r'no matrix "layers.0.heads", which a per_site rotation with heads needs'):
-        rotate(tiny_loaded(), _spec(text, "per_site", per_head=True, matrices=str(path)), Silent())
+        rotate(tiny_loaded(), _spec(text, "per_site", per_head=True, matrices=str(path)), NullReporter())
 
 
 def test_a_refused_matrices_file_is_explained(tmp_path: Path) -> None:
@@ -380,12 +382,12 @@ def test_a_missing_text_is_refused_before_the_model_is_touched(text: TextSpec) -
     dense = _logits(loaded)
     missing = text.model_copy(update={"source": "/nowhere/text.txt"})
     with pytest.raises(WinaError, match=r"/nowhere/text.txt does not exist"):
-        rotate(loaded, _spec(missing, "global"), Silent())
+        rotate(loaded, _spec(missing, "global"), NullReporter())
     assert _logits(loaded).equal(dense)
 
 
 def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
-    class Reporter(Silent):
+    class Reporter(NullReporter):
         layers: float = 0
 
         def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:  # noqa: ARG002
@@ -403,7 +405,7 @@ def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
 def test_the_loaded_model_remembers_its_rotation(text: TextSpec) -> None:
     loaded = tiny_loaded()
     spec = _spec(text, "global")
-    report = rotate(loaded, spec, Silent())
+    report = rotate(loaded, spec, NullReporter())
     assert (loaded.rotation, loaded.rotation_report) == (spec, report)
     assert report.rotation == spec.content_hash()
     assert replace(loaded).rotation == spec

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel, load_model
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated, shortcut_parameters
 from wina_core.compute.rotation.measure import relative_deviation
 from wina_core.errors import WinaError
@@ -23,12 +23,12 @@ def _rotated(
 ) -> LoadedModel:
     loaded = tiny_loaded(family, tied=tied, dtype=dtype)
     text = TextSpec(source=tiny_text(folder), tokens=256, sequence=64)
-    rotate(loaded, RotationSpec.model_validate({"mode": mode, "text": text}), Silent())
+    rotate(loaded, RotationSpec.model_validate({"mode": mode, "text": text}), NullReporter())
     return loaded
 
 
 def _load(folder: Path) -> LoadedModel:
-    return load_model(ModelSource(location=str(folder)), Silent())
+    return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
 @pytest.mark.parametrize(("family", "mode"), [(family, mode) for family in FAMILIES for mode in EXACT_MODES[family]])

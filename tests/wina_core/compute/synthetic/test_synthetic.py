@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.errors import masked, masked_with_low_rank, outcome
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.compute.synthetic.networks import Network, draw, kaiming_uniform, orthogonalize_columns
 from wina_core.compute.synthetic.paper import paper_error
 from wina_core.engine.protocol import EvaluateJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.evaluate import evaluate_runs
-from wina_core.engine.server.model_session import Session
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.records import METRIC_UNITS
@@ -48,7 +48,7 @@ def run(method: MethodSpec = WINA, sparsity: float = 0.5, spec: SyntheticSpec = 
 
 
 def metrics(spec: RunSpec) -> dict[tuple[str, str], float]:
-    record = measure_synthetic(spec, Silent())
+    record = measure_synthetic(spec, NullReporter())
     return {(metric.task, metric.metric): metric.value for metric in record.metrics}
 
 
@@ -114,7 +114,7 @@ def test_r_sparse_is_its_equation_written_naively(seed, sparsity, rho):
 
 def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
     spec = run(MethodSpec(name="rsparse", rho=0.8))
-    record = measure_synthetic(spec, Silent())
+    record = measure_synthetic(spec, NullReporter())
     rule = masked_with_low_rank(0.5, 0.8)
     errors = torch.tensor([outcome(draw("lemma", 32, seed), rule).error for seed in range(3)], dtype=torch.float64)
     mean, deviation = record.metrics[:2]
@@ -131,7 +131,9 @@ def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
 
 def test_the_norms_that_scores_read_count_in_full():
     for method, norms in ((TEAL, 0), (WINA, 32), (MethodSpec(name="rsparse", rho=0.8), 0)):
-        record = measure_synthetic(run(method, spec=SyntheticSpec(networks=("lemma",), size=32, seeds=1)), Silent())
+        record = measure_synthetic(
+            run(method, spec=SyntheticSpec(networks=("lemma",), size=32, seeds=1)), NullReporter()
+        )
         assert record.counted_sparsity - record.full_sparsity == pytest.approx(norms / 32**2)
 
 
@@ -160,7 +162,7 @@ def test_cats_and_teal_are_one_rule_here():
 )
 def test_what_random_networks_do_not_have_is_refused(changes, message):
     with pytest.raises(WinaError, match=message):
-        measure_synthetic(run(**changes), Silent())
+        measure_synthetic(run(**changes), NullReporter())
 
 
 def test_the_model_and_the_measurement_belong_together():
@@ -177,7 +179,7 @@ def test_an_evaluation_stores_the_unit_and_loads_no_model():
     events: list[object] = []
     good, bad = run(), run(MethodSpec(name="dense"))
     job = EvaluateJob(runs=(PendingRun(spec=good, units=(SYNTHETIC,)), PendingRun(spec=bad, units=(SYNTHETIC,))))
-    evaluate_runs(job, Session(), events.append, Silent(), "job")
+    evaluate_runs(job, Session(), events.append, NullReporter(), "job")
     units = [event.unit for event in events if isinstance(event, Partial)]
     assert [unit.run for unit in units] == [good.content_hash()]
     assert [event.run for event in events if isinstance(event, RunFailed)] == [bad.content_hash()]

@@ -8,10 +8,10 @@ import torch
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session import model_session as session_module
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import AllocateJob, EvaluateJob, Partial, PendingRun, Result, RunFailed
-from wina_core.engine.server import model_session as session_module
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.records import AllocationRecord, UnitRecord
@@ -63,12 +63,12 @@ def budget(text: TextSpec, name: str = "curves", sparsity: float = 0.5, **settin
 def test_an_allocate_job_returns_the_table_that_a_run_of_the_same_is_gated_by(model, text):
     session, results = Session(), []
     job = AllocateJob(model=model, rotation=NO_ROTATION, method=WINA, plan=budget(text))
-    run_job(job, session, results.append, Silent())
+    run_job(job, session, results.append, NullReporter())
     (result,) = results
     assert isinstance(result, Result)
     assert isinstance(result.value, AllocationRecord)
     plan, _ = session.allocation(
-        session.prepare(model, NO_ROTATION, Silent()), NO_ROTATION, WINA, budget(text), None, Silent()
+        session.prepare(model, NO_ROTATION, NullReporter()), NO_ROTATION, WINA, budget(text), None, NullReporter()
     )
     assert plan == result.value.plan
     assert len(set(sum(plan.sparsity, ()))) > 1
@@ -109,7 +109,7 @@ def evaluated(study: StudySpec) -> list[UnitRecord]:
     """The units of all its runs, computed for real."""
     events = []
     job = EvaluateJob(runs=tuple(PendingRun(spec=run, units=run.evaluation.units) for run in expand(study)))
-    run_job(job, Session(), events.append, Silent())
+    run_job(job, Session(), events.append, NullReporter())
     assert not [event.error for event in events if isinstance(event, RunFailed)]
     return [event.unit for event in events if isinstance(event, Partial)]
 
@@ -138,7 +138,7 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
         model=model, rotation=NO_ROTATION, method=SCAP, plan=budget(text, "greedy", step=0.4),
         calibration=CalibrationSpec(text=text.model_copy(update={"tokens": 128})),
     )  # fmt: skip
-    run_job(job, Session(), lambda _: None, Silent())
+    run_job(job, Session(), lambda _: None, NullReporter())
     assert read[1:] == [job.calibration]
 
 
@@ -174,10 +174,12 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
     """R-Sparse as released, whose scores depend on the plan's shares: each matrix drops its target all the same."""
     rsparse = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
     session = Session()
-    loaded = session.prepare(model, NO_ROTATION, Silent())
+    loaded = session.prepare(model, NO_ROTATION, NullReporter())
     plan = SparsityPlan.uniform(loaded.view.layout, 0.5)
     plain, normed = (
-        calibrate(loaded, MethodSpec(name=name, selection="threshold"), CalibrationSpec(text=text), Silent()).quantiles
+        calibrate(
+            loaded, MethodSpec(name=name, selection="threshold"), CalibrationSpec(text=text), NullReporter()
+        ).quantiles
         for name in ("teal", "wina")
     )
     halves = ((1.0, 0.8) * 3 + (0.8,), (0.8,) * 7, (1.0,) * 7)
@@ -185,8 +187,8 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
     for rho in (None, halves, ((1.0,) * 7,) * 3):
         table = plan if rho is None else plan.model_copy(update={"rho": rho})
         spec = CalibrationSpec(text=text, thresholds="dense")
-        calibration, _ = session.gating(loaded, NO_ROTATION, rsparse, table, spec, Silent())
-        _, record = session.calibration(loaded, NO_ROTATION, rsparse, spec, Silent(), table)
+        calibration, _ = session.gating(loaded, NO_ROTATION, rsparse, table, spec, NullReporter())
+        _, record = session.calibration(loaded, NO_ROTATION, rsparse, spec, NullReporter(), table)
         keys.add(record.key)
         assert calibration is not None
         for layer in range(3):
@@ -202,7 +204,7 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
     assert len(keys) == 3
     paper = MethodSpec(name="rsparse", selection="threshold")
     own = {
-        session.calibration(loaded, NO_ROTATION, paper, CalibrationSpec(text=text), Silent(), table)[1].key
+        session.calibration(loaded, NO_ROTATION, paper, CalibrationSpec(text=text), NullReporter(), table)[1].key
         for table in (plan, plan.model_copy(update={"rho": halves}))
     }
     assert len(own) == 1, "whose scores depend on no share"
@@ -221,11 +223,11 @@ def test_an_allocation_is_told_apart_by_everything_it_depends_on(text, tmp_path,
         return AllocationRecord(key=key, plan=table, objective="KL", value=1.0, seconds=1.0)
 
     def ask(rotation=NO_ROTATION, method=WINA, plan=None, spec=None, of=loaded):
-        Session().allocation(of, rotation, method, plan or budget(text), spec, Silent())
+        Session().allocation(of, rotation, method, plan or budget(text), spec, NullReporter())
         return len(given)
 
     monkeypatch.setattr(session_module, "allocate", kept)
-    monkeypatch.setattr(session_module, "calibrate", lambda *_: calibrate(loaded, SCAP, spec, Silent()))
+    monkeypatch.setattr(session_module, "calibrate", lambda *_: calibrate(loaded, SCAP, spec, NullReporter()))
     spec = CalibrationSpec(text=text)
     assert ask() == ask() == ask(method=WINA.model_copy(update={"selection": "threshold"})) == ask(spec=spec) == 1
     ask(of=tiny_loaded("qwen2", layers=1))
@@ -265,7 +267,7 @@ def test_a_calibration_is_not_taken_for_one_of_other_bases_or_of_another_measure
     assert len(keys) == 3
 
 
-class Logging(Silent):
+class Logging(NullReporter):
     """Remembers the warnings."""
 
     def __init__(self):
@@ -298,7 +300,7 @@ def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypa
     assert [message for _, message in reporter.told] == ["The allocation is not kept for later. The disk is full."]
     assert [file.suffix for file in folder.iterdir()] == [".search"]
     monkeypatch.setattr("wina_core.compute.allocation.allocators.LayerErrors", None)  # nothing is measured any more
-    again, _ = Session().allocation(loaded, NO_ROTATION, WINA, plan, None, Silent())
+    again, _ = Session().allocation(loaded, NO_ROTATION, WINA, plan, None, NullReporter())
     assert again == found
     assert [file.suffix for file in folder.iterdir()] == [".json"]
 

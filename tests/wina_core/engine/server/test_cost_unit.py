@@ -8,11 +8,11 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.accounting.cost import costs
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
 from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.records import METRIC_UNITS, UnitRecord
 from wina_core.sources.resolve import resolve
@@ -57,7 +57,7 @@ def run_of(model: ModelSource, **fields) -> RunSpec:
 def events_of(*runs: RunSpec, units: tuple[str, ...] | None = None, session: Session | None = None) -> list[Event]:
     events: list[Event] = []
     pending = tuple(PendingRun(spec=run, units=units or run.evaluation.units) for run in runs)
-    run_job(EvaluateJob(runs=pending), session or Session(), events.append, Silent())
+    run_job(EvaluateJob(runs=pending), session or Session(), events.append, NullReporter())
     return events
 
 
@@ -77,7 +77,7 @@ def test_a_config_alone_will_do_and_gives_the_row_of_the_runs_rotation(config, r
     monkeypatch.setattr(Session, "prepare", lambda *_: pytest.fail("weights were read"))
     (unit,) = units_of(run_of(config, rotation=rotation, method=WINA, plan=HALF))
     job = CostJob(model=config, method=WINA, plan=HALF, context=128, rotations=(rotation.mode,))
-    row = count_costs(job, Silent()).rows[-1]
+    row = count_costs(job, NullReporter()).rows[-1]
     assert row.rotation == rotation.mode
     assert values(unit) == {metric: getattr(row, metric) for metric in (*SAVINGS, "full_flops", "full_bytes")}
     assert {metric.metric for metric in unit.metrics if metric.higher_is_better} == SAVINGS <= METRIC_UNITS.keys()
@@ -124,9 +124,9 @@ def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
 
 
 def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
-    loaded = load_model(whole, Silent())
+    loaded = load_model(whole, NullReporter())
     rotation = RotationSpec(mode="per_site", per_head=False, attention_basis=("k",), mlp_basis=("gate",))
-    rotate(loaded, rotation, Silent())
+    rotate(loaded, rotation, NullReporter())
     save_rotated(loaded, tmp_path / "exported", None)
     exported = resolve(ModelSource(location=str(tmp_path / "exported")))
     plain, rotated = units_of(
@@ -134,17 +134,17 @@ def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
     )
     assert values(plain) == values(rotated)
     asked = CostJob(model=exported, method=WINA, plan=HALF, context=128)
-    dense, row = count_costs(asked, Silent()).rows
+    dense, row = count_costs(asked, NullReporter()).rows
     assert (dense.rotation, row.rotation) == ("dense", "per_site"), "it cannot be rotated in another way"
     assert row.full_flops == values(rotated)["full_flops"]
 
 
 def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
-    loaded = load_model(whole, Silent())
+    loaded = load_model(whole, NullReporter())
     assert summarize(loaded).shape.shortcuts == "none"
-    rotate(loaded, RotationSpec(mode="per_layer"), Silent())
+    rotate(loaded, RotationSpec(mode="per_layer"), NullReporter())
     save_rotated(loaded, tmp_path / "exported", None)
-    summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), Silent()))
+    summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), NullReporter()))
     row = costs(summary.shape, WINA, HALF, rotations=("none",)).rows[-1]
     assert row.rotation == "per_layer"
     assert row.full_sparsity < row.counted_sparsity - 0.05

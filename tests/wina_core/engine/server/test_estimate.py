@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EstimateJob, Event, PendingRun, Result
 from wina_core.engine.server import estimate
 from wina_core.engine.server.estimate import PROBE_PIECES
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import EstimateRecord
@@ -66,7 +66,7 @@ def run(model: ModelSource, evaluation: EvaluationSpec, sparsity: float | None =
 def estimated(*runs: RunSpec, stored: dict[str, float] | None = None) -> EstimateRecord:
     pending = tuple(PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs)
     events: list[Event] = []
-    run_job(EstimateJob(runs=pending, stored=stored or {}), Session(), events.append, Silent())
+    run_job(EstimateJob(runs=pending, stored=stored or {}), Session(), events.append, NullReporter())
     (result,) = events
     assert isinstance(result, Result)
     assert isinstance(result.value, EstimateRecord)
@@ -213,7 +213,7 @@ def test_what_cannot_be_measured_cannot_be_estimated(model: ModelSource) -> None
 
 
 def test_an_estimate_can_be_cancelled(model: ModelSource, timed: list[tuple[str, int]]) -> None:
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         def check(self) -> None:
             raise Cancelled
 

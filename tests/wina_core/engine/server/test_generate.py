@@ -14,13 +14,13 @@ from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.sampling import choose
 from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
+from wina_core.compute.session import model_session as session_module
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
-from wina_core.engine.server import model_session as session_module
 from wina_core.engine.server.generate import generate
-from wina_core.engine.server.model_session import Session
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
@@ -53,7 +53,7 @@ def job(*arms: AnswerSpec, **settings: object) -> GenerateJob:
     )
 
 
-def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: Silent | None = None) -> list[Answer]:
+def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: NullReporter | None = None) -> list[Answer]:
     found = [Answer(spec) for spec in wanted.arms]
 
     def hear(event: Event) -> None:
@@ -63,7 +63,7 @@ def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: Silent | None = 
             found[event.arm].ended = event
 
     with suppress(Cancelled):
-        generate(wanted, Held(loaded), hear, reporter or Silent(), "job")
+        generate(wanted, Held(loaded), hear, reporter or NullReporter(), "job")
     return found
 
 
@@ -108,7 +108,7 @@ def test_a_gated_answer_is_what_the_gated_model_decodes_with_its_divergence_from
 def test_the_dense_side_takes_turns_with_the_first_gated_one(loaded: LoadedModel) -> None:
     events: list[Event] = []
     more = AnswerSpec(method=MethodSpec(name="teal"), plan=UniformSparsity(sparsity=0.8))
-    generate(job(SPARSE, AnswerSpec(), more, new_tokens=3), Held(loaded), events.append, Silent(), "job")
+    generate(job(SPARSE, AnswerSpec(), more, new_tokens=3), Held(loaded), events.append, NullReporter(), "job")
     assert [event.arm for event in events if isinstance(event, Token)] == [1, 0, 1, 0, 1, 0, 2, 2, 2]
     assert [event.arm for event in events if isinstance(event, Answered)] == [1, 0, 2]
 
@@ -126,7 +126,7 @@ def test_an_answer_that_is_taken_up_again_goes_on_as_it_would_have(loaded: Loade
 def test_a_rotation_with_shortcuts_is_compared_with_the_model_that_is_not_rotated() -> None:
     plain, rotated = tiny_loaded(dtype=torch.float64), tiny_loaded(dtype=torch.float64)
     spec = RotationSpec(mode="per_site", attention_basis=("qkv",), mlp_basis=("gate_up",))
-    rotate(rotated, spec, Silent())
+    rotate(rotated, spec, NullReporter())
 
     class Two(Held):
         def prepare(self, _: object, rotation: RotationSpec, __: object) -> LoadedModel:
@@ -134,7 +134,7 @@ def test_a_rotation_with_shortcuts_is_compared_with_the_model_that_is_not_rotate
 
     events: list[Event] = []
     nearly_dense = AnswerSpec(rotation=spec, method=WINA, plan=UniformSparsity(sparsity=0.0))
-    generate(job(AnswerSpec(), nearly_dense, new_tokens=4), Two(plain), events.append, Silent(), "job")
+    generate(job(AnswerSpec(), nearly_dense, new_tokens=4), Two(plain), events.append, NullReporter(), "job")
     tokens = [event for event in events if isinstance(event, Token)]
     assert [token.id for token in tokens if token.arm == 0] == [token.id for token in tokens if token.arm == 1]
     assert all(token.divergence < 1e-9 for token in tokens if token.divergence is not None)
@@ -151,7 +151,7 @@ def test_an_answer_ends_at_an_end_token(loaded: LoadedModel, monkeypatch: pytest
 
 
 def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         left = 300
 
         def check(self) -> None:
@@ -177,7 +177,7 @@ def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
 )
 def test_what_cannot_be_answered_is_told(loaded: LoadedModel, settings: dict[str, object], message: str) -> None:
     with pytest.raises(WinaError, match=message):
-        generate(job(AnswerSpec()).model_copy(update=settings), Held(loaded), lambda _: None, Silent(), "job")
+        generate(job(AnswerSpec()).model_copy(update=settings), Held(loaded), lambda _: None, NullReporter(), "job")
 
 
 def test_a_chat_template_frames_the_prompt_and_may_refuse_it(

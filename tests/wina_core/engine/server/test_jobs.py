@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Silent
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RotateJob, RunFailed, RunFinished
 from wina_core.engine.server import evaluate as evaluating
-from wina_core.engine.server.cancellation import cancellable
-from wina_core.engine.server.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
@@ -67,7 +67,7 @@ def evaluate(job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(evaluating, "evaluate_task", task)
         events: list[Event] = []
         try:
-            run_job(job, session, events.append, Silent())
+            run_job(job, session, events.append, NullReporter())
         except Exception as error:
             return events, error
         return events, None
@@ -158,7 +158,7 @@ def test_the_model_is_left_without_gates(
         return ()
 
     def is_gated() -> bool:
-        loaded = session.prepare(model, NO_ROTATION, Silent())
+        loaded = session.prepare(model, NO_ROTATION, NullReporter())
         return any("forward" in module.__dict__ for module in loaded.model.modules())
 
     evaluate(measure)
@@ -168,7 +168,7 @@ def test_the_model_is_left_without_gates(
 
 
 def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_same() -> None:
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         left = 4
 
         def check(self) -> None:
@@ -183,7 +183,7 @@ def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_sam
     with cancellable(loaded.model, reporter), pytest.raises(Cancelled):
         loaded.model(tiny_tokens())
     assert not reached
-    with cancellable(loaded.model, Silent()):
+    with cancellable(loaded.model, NullReporter()):
         assert (loaded.model(tiny_tokens()).logits == expected).all()
     assert (loaded.model(tiny_tokens()).logits == expected).all()
 
@@ -191,7 +191,7 @@ def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_sam
 def test_a_measurement_is_cancelled_within_its_forward_pass(
     job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Patient(Silent):
+    class Patient(NullReporter):
         cancelled = False
 
         def check(self) -> None:
@@ -213,7 +213,7 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
 def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_one(
     job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Kept(Silent):
+    class Kept(NullReporter):
         def __init__(self) -> None:
             self.shown: list[tuple[float, float | None, str]] = []
 
@@ -256,14 +256,14 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
     monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: ())
     monkeypatch.setattr(evaluating, "evaluate_task", measure)
     events: list[Event] = []
-    run_job(job.model_copy(update={"samples": asked}), session, events.append, Silent())
+    run_job(job.model_copy(update={"samples": asked}), session, events.append, NullReporter())
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]
     assert sent == [(), (sample,) if asked else ()] * 2
 
 
 def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
     with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
-        run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, Silent())
+        run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, NullReporter())
 
 
 def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
@@ -273,7 +273,7 @@ def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
     monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
     job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path))
     with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
-        run_job(job, session, lambda _: None, Silent())
+        run_job(job, session, lambda _: None, NullReporter())
 
 
 def test_runs_of_one_rotated_model_are_computed_together(
@@ -284,5 +284,5 @@ def test_runs_of_one_rotated_model_are_computed_together(
     order: list[RunSpec] = []
     monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
-    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, Silent())
+    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, NullReporter())
     assert order == [plain.spec, other.spec, rotated.spec]

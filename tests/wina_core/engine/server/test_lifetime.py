@@ -211,7 +211,7 @@ def run_job(*_):
 
 # In place of what computes, which takes long to import.
 sys.modules["wina_core.engine.server.run_job"] = SimpleNamespace(run_job=run_job)
-sys.modules["wina_core.engine.server.model_session"] = SimpleNamespace(Session=object)
+sys.modules["wina_core.compute.session.model_session"] = SimpleNamespace(Session=object)
 server.Server.close = lambda self: None  # it is not the end of stdin that ends it
 sys.exit(server.serve())
 """

@@ -9,10 +9,10 @@ from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating.correction import corrected_cuts
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
-from wina_core.compute.reporter import Reporter, Silent
+from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.session import model_session as session_module
+from wina_core.compute.session.model_session import Session, calibration_key
 from wina_core.engine.protocol import RotateJob
-from wina_core.engine.server import model_session as session_module
-from wina_core.engine.server.model_session import Session, calibration_key
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import CalibrationRecord
@@ -45,7 +45,7 @@ def models(tmp_path: Path) -> tuple[ModelSource, ...]:
 def test_the_least_recently_used_model_gives_way(models: tuple[ModelSource, ...], loads: list[str]) -> None:
     session = Session(capacity=2)
     for index in (0, 1, 0, 2, 0, 1):
-        session.prepare(models[index], NO_ROTATION, Silent())
+        session.prepare(models[index], NO_ROTATION, NullReporter())
     assert loads == ["a", "b", "c", "b"]
 
 
@@ -54,14 +54,14 @@ def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one
 ) -> None:
     session, text = Session(), TextSpec(source=tiny_text(tmp_path))
     rotation = WEIGHTS_ONLY.model_copy(update={"text": text})
-    plain = session.prepare(models[0], NO_ROTATION, Silent())
+    plain = session.prepare(models[0], NO_ROTATION, NullReporter())
     before = {name: tensor.clone() for name, tensor in plain.model.state_dict().items()}
-    rotated = session.prepare(models[0], rotation, Silent())
+    rotated = session.prepare(models[0], rotation, NullReporter())
     assert rotated.rotation == rotation
     assert rotated.rotation_report is not None
     assert all((tensor == before[name]).all() for name, tensor in plain.model.state_dict().items())
-    assert session.prepare(models[0], rotation, Silent()) is rotated
-    assert session.prepare(models[0], NO_ROTATION, Silent()) is plain
+    assert session.prepare(models[0], rotation, NullReporter()) is rotated
+    assert session.prepare(models[0], NO_ROTATION, NullReporter()) is plain
     assert loads == ["a", "a"]
 
 
@@ -72,14 +72,14 @@ def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(
     text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
     rotation = RotationSpec.model_validate({"mode": mode, "text": text})
     session, folder = Session(), tmp_path / "exported"
-    session.prepare(models[0], rotation, Silent())
+    session.prepare(models[0], rotation, NullReporter())
     job = RotateJob(model=models[0], rotation=rotation, export_to=str(folder))
-    run_job(job, session, lambda _: None, Silent())
+    run_job(job, session, lambda _: None, NullReporter())
     assert loads == ["a"], "the rotated model that is held is the one exported"
     assert RotationFile.model_validate_json((folder / ROTATION_FILE).read_bytes()).matrices == MATRICES_FILE
     given = rotation.model_copy(update={"matrices": str(folder / MATRICES_FILE)})
-    again = session.prepare(models[0], given, Silent())
-    exported = session.prepare(ModelSource(location=str(folder)), NO_ROTATION, Silent())
+    again = session.prepare(models[0], given, NullReporter())
+    exported = session.prepare(ModelSource(location=str(folder)), NO_ROTATION, NullReporter())
     assert again.model(tiny_tokens()).logits.equal(exported.model(tiny_tokens()).logits)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "exported", "text.txt"]
 
@@ -88,8 +88,8 @@ def test_a_resolved_source_and_a_plain_one_are_the_same_model(
     models: tuple[ModelSource, ...], loads: list[str]
 ) -> None:
     session = Session()
-    first = session.prepare(models[0], NO_ROTATION, Silent())
-    assert session.prepare(resolve(models[0]), NO_ROTATION, Silent()) is first
+    first = session.prepare(models[0], NO_ROTATION, NullReporter())
+    assert session.prepare(resolve(models[0]), NO_ROTATION, NullReporter()) is first
     assert loads == ["a"]
 
 
@@ -97,15 +97,15 @@ def test_edited_weights_are_loaded_anew_and_not_taken_for_the_planned_ones(
     models: tuple[ModelSource, ...], loads: list[str]
 ) -> None:
     session, planned = Session(), resolve(models[0])
-    session.prepare(models[0], NO_ROTATION, Silent())
+    session.prepare(models[0], NO_ROTATION, NullReporter())
     weights = Path(models[0].location) / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    session.prepare(models[0], NO_ROTATION, Silent())
+    session.prepare(models[0], NO_ROTATION, NullReporter())
     assert loads == ["a", "a"]
     with pytest.raises(WinaError, match="have changed since this was set up; open the model again"):
-        session.prepare(planned, NO_ROTATION, Silent())
+        session.prepare(planned, NO_ROTATION, NullReporter())
 
 
 def test_a_calibration_is_told_apart_by_everything_it_depends_on(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, mo
     spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
 
     def calibrated() -> tuple[Calibration, CalibrationRecord]:
-        return session.calibration(loaded, NO_ROTATION, WINA, spec, Silent())
+        return session.calibration(loaded, NO_ROTATION, WINA, spec, NullReporter())
 
     _, first = calibrated()
     (file,) = (tmp_path / "home" / "cache" / "calibrations").iterdir()
@@ -146,7 +146,7 @@ THRESHOLD = MethodSpec(name="wina", selection="threshold")
 HALF = UniformSparsity(sparsity=0.5)
 
 
-class Logging(Silent):
+class Logging(NullReporter):
     """Remembers the warnings."""
 
     def __init__(self) -> None:
@@ -185,15 +185,15 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
     home: Path, text: TextSpec, corrected: list[SparsityPlan]
 ) -> None:
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
-    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
     assert first is not None
     assert len(corrected) == 1
     assert first.sparsity != corrected[0].sparsity
-    again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1]
+    again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
     assert (again, len(corrected)) == (first, 1)
     (file,) = (home / "cache" / "thresholds").iterdir()
     table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"origin": "edited"})
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, Silent())[1] == first
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, NullReporter())[1] == first
     assert len(corrected) == 1, "wherever its numbers came from, it is the same table"
 
     other_model = tiny_loaded(layers=1, seed=1)
@@ -206,7 +206,7 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
         (other_model, THRESHOLD, HALF, spec),
     ]
     for count, (model, method, plan, other) in enumerate(others, start=2):
-        Session().gating(model, NO_ROTATION, method, plan, other, Silent())
+        Session().gating(model, NO_ROTATION, method, plan, other, NullReporter())
         assert len(corrected) == count
     assert file in (home / "cache" / "thresholds").iterdir()
 
@@ -217,9 +217,9 @@ def test_thresholds_of_another_version_are_corrected_again(
     text: TextSpec, corrected: list[SparsityPlan], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     monkeypatch.setattr(session_module, version, "another")
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(corrected) == 2
 
 
@@ -237,7 +237,7 @@ def test_damaged_corrected_thresholds_are_corrected_again(
     assert len(corrected) == 2
     (warning,) = reporter.warnings
     assert warning.startswith("The thresholds are corrected again, ")
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] == first
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1] == first
     assert len(corrected) == 2, "the file is whole again"
 
 
@@ -267,7 +267,7 @@ def test_top_k_and_dense_thresholds_are_never_corrected(
 ) -> None:
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
     plan = UniformSparsity(sparsity=0.3)
-    calibration, cuts_at = Session().gating(loaded, NO_ROTATION, method, plan, spec, Silent())
+    calibration, cuts_at = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
     assert (calibration is not None, cuts_at) == (calibrated, None)
     assert not corrected
     assert not (home / "cache" / "thresholds").exists()
@@ -277,12 +277,12 @@ def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: 
     loaded = tiny_loaded(layers=1)
     for thresholds in ("dense", "gated"):
         spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
-        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())
+        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(list((home / "cache" / "calibrations").iterdir())) == 1
 
 
 def test_a_cancelled_correction_keeps_nothing_and_leaves_the_model_as_it_was(home: Path, text: TextSpec) -> None:
-    class Impatient(Silent):
+    class Impatient(NullReporter):
         def progress(self, done: float, total: float, unit: str, metric: str = "") -> None:  # noqa: ARG002 - the protocol's
             self.correcting = unit == "passes" and done >= 1
 
@@ -296,4 +296,4 @@ def test_a_cancelled_correction_keeps_nothing_and_leaves_the_model_as_it_was(hom
         Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Impatient())
     assert not (home / "cache" / "thresholds").exists()
     assert loaded.model(tiny_tokens()).logits.equal(before)
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Silent())[1] is not None
+    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1] is not None

@@ -13,6 +13,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.compute.allocation import allocate, searched, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating.correction import corrected_cuts
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
@@ -21,7 +22,6 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.choose import takes_whole
 from wina_core.compute.rotation.matrices import given_bases, save_matrices
-from wina_core.engine.server.cancellation import cancellable
 from wina_core.errors import WinaError, explain
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically

@@ -1,0 +1,1 @@
+"""Loaded models with their rotations and calibrations, and the machine that they run on."""
