@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from wina_core.compute.gating.column_norms import kept_column_norms
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -106,6 +104,8 @@ class Method:
         same input and are given the very same object share one mask wherever their targets agree. `rho` are the plan's
         shares of the mask by name, for methods whose scores depend on them.
         """
+        from wina_core.compute.gating.column_norms import kept_column_norms
+
         scales: dict[str, Tensor | None] = {}
         for whole in BLOCKS:
             block = tuple(name for name in whole if name in layer.projections)
