@@ -118,11 +118,9 @@ def main() -> None:
 def known_data() -> set[str]:
     """What the core, the guide, the first of the shipped studies and the machine say; the same in every language."""
     from wina_app.pages.studies.study_state import facts
-    from wina_app.shared.method_choices import explanation
     from wina_app.window import guide
 
     from tests.wina_app.fakes import ENVIRONMENT
-    from wina_core.methods import method_specs
     from wina_core.specs import PREFILL_POLICIES
     from wina_core.studies.expand import unmapped
     from wina_core.studies.gallery import gallery
@@ -130,7 +128,6 @@ def known_data() -> set[str]:
     entry = gallery()[0]
     return {
         *(term.text for term in guide.terms().values()),
-        *(explanation(spec) for spec in method_specs()),
         *PREFILL_POLICIES,
         *(text for _, text in facts(entry.study)),
         *(entry.title, entry.study.description, str(entry.file), entry.file.name),

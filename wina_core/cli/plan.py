@@ -11,9 +11,9 @@ from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.files.tables import write_atomically
-from wina_core.methods.searched import read_searched_shares
 from wina_core.specs import DENSE, ModelSource
 from wina_core.specs.plans import UniformSparsity, load_plan
+from wina_core.specs.searched_shares import read_searched_shares
 from wina_core.store import Store
 
 app = typer.Typer(help="Sparsity plans saved under names, here or on the Sparsity page.", no_args_is_help=True)

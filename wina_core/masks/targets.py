@@ -23,8 +23,7 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
     """
     method = get_method(spec)
     names = tuple(name for name in layout.projections if method.gates(name))
-    if method.by_gate_activation and "gate" not in layout.projections:
-        raise WinaError(f'The method "{spec.name}" needs a gated MLP, which this model does not have; choose teal.')
+    method.check_projections(layout.projections)
     if not names:
         return SparsityPlan.uniform(layout, 0.0)
     if isinstance(plan, UniformSparsity):

@@ -1,18 +1,8 @@
 """CATS (Lee et al., "CATS: Contextually-Aware Thresholding for Sparsity"): the MLP's gate activation decides."""
 
-from __future__ import annotations
+from typing import ClassVar
 
-from typing import TYPE_CHECKING, ClassVar
-
-from wina_core.errors import WinaError
-from wina_core.methods.base import Method
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from wina_core.compute.models.view import LayerView
+from wina_core.methods.base import Method, tr
 
 
 class Cats(Method):
@@ -23,11 +13,6 @@ class Cats(Method):
     """
 
     name: ClassVar[str] = "cats"
+    summary: ClassVar[str] = tr("Keeps the neurons of the MLP whose gate activation is largest; attention stays dense")
     projections = ("up", "down")
     by_gate_activation: ClassVar[bool] = True
-
-    def scales(self, layer: LayerView, rho: Mapping[str, float] | None = None) -> dict[str, Tensor | None]:
-        """c = 1 for the pair; WinaError for an MLP without a gate."""
-        if "gate" not in layer.projections:
-            raise WinaError("CATS masks by the MLP's gate activation, which this model does not have; choose teal.")
-        return super().scales(layer, rho)

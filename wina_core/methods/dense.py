@@ -2,11 +2,12 @@
 
 from typing import ClassVar
 
-from wina_core.methods.base import Method
+from wina_core.methods.base import Method, tr
 
 
 class Dense(Method):
     """y = W x for every matrix."""
 
     name: ClassVar[str] = "dense"
+    summary: ClassVar[str] = tr("The model as it is: every input is kept")
     projections = ()

@@ -6,7 +6,7 @@ Magnitude decides, in the principal axes of each layer's attention input (`prese
 from typing import Any, ClassVar
 
 from wina_core.errors import WinaError
-from wina_core.methods.base import Method, released_kept
+from wina_core.methods.base import Method, released_kept, tr
 
 _READ, _WRITE = 0.8, 1.2
 """Times the uniform target: of the matrices that read the stream (q, k, v, gate, up), and of those that write it."""
@@ -21,6 +21,7 @@ class Larosa(Method):
     """
 
     name: ClassVar[str] = "larosa"
+    summary: ClassVar[str] = tr("Keeps the inputs of largest magnitude, fewer in o and down; meant for principal axes")
     keeps_ties: ClassVar[bool] = True
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:

@@ -5,8 +5,7 @@ Chua, Pan and Jain, "Post-Training Statistical Calibration for Higher Activation
 
 from typing import ClassVar
 
-from wina_core.methods.base import Method
-from wina_core.specs import MethodSpec, Variant
+from wina_core.methods.base import Method, MethodChoice, Variant, tr
 
 _MLP = ("gate", "up", "down")
 
@@ -21,12 +20,13 @@ class Scap(Method):
     """
 
     name: ClassVar[str] = "scap"
+    summary: ClassVar[str] = tr("Keeps the inputs farthest from their most frequent value, which the dropped ones take")
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released", "own")
 
-    def __init__(self, spec: MethodSpec) -> None:
-        super().__init__(spec)
-        if spec.variant == "own":
+    def __init__(self, choice: MethodChoice) -> None:
+        super().__init__(choice)
+        if self.variant == "own":
             self.centring = "inputs"
         else:
             self.projections = _MLP
-            self.centring = "matrix" if spec.variant == "paper" else "none"
+            self.centring = "matrix" if self.variant == "paper" else "none"

@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from wina_core.methods.base import Method
-from wina_core.specs import MethodSpec, Variant
+from wina_core.methods.base import Method, MethodChoice, Variant, tr
 
 
 class Teal(Method):
@@ -15,8 +14,9 @@ class Teal(Method):
     """
 
     name: ClassVar[str] = "teal"
+    summary: ClassVar[str] = tr("Keeps the inputs of largest magnitude")
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
-    def __init__(self, spec: MethodSpec) -> None:
-        super().__init__(spec)
-        self.signed_thresholds = spec.variant == "as_released"
+    def __init__(self, choice: MethodChoice) -> None:
+        super().__init__(choice)
+        self.signed_thresholds = self.variant == "as_released"

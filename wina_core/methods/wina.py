@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from wina_core.methods.base import Method
-from wina_core.specs import Variant
+from wina_core.methods.base import Method, Variant, tr
 
 _NORMED_AS_RELEASED = ("k", "gate")
 
@@ -16,10 +15,11 @@ class Wina(Method):
     """
 
     name: ClassVar[str] = "wina"
+    summary: ClassVar[str] = tr("Keeps the inputs with the largest product of magnitude and weight norm")
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
-    def norms_of(self, name: str, block: tuple[str, ...], *, fused: bool) -> tuple[str, ...]:
-        """Its own; as released those of the fused matrix, or its own for k and gate alone."""
-        if self.spec.variant == "paper":
+    def norms_of(self, name: str, block: tuple[str, ...], *, fused: bool, rho: float | None = None) -> tuple[str, ...]:
+        """Return its own; as released those of the fused matrix, or its own for k and gate alone."""
+        if self.variant == "paper":
             return (name,)
         return block if fused else (name,) if name in _NORMED_AS_RELEASED else ()

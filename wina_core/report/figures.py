@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wina_core.comparison.study_runs import StudyRun
+from wina_core.methods.colours import METHOD_COLOURS
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
 _INK = "#012345"
 """Stands for the page's text colour until the SVG is written."""
-_COLOURS = {
-    "wina": "#56B4E9",
-    "teal": "#E78160",
-    "rsparse": "#E69F00",
-    "cats": "#AA4499",
-    "scap": "#3A7A10",
-    "larosa": "#5B4FC4",
-}
-"""The same hues as the window's."""
 _FURTHER = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
 _MARKERS = "osD^vPX*<>"
 _MOST_MAPS = 6
@@ -181,7 +173,7 @@ def _looks(runs: Sequence[StudyRun], names: Mapping[str, str]) -> Mapping[str, t
     for run in runs:
         name = names[run.run]
         if name not in looks:
-            own = _INK if run.is_dense else _COLOURS.get(run.method, "")
+            own = _INK if run.is_dense else METHOD_COLOURS.get(run.method, "")
             spare = next((colour for colour in _FURTHER if colour not in taken), _INK)
             colour = own if own and own not in taken else spare
             taken.add(colour)

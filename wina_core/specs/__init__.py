@@ -4,6 +4,7 @@ A spec says everything that a number depends on and nothing else; its content ha
 and in the cache. This package is light: it never imports torch.
 """
 
+from wina_core.methods import Masks, Variant
 from wina_core.specs.allocations import AllocatedSparsity, AllocatorName, AllocatorSpec, DivergenceSpec, Plan
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import (
@@ -24,11 +25,10 @@ from wina_core.specs.gates import (
     DENSE,
     CalibrationSpec,
     Correction,
-    Masks,
     MethodSpec,
     Selection,
     Thresholds,
-    Variant,
+    method_specs,
 )
 from wina_core.specs.rotations import (
     AS_RELEASED_ROTATION,
@@ -97,4 +97,5 @@ __all__ = [
     "Variant",
     "Weighting",
     "check_synthetic",
+    "method_specs",
 ]

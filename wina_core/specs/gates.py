@@ -4,12 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from wina_core.methods import METHODS, Masks, Variant
 from wina_core.specs.base import Spec
 from wina_core.specs.sources import TextSpec
 
-Variant = Literal["paper", "as_released", "own"]
 Selection = Literal["topk", "threshold", "statistical", "top_p"]
-Masks = Literal["separate", "shared"]
 Correction = Literal["none", "mean"]
 
 
@@ -49,14 +48,17 @@ class MethodSpec(Spec):
     @property
     def needs_calibration(self) -> bool:
         """Whether its cuts, its centres, or what its dropped inputs count as, are read from a calibration."""
-        from wina_core.methods import METHODS  # which import this module
-
         method = METHODS.get(self.name)  # a stored spec may name one that is no more
         centred = method is not None and method(self).centring != "none"
         return self.name != "dense" and (centred or self.selection != "topk" or self.correction != "none")
 
 
 DENSE = MethodSpec(name="dense")
+
+
+def method_specs() -> tuple[MethodSpec, ...]:
+    """Return all methods in each of their variants, the dense reference first."""
+    return tuple(MethodSpec(name=name, variant=each) for name, method in METHODS.items() for each in method.variants)
 
 
 Thresholds = Literal["gated", "dense"]

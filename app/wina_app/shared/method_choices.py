@@ -1,7 +1,8 @@
 """How methods can be run: selections, masks, correction and allocators, and what of it applies to which method."""
 
-import inspect
 from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
 
 from wina_app.style.translation import tr
 from wina_core.methods import get_method
@@ -103,6 +104,5 @@ def has_low_rank(method: MethodSpec) -> bool:
 
 
 def explanation(method: MethodSpec) -> str:
-    """One line on what the method does: the first of its module's documentation."""
-    text = inspect.getdoc(inspect.getmodule(get_method(method))) or ""
-    return text.partition("\n")[0]
+    """Return the method's summary in the window's language."""
+    return QCoreApplication.translate("", get_method(method).summary)

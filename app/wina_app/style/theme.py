@@ -14,6 +14,7 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
 from wina_app.style.stylesheet import stylesheet
+from wina_core.methods.colours import METHOD_COLOURS
 
 Mode = Literal["light", "dark", "system"]
 MODES: tuple[Mode, ...] = ("system", "light", "dark")
@@ -102,16 +103,6 @@ DARK = Tokens(
     grid="#2e343b",
     dense="#a3abb6",
 )
-
-METHOD_COLOURS = {
-    "wina": "#56B4E9",
-    "teal": "#E78160",
-    "rsparse": "#E69F00",
-    "cats": "#AA4499",
-    "scap": "#3A7A10",
-    "larosa": "#5B4FC4",
-}
-"""The paper's hues for its four methods; the others stay apart from them for every kind of eye."""
 
 
 class _Current(QObject):

@@ -9,8 +9,8 @@ from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS
 
 from wina_core import methods
 from wina_core.masks.presets import PRESETS
-from wina_core.methods import Method, method_specs
-from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting
+from wina_core.methods import Method
+from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting, method_specs
 
 
 class Lately(Method):
@@ -19,7 +19,7 @@ class Lately(Method):
     name = "lately"
     default_rho = 0.8
 
-    def norms_of(self, name, block, *, fused):  # noqa: ARG002 - the base's
+    def norms_of(self, name, block, *, fused, rho=None):  # noqa: ARG002 - the base's
         return (name,) if name == "o" else ()
 
 

@@ -12,6 +12,7 @@ from wina_app.style.icons import icon
 from wina_app.widgets.base_page import Page
 
 from wina_core.methods import method_names
+from wina_core.methods.colours import METHOD_COLOURS
 
 TEXTS = ("text", "muted", "accent", "running", "done", "failed", "warning")
 APART = 20
@@ -104,14 +105,14 @@ def test_every_registered_method_has_a_colour_of_its_own(qapp):
         surface = QColor(theme.tokens().surface)
         for name in method_names():
             assert theme.contrast(theme.method_colour(name), surface) >= 1.9, name
-    assert set(method_names()) - {"dense"} <= set(theme.METHOD_COLOURS)
+    assert set(method_names()) - {"dense"} <= set(METHOD_COLOURS)
 
 
 @pytest.mark.parametrize("eye", EYES)
 def test_colours_of_methods_and_of_projections_stay_apart_for_every_eye(eye):
     """In CIE L*a*b* (1976), where 2.3 is what can just be noticed. For tritan eyes the paper's own TEAL and R-Sparse
     come no further apart; projections have their names at their lines, and those of the MLP dashes too."""
-    methods, projections = theme.METHOD_COLOURS.values(), [category(index).name() for index in range(7)]
+    methods, projections = METHOD_COLOURS.values(), [category(index).name() for index in range(7)]
     for colours, apart in ((methods, 13 if eye == "tritan" else APART), (projections, 16)):
         seen = {colour: _lab(EYES[eye] @ _linear(QColor(colour))) for colour in colours}
         for one, other in itertools.combinations(seen, 2):

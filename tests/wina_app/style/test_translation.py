@@ -20,6 +20,7 @@ from wina_app.window import guide
 ROOT = Path(__file__).resolve().parents[3]
 APP = ROOT / "app" / "wina_app"
 FILES = sorted(APP.rglob("*.py"))
+METHODS = sorted((ROOT / "wina_core" / "methods").glob("*.py"))
 LEAST_TEXTS = 1000
 WORD = re.compile(r"[^\W\d_]{3}")
 PROSE = re.compile(r"[^\W\d_]{2,}[,;:]? [^\W\d_]{2,}")
@@ -82,7 +83,7 @@ def test_texts_are_literals_that_are_given_all_that_they_name():
 
 def test_every_text_is_found_by_lupdate(tmp_path: Path):
     found = _lupdate(tmp_path)
-    assert found == {(text, one) for file in FILES for call in _calls(file) for text, one in (_texts(call),)}
+    assert found == {(text, one) for file in FILES + METHODS for call in _calls(file) for text, one in (_texts(call),)}
     assert len(found) >= LEAST_TEXTS
 
 
@@ -244,9 +245,8 @@ def _tool(name: str) -> str:
 def _lupdate(folder: Path) -> set[tuple[str, str]]:
     """(text, what is said of one) of all that lupdate finds, without a warning."""
     target = folder / "texts.ts"
-    done = subprocess.run(
-        [_tool("pyside6-lupdate"), *map(str, FILES), "-ts", str(target)], capture_output=True, text=True, timeout=120
-    )
+    command = [_tool("pyside6-lupdate"), *map(str, FILES + METHODS), "-ts", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "warning" not in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
     (context,) = ElementTree.parse(target).getroot().iter("context")

@@ -14,6 +14,7 @@ from wina_app.style import theme
 from wina_app.window.main_window import MainWindow
 
 from tests.wina_app.tour import every_page, furnish, settle
+from wina_core.methods.colours import METHOD_COLOURS
 
 THEMES = ("light", "dark")
 READABLE = 4.5
@@ -138,7 +139,7 @@ def _check_the_plot(window: MainWindow, plot: DataPlot) -> None:
     settle()
     painted = _pixels(plot, _SCALE)
     for method in ("wina", "teal"):
-        assert _share(painted, theme.METHOD_COLOURS[method]) > 0.0005, method
+        assert _share(painted, METHOD_COLOURS[method]) > 0.0005, method
     assert _share(painted, theme.tokens().surface) > 0.5
     window.activateWindow()
     plot.setFocus()

@@ -26,10 +26,10 @@ from wina_core.engine.protocol import CostJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.methods import get_method, method_specs
+from wina_core.methods import get_method
 from wina_core.records import CostRecord, ModelShape
 from wina_core.sources.resolve import demo_folder
-from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, ModelSource, RotationMode, RotationSpec
+from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, ModelSource, RotationMode, RotationSpec, method_specs
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 CONFIGS = resources_folder() / "paper" / "configs"

@@ -11,10 +11,10 @@ from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.terms import ELEMENT_BYTES, Storage, gating, int4_group
 from wina_core.masks.targets import cell_rho, mask_plan, resolve_plan
-from wina_core.methods import METHODS, get_method, method_specs
+from wina_core.methods import METHODS, get_method
 from wina_core.methods.base import BLOCKS
 from wina_core.records import ModelShape
-from wina_core.specs import MethodSpec, Quantization
+from wina_core.specs import MethodSpec, Quantization, method_specs
 from wina_core.specs.plans import SparsityPlan
 
 

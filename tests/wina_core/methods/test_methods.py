@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.view import PROJECTIONS
 from wina_core.errors import WinaError
-from wina_core.methods import get_method, method_names, method_specs
-from wina_core.specs import MethodSpec
+from wina_core.methods import get_method, method_names
+from wina_core.specs import MethodSpec, method_specs
 
 
-def scales_of(method: str, family: str = "llama", variant: str = "paper"):
+def tiny_scales(method: str, family: str = "llama", variant: str = "paper"):
     layer = tiny_loaded(family).view.layers[0]
-    return layer, get_method(MethodSpec(name=method, variant=variant)).scales(layer)
+    return layer, scales_of(get_method(MethodSpec(name=method, variant=variant)), layer)
 
 
 def norms(weight: torch.Tensor) -> torch.Tensor:
@@ -72,29 +73,29 @@ def test_released_code_shares_no_masks(name):
 
 
 def test_dense_gates_nothing():
-    assert scales_of("dense")[1] == {}
+    assert tiny_scales("dense")[1] == {}
 
 
 @pytest.mark.parametrize(
     ("name", "variant"), [("teal", "paper"), ("teal", "as_released"), ("scap", "own"), ("larosa", "paper")]
 )
 def test_methods_without_norms_score_by_magnitude_alone(name, variant):
-    assert scales_of(name, variant=variant)[1] == dict.fromkeys(PROJECTIONS)
+    assert tiny_scales(name, variant=variant)[1] == dict.fromkeys(PROJECTIONS)
 
 
 @pytest.mark.parametrize(("variant", "centring"), [("paper", "matrix"), ("as_released", "none")])
 def test_scap_gates_the_mlp_and_its_own_variant_everything(variant, centring):
-    assert scales_of("scap", variant=variant)[1] == dict.fromkeys(("gate", "up", "down"))
-    assert scales_of("scap", "gpt_neox", variant=variant)[1] == dict.fromkeys(("up", "down"))
+    assert tiny_scales("scap", variant=variant)[1] == dict.fromkeys(("gate", "up", "down"))
+    assert tiny_scales("scap", "gpt_neox", variant=variant)[1] == dict.fromkeys(("up", "down"))
     assert get_method(MethodSpec(name="scap", variant=variant)).centring == centring
     assert get_method(MethodSpec(name="scap", variant="own")).centring == "inputs"
 
 
 def test_rsparse_scores_by_magnitude_and_as_released_by_norms_where_it_has_a_low_rank_part():
-    assert scales_of("rsparse")[1] == dict.fromkeys(PROJECTIONS)
-    layer, scales = scales_of("rsparse", variant="as_released")
+    assert tiny_scales("rsparse")[1] == dict.fromkeys(PROJECTIONS)
+    layer, scales = tiny_scales("rsparse", variant="as_released")
     assert scales == dict.fromkeys(PROJECTIONS), "its default share leaves nothing for a low-rank part"
-    scales = get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.9)).scales(layer)
+    scales = scales_of(get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.9)), layer)
     for name, projection in layer.projections.items():
         torch.testing.assert_close(scales[name].double(), norms(projection.weight), rtol=1e-6, atol=0)
 
@@ -103,13 +104,13 @@ def test_rsparse_scores_by_magnitude_and_as_released_by_norms_where_it_has_a_low
 def test_a_plan_s_shares_decide_matrix_by_matrix_whether_rsparse_as_released_scores_by_norms(default):
     layer = tiny_loaded().view.layers[0]
     shares = dict.fromkeys(PROJECTIONS, 1.0) | {"k": 0.8, "down": 0.99}
-    scales = get_method(MethodSpec(name="rsparse", variant="as_released", rho=default)).scales(layer, shares)
+    scales = scales_of(get_method(MethodSpec(name="rsparse", variant="as_released", rho=default)), layer, shares)
     assert {name for name, scale in scales.items() if scale is not None} == {"k", "down"}
     for name in ("k", "down"):
         weight = layer.projections[name].weight
         torch.testing.assert_close(scales[name].double(), norms(weight), rtol=1e-6, atol=0)
     paper = get_method(MethodSpec(name="rsparse", rho=default))
-    assert paper.scales(layer, shares) == dict.fromkeys(PROJECTIONS)
+    assert scales_of(paper, layer, shares) == dict.fromkeys(PROJECTIONS)
 
 
 # int(n (1 - s)) in double precision, where n - floor(s n + 1/2) is another number.
@@ -146,20 +147,20 @@ def test_all_released_code_and_larosa_keep_the_whole_part(method):
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_wina_takes_every_matrix_own_column_norms(family):
-    layer, scales = scales_of("wina", family)
+    layer, scales = tiny_scales("wina", family)
     assert tuple(scales) == PROJECTIONS
     for name, projection in layer.projections.items():
         torch.testing.assert_close(scales[name].double(), norms(projection.weight), rtol=1e-6, atol=0)
 
 
 def test_wina_as_released_takes_norms_for_k_and_gate_only():
-    layer, scales = scales_of("wina", variant="as_released")
+    layer, scales = tiny_scales("wina", variant="as_released")
     assert {name for name, scale in scales.items() if scale is not None} == {"k", "gate"}
     torch.testing.assert_close(scales["k"].double(), norms(layer.projections["k"].weight), rtol=1e-6, atol=0)
 
 
 def test_wina_as_released_takes_the_norms_of_whole_fused_matrices():
-    layer, scales = scales_of("wina", "phi3", "as_released")
+    layer, scales = tiny_scales("wina", "phi3", "as_released")
     assert scales["q"] is scales["k"] is scales["v"]
     assert scales["gate"] is scales["up"]
     assert scales["o"] is scales["down"] is None
@@ -169,7 +170,7 @@ def test_wina_as_released_takes_the_norms_of_whole_fused_matrices():
 
 def test_norms_of_16_bit_weights_are_taken_in_32_bits():
     layer = tiny_loaded(dtype=torch.bfloat16).view.layers[0]
-    scale = get_method(MethodSpec(name="wina")).scales(layer)["q"]
+    scale = scales_of(get_method(MethodSpec(name="wina")), layer)["q"]
     assert scale.dtype == torch.float32
     torch.testing.assert_close(scale.double(), norms(layer.projections["q"].weight), rtol=1e-6, atol=0)
 
@@ -213,6 +214,6 @@ def test_wina_is_teal_when_all_columns_have_norm_one():
     loaded = tiny_loaded(dtype=torch.float64)
     projection = loaded.view.layers[0].projections["up"]
     projection.linear.weight.div_(norms(projection.weight))
-    scale = get_method(MethodSpec(name="wina")).scales(loaded.view.layers[0])["up"]
+    scale = scales_of(get_method(MethodSpec(name="wina")), loaded.view.layers[0])["up"]
     x = torch.randn(50, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.equal(top_k_mask(scores(x, scale), 13), top_k_mask(scores(x, None), 13))

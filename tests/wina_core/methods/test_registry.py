@@ -13,6 +13,7 @@ from wina_core.accounting.masks import masks
 from wina_core.compute.allocation import allocate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
@@ -39,7 +40,7 @@ class Paired(Method):
     name = "paired"
     default_rho = 0.5
 
-    def norms_of(self, name, block, *, fused):  # noqa: ARG002 - the base's
+    def norms_of(self, name, block, *, fused, rho=None):  # noqa: ARG002 - the base's
         return {"q": ("q", "k"), "k": ("q", "k"), "o": ("o",)}.get(name, ())
 
     def mask_sparsity(self, sparsity, rho):
@@ -106,7 +107,7 @@ def test_a_new_method_costs_what_its_gates_measure():
 
 def test_norms_over_several_matrices_are_those_of_the_matrices_one_below_the_other():
     layer = tiny_loaded().view.layers[0]
-    scales = get_method(MethodSpec(name="paired")).scales(layer)
+    scales = scales_of(get_method(MethodSpec(name="paired")), layer)
     squares = sum(layer.projections[name].weight.double().square().sum(0) for name in ("q", "k"))
     assert scales["q"] is scales["k"]
     assert scales["q"].double().sub(squares.sqrt()).abs().max() < 1e-6

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.gating.signals import GateActivation
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.errors import WinaError
@@ -105,7 +106,7 @@ def sites(
     """The sites that the method gates, from the first layer to the last; `shares` is a plan with a rho of its own."""
     found = []
     for layer in view.layers:
-        scales = method.scales(layer, None if shares is None else shares_of(shares, layer.index))
+        scales = scales_of(method, layer, None if shares is None else shares_of(shares, layer.index))
         if method.by_gate_activation:
             linear = layer.projections["down"].linear
             found.append(Site(layer, linear, scales, sampled, keys, GateActivation(layer)))

@@ -11,6 +11,7 @@ from torch import Tensor
 from wina_kernels.gate import gate_above, gate_top_k
 from wina_kernels.selection import deviation_keys, mass_keys, scores, threshold_mask, top_k_mask
 
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, shares_of
@@ -148,7 +149,7 @@ def rules(
     columns = {name: index for index, name in enumerate(plan.layout.projections)}
     table: list[dict[str, Rule]] = []
     for layer in view.layers:
-        scales = gate_rule.scales(layer, shares_of(plan, layer.index))
+        scales = scales_of(gate_rule, layer, shares_of(plan, layer.index))
         row: dict[str, Rule] = {}
         for block in BLOCKS:
             distinct: dict[tuple[int, TopK | Above], Rule] = {}

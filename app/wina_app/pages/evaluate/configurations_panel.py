@@ -39,9 +39,8 @@ from wina_app.widgets.controls import (
     text_label,
     with_term,
 )
-from wina_core.methods import method_specs
 from wina_core.records import ModelSummary
-from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec, method_specs
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32

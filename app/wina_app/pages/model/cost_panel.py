@@ -23,9 +23,8 @@ from wina_app.style.translation import tr
 from wina_app.widgets.controls import beside, captioned, pad_text, text_label
 from wina_app.widgets.flow_layout import Wrapping
 from wina_app.widgets.help_button import HelpMark
-from wina_core.methods import method_specs
 from wina_core.records import CostRecord
-from wina_core.specs import DENSE
+from wina_core.specs import DENSE, method_specs
 
 _CONTEXT = 2_048
 _EXPLANATION = tr(

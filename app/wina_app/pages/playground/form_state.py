@@ -10,8 +10,7 @@ from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.response import Answer
-from wina_core.methods import method_specs
-from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec, method_specs
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 

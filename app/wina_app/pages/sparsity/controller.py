@@ -18,9 +18,9 @@ from wina_app.shared.heatmap_tables import MapKey, PlanMaps, remark
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
-from wina_core.methods.searched import read_searched_shares
 from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan, load_plan
+from wina_core.specs.searched_shares import read_searched_shares
 
 
 class SparsityView(EditingView, Protocol):

@@ -30,8 +30,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.controls import captioned, pad_text, side_by_side
 from wina_app.widgets.flow_layout import Wrapping
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.methods import method_specs
-from wina_core.specs import DENSE, AllocatorSpec, MethodSpec
+from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
 
 _SELECTIONS = {
     "topk": tr("Top k"),

@@ -11,7 +11,6 @@ from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TA
 from wina_app.style.theme import apply_theme, dress
 
 from tests.wina_app.stored_runs import summary
-from wina_core.methods import method_specs
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
@@ -21,6 +20,7 @@ from wina_core.specs import (
     MethodSpec,
     RotationSpec,
     TextSpec,
+    method_specs,
 )
 from wina_core.tasks.code_risk import RISK
 

@@ -13,6 +13,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.norms import norm_bias, norm_gain, normalized
@@ -334,9 +335,9 @@ def test_every_family_is_calibrated(text: TextSpec, family: str) -> None:
 def test_the_released_variant_scores_what_its_code_would() -> None:
     """Norms for k alone where there is no gate; those of the whole matrix where q, k, v are fused."""
     method = get_method(MethodSpec(name="wina", variant="as_released"))
-    separate = method.scales(tiny_loaded("phi").view.layers[0])
+    separate = scales_of(method, tiny_loaded("phi").view.layers[0])
     assert {name for name, scale in separate.items() if scale is not None} == {"k"}
-    fused = method.scales(tiny_loaded("gpt_neox").view.layers[0])
+    fused = scales_of(method, tiny_loaded("gpt_neox").view.layers[0])
     assert {name for name, scale in fused.items() if scale is not None} == {"q", "k", "v"}
     assert fused["q"] is fused["k"]
 

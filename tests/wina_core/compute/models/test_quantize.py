@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
+from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
@@ -109,7 +110,7 @@ def test_memory_is_that_of_what_is_stored(bits, bytes_a_weight):
 def test_column_norms_are_those_of_the_dequantized_weights(bits):
     layer = quantized(bits).view.layers[1]
     original = tiny_loaded().view.layers[1]
-    scales = get_method(WINA).scales(layer)
+    scales = scales_of(get_method(WINA), layer)
     for name, projection in layer.projections.items():
         assert torch.equal(scales[name], projection.linear.weight[projection.rows].norm(dim=0))
         assert not torch.equal(scales[name], original.projections[name].weight.norm(dim=0))
