@@ -201,7 +201,7 @@ def oracle_gate(sample: Sample, reading: Reading, levels: Mapping[str, float], c
     if reading.spec.get("selection") == "threshold":
         assert calibration is not None
         gate.cuts = {
-            (layer, name): calibration.cut(layer, PROJECTIONS.index(name), dropped(gate, layer, name))
+            (layer, name): calibration.threshold(layer, PROJECTIONS.index(name), dropped(gate, layer, name))
             for layer, name in targets
         }
     return gate
@@ -370,7 +370,7 @@ def greedy(name: str, by: str, text: TextSpec) -> Greedy:
     def cut(layer: int, projection: str, sparsity: float) -> float:
         if sparsity >= 1:
             return exact(layer, projection, sparsity)
-        return calibration.cut(layer, PROJECTIONS.index(projection), sparsity)
+        return calibration.threshold(layer, PROJECTIONS.index(projection), sparsity)
 
     rows = recomputed.greedy_rows(model.weights, model.shape, ids, search, cut)
     return Greedy(model, method, AllocatorSpec.model_validate(fields), calibration, search, rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from wina_core.compute.gating.column_norms import kept_column_norms
+from wina_core.compute.scoring.column_norms import kept_column_norms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,13 +7,13 @@ from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
 from wina_core.compute.calibration.centres import density_peak, dropped_means, modes
-from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_keys, sites
+from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_scores, sites
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
-from wina_core.compute.gating.low_rank import LowRank, kept_low_rank
-from wina_core.compute.gating.rules import KEYS, Above, TopK
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
+from wina_core.compute.scoring.selections import TRANSFORMS, InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.methods import Method, get_method
@@ -124,7 +124,7 @@ def _is_signed(method: MethodSpec) -> bool:
 
 
 def _keys(method: MethodSpec) -> Keys:
-    return signed_keys if _is_signed(method) else lambda x, scale: KEYS[method.selection](scores(x, scale))
+    return signed_scores if _is_signed(method) else lambda x, scale: TRANSFORMS[method.selection](scores(x, scale))
 
 
 def _fractions(method: MethodSpec) -> Tensor:
@@ -137,11 +137,11 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
     """Means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the masks of the method's selection."""
     means = []
     for target in ERROR_SPARSITIES:
-        select: TopK | Above
+        select: InputSelection
         if method.selection == "topk":
-            select = TopK(int(get_method(method).kept(score.shape[-1], target)))
+            select = TopKSelection(int(get_method(method).kept(score.shape[-1], target)))
         else:
-            select = Above(method.selection, found.cut(*cell, target))
+            select = ThresholdSelection(method.selection, found.threshold(*cell, target))
         means.append(dropped_means(sample, select.mask(score)).cpu())
     means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
     return torch.stack(means)
@@ -155,8 +155,8 @@ def _dropped(
     for sparsity in ERROR_SPARSITIES:
         target = rule.mask_sparsity(sparsity, None)
         keep = int(rule.kept(score.shape[-1], target))
-        _, fill = found.vectors(cell, target, sample)
-        taken = sample if fill is None else sample - fill
+        _, replacement = found.vectors(cell, target, sample)
+        taken = sample if replacement is None else sample - replacement
         rank = rule.rank(name, projection.shape, sparsity, None)
         yield taken * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
 

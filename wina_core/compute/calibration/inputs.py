@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
-from wina_core.compute.gating.signals import GateActivation
 from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.errors import WinaError
 from wina_core.masks.targets import shares_of
 from wina_core.methods import Method
@@ -20,7 +20,7 @@ Keys = Callable[[Tensor, Tensor | None], Tensor]
 """(x [tokens, n], c [n] or None) -> what a cut is compared with, like x and never negative."""
 
 
-def signed_keys(x: Tensor, _scale: Tensor | None) -> Tensor:
+def signed_scores(x: Tensor, _scale: Tensor | None) -> Tensor:
     """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. An infinity stays one."""
     x = x.detach()
     return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero

@@ -12,8 +12,8 @@ from torch import Tensor
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens_and_bytes
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError

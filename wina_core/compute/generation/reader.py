@@ -8,8 +8,8 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.kl_divergence import log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import log_probabilities
 from wina_core.errors import WinaError
 
 

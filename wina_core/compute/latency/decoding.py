@@ -65,10 +65,10 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        for index, (point, plan, (calibration, cuts_at)) in enumerate(zip(wanted, plans, found, strict=True)):
+        for index, (point, plan, (calibration, corrected)) in enumerate(zip(wanted, plans, found, strict=True)):
             stage = _Stage(reporter, point, index, len(wanted))
             speeds = _speeds(dense, prompt, point, stage)
-            with attach(gated, point.method, plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
+            with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 own = _speeds(gated, prompt, point, stage)
                 sparsity = gates.counted_sparsity
             p10, median, p90 = np.percentile(own, (10, 50, 90))

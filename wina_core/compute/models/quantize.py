@@ -11,19 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from wina_kernels.weights import QuantizedWeight, pack_halves
 
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import mean_divergence, probe_logits, relative_deviation
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.measure import probe_logits, relative_deviation
 from wina_core.errors import WinaError
 from wina_core.records import QuantizationReport
 from wina_core.specs import Bits, TextSpec
@@ -130,11 +129,3 @@ def int4(linear: nn.Linear) -> QuantizedLinear:
 
 
 _QUANTIZERS: dict[Bits, Callable[[nn.Linear], QuantizedLinear]] = {"int8": int8, "int4": int4}
-
-
-def mean_divergence(before: Tensor, after: Tensor) -> float:
-    """Mean over tokens of KL(before || after) between next-token distributions, in nats; logits [rows, tokens, v]."""
-    total = 0.0
-    for row_before, row_after in zip(before, after, strict=True):  # a row at a time: wide logits are large in 32 bits
-        total += float(divergences(log_probabilities(row_before), log_probabilities(row_after)).double().mean())
-    return total / len(before)

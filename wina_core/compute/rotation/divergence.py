@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
-from wina_core.compute.gating.column_norms import column_norms
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend
 from wina_core.compute.rotation.refine import SPARSITIES, dropped_part, of_all_heads
 from wina_core.compute.rotation.sites import Reader, Site
+from wina_core.compute.scoring.column_norms import column_norms
 from wina_core.errors import WinaError
 from wina_core.methods.base import BLOCKS
 

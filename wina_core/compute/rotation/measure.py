@@ -1,27 +1,13 @@
 """How well a rotation kept the model, and what it made of the Gram matrices."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from wina_core.compute.gating.column_norms import kept_column_norms
 from wina_core.compute.models.view import ModelView
+from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.records import LayerRecord
 
 _BLOCK = 1024
-
-
-@torch.no_grad()
-def probe_logits(model: Any, tokens: Tensor) -> Tensor:
-    """Logits on [rows, sequence] tokens, on the CPU, in the model's dtype."""
-    device = model.get_input_embeddings().weight.device
-    return torch.cat([model(row.to(device), use_cache=False).logits.cpu() for row in tokens.split(1)])
-
-
-def relative_deviation(logits: Tensor, dense: Tensor) -> float:
-    """||logits - dense||_F / ||dense||_F, in float64."""
-    return float(torch.linalg.vector_norm(logits.double() - dense.double()) / torch.linalg.vector_norm(dense.double()))
 
 
 @torch.no_grad()

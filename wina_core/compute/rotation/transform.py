@@ -9,6 +9,7 @@ from torch import Tensor
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
@@ -17,7 +18,7 @@ from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import collected, given_bases
-from wina_core.compute.rotation.measure import off_diagonal_energies, probe_logits, relative_deviation
+from wina_core.compute.rotation.measure import off_diagonal_energies
 from wina_core.errors import WinaError
 from wina_core.records import RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec

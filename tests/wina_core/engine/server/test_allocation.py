@@ -326,7 +326,7 @@ def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
 def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
     """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
     monkeypatch.setattr(
-        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+        session_module, "correct_targets", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
     )
     found = {}
     for thresholds in ("gated", "dense"):
