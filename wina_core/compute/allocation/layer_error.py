@@ -143,14 +143,14 @@ class LayerErrors:
     @contextmanager
     def _leaving_prefix(self) -> Iterator[None]:
         """Within: the gates leave the first tokens of each sequence dense."""
-        calls = {linear.forward.call for linear in self._columns if isinstance(linear.forward, GatedForward)}
-        for call in calls:
-            call.begin(dense=self._prefix)
+        contexts = {linear.forward.context for linear in self._columns if isinstance(linear.forward, GatedForward)}
+        for context in contexts:
+            context.begin(dense=self._prefix)
         try:
             yield
         finally:
-            for call in calls:
-                call.begin()
+            for context in contexts:
+                context.begin()
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
         """The layer from o's input on."""

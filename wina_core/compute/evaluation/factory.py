@@ -5,13 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lm_eval.tasks._factory import TaskFactory
-from lm_eval.tasks._index import Entry
-from lm_eval.tasks._yaml_loader import load_yaml
-
 from wina_core.compute.evaluation import local_data
-from wina_core.compute.evaluation.code_eval import runs_in_sandbox
+from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskFactory, load_yaml
 from wina_core.compute.evaluation.local_data import LocalData
+from wina_core.compute.sandbox.code_eval import runs_in_sandbox
 from wina_core.errors import WinaError
 from wina_core.tasks.code_risk import RISK
 

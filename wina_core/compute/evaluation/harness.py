@@ -6,18 +6,15 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from numbers import Real
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
-from lm_eval.evaluator import evaluate
-from lm_eval.utils import env
 
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
+from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate
 from wina_core.compute.evaluation.samples import metric_name, sample_records
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
@@ -88,7 +85,7 @@ def _evaluate(
             member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
     if gates is not None:
         gates.reset_counts()
-    with _compiling_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
+    with compile_templates_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
         language_model = LanguageModel(loaded, gates, batches, reporter, task)
         results: Any = evaluate(
             language_model,
@@ -115,14 +112,6 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
     elif default is None:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=seed)
-
-
-@contextmanager
-def _compiling_once() -> Iterator[None]:
-    """Within: each template of a task is compiled once. lm-eval alone does so for every document, and again for each of
-    its examples: 6 ms a document with MMLU's five."""
-    with patch.object(env, "from_string", lru_cache(maxsize=256)(env.from_string)):
-        yield
 
 
 @contextmanager

@@ -3,17 +3,12 @@
 import logging
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-import lm_eval.tasks
-from lm_eval.tasks import TaskManager
-from lm_eval.tasks._index import Entry
-from lm_eval.tasks._index import Kind as LmKind
-
+from wina_core.compute.evaluation.lm_eval_adapter import STOCK_FOLDER, Entry, TaskManager
+from wina_core.compute.evaluation.lm_eval_adapter import Kind as LmKind
 from wina_core.errors import WinaError
 from wina_core.tasks.index import Kind, TaskEntry, TaskIndex, load_index, save_index
 
-STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
 _KINDS: dict[LmKind, Kind] = {
     LmKind.TASK: "task",
     LmKind.PY_TASK: "task",

@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from lm_eval.models.huggingface import HFLM
-from lm_eval.models.utils import normalize_gen_kwargs
 from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches
+from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel

@@ -19,8 +19,8 @@ import pyarrow
 import pyarrow.parquet
 from datasets import Dataset
 from jinja2 import TemplateError, meta
-from lm_eval.utils import env
 
+from wina_core.compute.evaluation.lm_eval_adapter import env
 from wina_core.errors import WinaError
 from wina_core.sources.resolve import DATA_SUFFIXES
 

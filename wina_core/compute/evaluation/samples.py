@@ -6,9 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
-from lm_eval.utils import handle_non_serializable
 
+from wina_core.compute.evaluation.lm_eval_adapter import bits_per_byte, handle_non_serializable, weighted_perplexity
 from wina_core.records import SampleRecord
 
 _WEIGHTED = (weighted_perplexity, bits_per_byte)

@@ -7,19 +7,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import lm_eval.tasks
 from datasets.exceptions import DatasetsError
-from lm_eval.api.registry import metric_registry
-from lm_eval.api.task import ConfigurableTask
-from lm_eval.tasks import TaskManager
-from lm_eval.tasks._index import Entry, Kind
-from lm_eval.tasks._index import TaskIndex as _Folder
-from lm_eval.tasks._yaml_loader import load_yaml
 
-from wina_core.compute.evaluation.code_eval import sandboxed
 from wina_core.compute.evaluation.factory import Factory
+from wina_core.compute.evaluation.lm_eval_adapter import (
+    STOCK_FOLDER,
+    ConfigurableTask,
+    Entry,
+    Kind,
+    TaskManager,
+    entry_of,
+    filter_names,
+    index_of,
+    load_yaml,
+    metric_registry,
+    use_factory,
+)
 from wina_core.compute.evaluation.local_data import LocalData
 from wina_core.compute.evaluation.samples import metric_name
+from wina_core.compute.sandbox.code_eval import sandboxed
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.sources.resolve import data_folder as local_data_folder
@@ -27,7 +33,6 @@ from wina_core.specs import EvaluationSpec
 from wina_core.tasks.check_names import unknown_metric, unknown_task
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
-_STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
 
 
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
@@ -65,7 +70,7 @@ def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
         listed = task.config.metric_list or ()
         if any(each["metric"] not in metric_registry or each.get("hf_evaluate") for each in listed):
             return ()
-        filters = [each.name for each in task._filters]
+        filters = filter_names(task)
         names |= dict.fromkeys(metric_name(metric, each) for metric in task.aggregation() for each in filters)
     return tuple(names)
 
@@ -81,16 +86,14 @@ def load_task(
     """
     data = None if data_folder is None else LocalData(local_data_folder(data_folder))
     manager = _manager(folders)
-    manager._factory = Factory(data, run_model_code)
+    use_factory(manager, Factory(data, run_model_code))
     entry = manager.task_index.get(name)
     if entry is None:
         paths = _stock_paths()
         if name not in paths:
             raise WinaError(unknown_task(name, {*manager.task_index, *paths}))
         if paths[name]:
-            file = _STOCK_FOLDER / paths[name]
-            config = load_yaml(file, resolve_func=False)
-            entry = Entry(name, _Folder._kind_of(config), file, config)
+            entry = entry_of(name, STOCK_FOLDER / paths[name])
             manager.task_index[name] = entry
     _add_members(manager, entry)
     try:
@@ -120,7 +123,7 @@ def _add_members(manager: TaskManager, entry: Entry | None) -> None:
     Most groups lie in one folder with all their tasks; only for others everything stock is read, which takes long.
     """
     if entry is not None and entry.yaml_path is not None and entry.kind not in _LEAVES:
-        for member, beside in _Folder.build([entry.yaml_path.parent]).items():
+        for member, beside in index_of(entry.yaml_path.parent).items():
             manager.task_index.setdefault(member, beside)
     if entry is None or not _is_complete(entry, manager.task_index):
         for member, stock in _stock_index().items():
