@@ -1,4 +1,4 @@
-"""Measuring key quantiles, error curves and input vectors on a text, with the model running dense."""
+"""Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
 from collections.abc import Iterator
 
@@ -21,9 +21,9 @@ from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
 
 SAMPLED_TOKENS = 256
-"""Tokens from which the error curves are computed, spread over the text."""
+"""Tokens of the error curves, spread over the text."""
 SAMPLED_FOR_VECTORS = 1024
-"""The same where modes or means of inputs are estimated from them."""
+"""Tokens from which modes or means of inputs are estimated."""
 _BATCH_TOKENS = 4096
 
 
@@ -34,16 +34,15 @@ def calibrate(
     reporter: Reporter,
     shares: SparsityPlan | None = None,
 ) -> Calibration:
-    """Key quantiles over all tokens of the text; relative output errors, kept energies and input vectors over a sample.
+    """Measure score quantiles over all tokens; output errors, kept energies and input vectors over a sample.
 
-    The model runs dense, as in the published methods, so a cut drops its target of the dense model's inputs.
-    In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
-    what was dropped is measured, never taken from the target (`gating.correction` makes up for it). Memory does not
-    grow with the text. A centred method reads the text twice, first for the centres. `shares` is a plan with a rho of
-    its own, for methods whose scores depend on it.
+    The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs. In a
+    gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
+    `gating.correction` corrects the thresholds). Memory does not grow with the text. A centred method reads the text
+    twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores depend on it.
 
-    Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for activations
-    that are not finite; Cancelled between batches.
+    Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
+    finite; Cancelled between batches.
     """
     rule = get_method(method)
     if rule.projections == ():
@@ -128,13 +127,14 @@ def _keys(method: MethodSpec) -> Keys:
 
 
 def _fractions(method: MethodSpec) -> Tensor:
-    """Return where the quantile of each of FRACTIONS is read: at (1 + s) / 2 of signed values, but for s = 0."""
+    """Return the fraction at which each quantile of FRACTIONS is read: (1 + s) / 2 of signed values, but 0 for s =
+    0."""
     fractions = torch.tensor(FRACTIONS)
     return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
 
 
 def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration, cell: Cell) -> Tensor:
-    """Means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the masks of the method's selection."""
+    """Return means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the method's selection."""
     means = []
     for target in ERROR_SPARSITIES:
         select: InputSelection
@@ -150,7 +150,7 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
 def _dropped(
     sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: Site, name: str
 ) -> Iterator[tuple[Tensor, LowRank | None]]:
-    """What gating takes away of the sample at each of ERROR_SPARSITIES, [tokens, n], and the stand-in for it."""
+    """Yield what gating drops of the sample at each of ERROR_SPARSITIES, [tokens, n], and its low-rank part."""
     projection = site.layer.projections[name]
     for sparsity in ERROR_SPARSITIES:
         target = rule.mask_sparsity(sparsity, None)
@@ -162,23 +162,22 @@ def _dropped(
 
 
 def sampled_positions(total: int, count: int) -> Tensor:
-    """Ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
+    """Return ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
 
-    Where in its stretch is left to a fixed seed: equal steps would meet the same few places of every row, its first
-    token among them, which is unlike all others.
+    A fixed seed draws the position within each stretch: equal steps would meet the same few places of every row,
+    including its atypical first token.
     """
     within = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return ((torch.arange(count) + within) * total / count).long()
 
 
 def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRank | None]]) -> tuple[Tensor, Tensor]:
-    """What gating costs W [m, n] over the tokens of x [tokens, n]: two curves, one value for each (d, L), float32.
+    """Return output errors and kept energies of W [m, n] over x [tokens, n], float32, one value for each (d, L).
 
-    `dropped` are what gating takes away of x, and the low-rank part that stands in for it, by sparsity. The relative
-    output error is ||W d - L d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with
-    c_i = ||W[:, i]||_2: the share that the kept inputs have of the sum of (|x_i| c_i)^2. Were the columns of W
-    orthogonal, it would be 1 less the square of the error. Computed in at least float32; an input of zeros has no error
-    and keeps all its energy.
+    `dropped` yields what gating drops of x and its low-rank part, by sparsity. The relative output error is ||W d - L
+    d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with c_i = ||W[:, i]||_2; for orthogonal
+    columns of W it is 1 minus the squared error. Computed in at least float32; an input of zeros has no error and keeps
+    all its energy.
     """
     dtype = torch.promote_types(weight.dtype, torch.float32)
     tiny = torch.finfo(dtype).tiny

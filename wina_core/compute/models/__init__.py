@@ -1,4 +1,4 @@
-"""Loading Hugging Face models and seeing them through one architecture table."""
+"""Hugging Face models, loaded and seen through one table of architectures."""
 
 from wina_core.compute.models.quantizer_backends import hide_quantizer_backends
 

@@ -1,9 +1,9 @@
 """Weight-only quantization of a loaded model's gated matrices: INT8 by torchao, INT4 by HQQ.
 
 INT8: symmetric, one scale for each row of W (output channel). INT4: half-quadratic quantization (Badri and Shaji,
-2023), one scale and one zero for each group of inputs of a row: 64, or where 64 does not divide their number, the
-largest of 32 and 16 that does. Embedding, head and norms stay as they are. Both run on the CPU, where torchao has no
-INT4. The libraries are imported when they are needed, and download nothing.
+2023), one scale and one zero for each group of a row's inputs: 64, or the largest of 32 and 16 that divides them.
+Embedding, head and norms stay unchanged. Both run on the CPU, where torchao has no INT4. The libraries are imported on
+use and download nothing.
 """
 
 import logging
@@ -28,15 +28,15 @@ from wina_core.records import QuantizationReport
 from wina_core.specs import Bits, TextSpec
 
 PROBE = TextSpec(tokens=512, sequence=128)
-"""Text on which the quantized model is compared with the model as it was."""
+"""Text on which the quantized model is compared with the original."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> QuantizationReport:
-    """Quantize the gated matrices of `loaded.model` in place, one after the other, and measure what that changed.
+    """Quantize the gated matrices of `loaded.model` in place, one by one, and measure the change.
 
-    To be done after rotating: a rotation works on the weights themselves. Raises WinaError before the model is touched
-    when a matrix cannot be quantized. When it is cancelled on the way, the model must be loaded anew.
+    Quantize after rotating. Raises WinaError before the model is touched if a matrix cannot be quantized. After a
+    cancellation, load the model again.
     """
     linears = gated_linears(loaded.view)
     for name, linear in linears.items():
@@ -70,7 +70,7 @@ def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> Quantizatio
 
 
 def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
-    """The distinct linear layers of all projections, by the name of the first one, for example "q of layer 0"."""
+    """Return the distinct linear layers of all projections by the name of the first one, such as "q of layer 0"."""
     linears: dict[nn.Linear, str] = {}
     for layer in view.layers:
         for name, projection in layer.projections.items():
@@ -79,7 +79,7 @@ def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
 
 
 def check_quantizable(name: str, linear: nn.Linear, bits: Bits) -> None:
-    """Raise WinaError when a matrix cannot be quantized."""
+    """Raise WinaError if a matrix cannot be quantized."""
     if linear.weight.dtype not in _DTYPES:
         dtype = str(linear.weight.dtype).removeprefix("torch.")
         raise WinaError(f"{bits} quantization does not work on {dtype} weights; load the model in float32 or bfloat16.")
@@ -95,7 +95,7 @@ def _group(linear: nn.Linear) -> int | None:
 
 
 def int8(linear: nn.Linear) -> QuantizedLinear:
-    """torchao's weight-only INT8."""
+    """Quantize by torchao's weight-only INT8."""
     _quiet_torchao()
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
@@ -110,13 +110,13 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
 
 
 def _quiet_torchao() -> None:
-    """Silence what it says when it is imported, about extensions for accelerators that are not here."""
+    """Silence torchao's remarks on import about extensions for other accelerators."""
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:
-    """HQQ with 4 bits; scales and zeros in the model's dtype."""
+    """Quantize by HQQ with 4 bits; scales and zeros in the model's dtype."""
     from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
 
     dtype, device, group = linear.weight.dtype, str(linear.weight.device), _group(linear)

@@ -199,7 +199,7 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
             for layer in loaded.view.layers:
                 for projection in layer.projections.values():
                     assert projection.linear(torch.randn(1, projection.shape[1])).isfinite().all()
-        ranks = sum(part.low_rank is not None for part in gates._slices)
+        ranks = sum(part.low_rank is not None for part in gates._mask_groups)
         assert ranks == (0 if rho is None else sum(share < 1 for row in rho for share in row))
     assert len(keys) == 3
     paper = MethodSpec(name="rsparse", selection="threshold")
