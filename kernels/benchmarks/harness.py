@@ -23,12 +23,11 @@ from typing import Any
 
 import torch
 from comparing import Comparison, Contender, Facts, compare
-from lm_eval.evaluator import evaluate
-from lm_eval.models.huggingface import HFLM
 from random_models import threads
 from torch import Tensor
 
 from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.evaluation.lm_eval_adapter import HFLM, evaluate
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter

@@ -31,7 +31,7 @@ from routes import PEER, ROUTES, Route
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.rotation.measure import probe_logits, relative_deviation
+from wina_core.compute.models.logits import probe_logits, relative_deviation
 
 SIZE = Size(hidden=1024, intermediate=2816, layers=4, heads=16, kv_heads=4)
 TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)

@@ -31,7 +31,7 @@ def scores(x: Tensor, scale: Tensor | None) -> Tensor:
     return magnitude if scale is None else magnitude.to(scale.dtype).mul_(scale)
 
 
-def deviation_keys(scores: Tensor) -> Tensor:
+def deviation_scores(scores: Tensor) -> Tensor:
     """exp((score - mean) / deviation) over each token's scores [..., n], in their dtype, at least float32.
 
     The threshold of Spark Transformer's statistical top-k (You et al., 2025) is mean + z * deviation with z a quantile
@@ -42,7 +42,7 @@ def deviation_keys(scores: Tensor) -> Tensor:
     return ((exact - mean) / deviation.clamp(min=torch.finfo(exact.dtype).tiny)).clamp(max=80.0).exp()
 
 
-def mass_keys(scores: Tensor) -> Tensor:
+def mass_scores(scores: Tensor) -> Tensor:
     """1 - (sum of the strictly larger scores) / (sum of all) over each token's scores [..., n], float64 in [0, 1].
 
     Keeping what exceeds 1 - p keeps the smallest set of highest scores whose mass reaches the fraction p: the top-p

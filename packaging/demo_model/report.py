@@ -59,9 +59,7 @@ def bits_per_byte(
 
 def task_results() -> dict[str, dict[str, float]]:
     """What lm-eval says of the shipped folder, metric names as lm-eval spells them."""
-    from lm_eval.evaluator import evaluate
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
+    from wina_core.compute.evaluation.lm_eval_adapter import HFLM, TaskManager, evaluate
 
     tasks = TaskManager(include_path=str(TASKS), include_defaults=False).load(TASK_NAMES)
     model = HFLM(pretrained=str(MODEL), batch_size=16, device="cpu")

@@ -10,7 +10,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import Manner, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.compute.evaluation import tasks
-from wina_core.compute.evaluation.sandbox import check_sandbox
+from wina_core.compute.sandbox import check_sandbox
 from wina_core.compute.session import model_session
 from wina_core.errors import WinaError
 from wina_core.specs import ROLE, CalibrationSpec, TextSpec

@@ -89,7 +89,7 @@ class Reading:
     spec: Mapping[str, Any]
     """Fields of the project's MethodSpec."""
     oracle: Callable[..., Gate]
-    """(weights, targets, cuts) -> the oracle's gate."""
+    """(weights, targets, thresholds) -> the oracle's gate."""
     names: tuple[str, ...] = PROJECTIONS
     """Matrices that the method gates."""
     shares: Mapping[str, float] | None = None
@@ -200,8 +200,8 @@ def oracle_gate(sample: Sample, reading: Reading, levels: Mapping[str, float], c
     gate = reading.oracle(sample.weights, targets, **extra)
     if reading.spec.get("selection") == "threshold":
         assert calibration is not None
-        gate.cuts = {
-            (layer, name): calibration.cut(layer, PROJECTIONS.index(name), dropped(gate, layer, name))
+        gate.thresholds = {
+            (layer, name): calibration.threshold(layer, PROJECTIONS.index(name), dropped(gate, layer, name))
             for layer, name in targets
         }
     return gate
@@ -365,14 +365,14 @@ def greedy(name: str, by: str, text: TextSpec) -> Greedy:
     calibration = calibrated(model, method, text)
     ids = read_tokens(text, model.loaded.tokenizer)
     search = recomputed.wina_search(model.weights, STEP) if by == "wina" else recomputed.teal_search(STEP)
-    exact = recomputed.exact_cuts(model.weights, model.shape, ids, search)
+    exact = recomputed.exact_thresholds(model.weights, model.shape, ids, search)
 
-    def cut(layer: int, projection: str, sparsity: float) -> float:
+    def threshold(layer: int, projection: str, sparsity: float) -> float:
         if sparsity >= 1:
             return exact(layer, projection, sparsity)
-        return calibration.cut(layer, PROJECTIONS.index(projection), sparsity)
+        return calibration.threshold(layer, PROJECTIONS.index(projection), sparsity)
 
-    rows = recomputed.greedy_rows(model.weights, model.shape, ids, search, cut)
+    rows = recomputed.greedy_rows(model.weights, model.shape, ids, search, threshold)
     return Greedy(model, method, AllocatorSpec.model_validate(fields), calibration, search, rows)
 
 
@@ -409,11 +409,11 @@ def threshold_error(reading: Reading, model: Sample, text: TextSpec) -> float:
     plan = table(model, reading, PLANS[2])
     calibration = calibrated(model, reading.method_spec, text, plan)
     gate = oracle_gate(model, reading, PLANS[2], calibration)
-    assert gate.cuts is not None
+    assert gate.thresholds is not None
     signed = reading.method == "teal" and reading.spec["variant"] == "as_released"
     exact = recomputed.teal_threshold if signed else recomputed.score_threshold
     errors = [
-        abs(gate.cuts[cell] / exact(scores, dropped(gate, *cell)) - 1)
+        abs(gate.thresholds[cell] / exact(scores, dropped(gate, *cell)) - 1)
         for cell, scores in _scored_inputs(model, text, gate).items()
     ]
     return max(errors)

@@ -270,7 +270,7 @@ def test_scap_with_modes_of_zero_is_teal_on_the_mlp_and_drops_to_its_mode(model:
     level = targets(model, gate=0.5, up=0.5, down=0.5)
     zero = forward(model.weights, model.shape, ids, Scap(model.weights, level))
     assert difference(zero, forward(model.weights, model.shape, ids, Gate(model.weights, level))) <= 1e-12
-    nothing = Scap(model.weights, level, cuts=dict.fromkeys(level, 1e9), modes=dict.fromkeys(level, 0.3))
+    nothing = Scap(model.weights, level, thresholds=dict.fromkeys(level, 1e9), modes=dict.fromkeys(level, 0.3))
     x = rows(2, 32)
     output = nothing(0, "gate", x)
     assert isinstance(output, Output)
@@ -409,7 +409,9 @@ def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str
             gate: Gate = Wina(model.weights, level, released=True) if wina else Gate(model.weights, level)
             values = {cell: gate.score(*cell, inputs[cell]) if wina else inputs[cell] for cell in level}
             at = {cell: sparsity if wina else (1 + sparsity) / 2 for cell, sparsity in level.items()}
-            gate.cuts = {cell: recomputed.inverse_cdf(values[cell], at[cell]) for cell, value in level.items() if value}
+            gate.thresholds = {
+                cell: recomputed.inverse_cdf(values[cell], at[cell]) for cell, value in level.items() if value
+            }
             gate.prefix = lambda tokens: tokens - int(0.99 * tokens) if wina else tokens - tokens // 2
             gated = recomputed.decoder_layer(layer, 0, model.shape, stream, gate)
             errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())

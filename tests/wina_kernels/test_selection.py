@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wina_kernels.selection import (
-    deviation_keys,
+    deviation_scores,
     kept_inputs,
-    mass_keys,
+    mass_scores,
     scores,
     threshold_mask,
     top_k_mask,
@@ -85,7 +85,7 @@ def test_a_threshold_between_two_16_bit_values_separates_them():
 )
 def test_top_p_keeps_the_smallest_set_of_highest_scores_that_has_the_mass(values, share):
     score = torch.tensor([values], dtype=torch.float64)
-    mask = threshold_mask(mass_keys(score), 1 - share)[0].tolist()
+    mask = threshold_mask(mass_scores(score), 1 - share)[0].tolist()
     total = sum(values)
     # By hand: from the highest down, equal ones together, until the mass is reached.
     kept, mass = set(), 0
@@ -100,18 +100,18 @@ def test_top_p_keeps_the_smallest_set_of_highest_scores_that_has_the_mass(values
 def test_statistical_keys_are_the_scores_distance_from_their_token_s_mean():
     score = torch.rand(3, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     expected = (score - score.mean(-1, keepdim=True)) / score.std(-1, correction=0, keepdim=True)
-    torch.testing.assert_close(deviation_keys(score).log(), expected)
+    torch.testing.assert_close(deviation_scores(score).log(), expected)
 
 
 def test_statistical_keys_of_equal_scores_are_equal_and_finite():
-    assert deviation_keys(torch.full((1, 8), 2.0)).tolist() == [[1.0] * 8]
-    assert deviation_keys(torch.zeros(1, 8)).isfinite().all()
+    assert deviation_scores(torch.full((1, 8), 2.0)).tolist() == [[1.0] * 8]
+    assert deviation_scores(torch.zeros(1, 8)).isfinite().all()
     spike = torch.zeros(1, 20_000)
     spike[0, 3] = 1.0
-    assert deviation_keys(spike).isfinite().all()
+    assert deviation_scores(spike).isfinite().all()
 
 
-@pytest.mark.parametrize("keys", [deviation_keys, mass_keys])
+@pytest.mark.parametrize("keys", [deviation_scores, mass_scores])
 def test_keys_order_like_their_scores(keys):
     score = torch.rand(4, 64, generator=torch.Generator().manual_seed(0))
     assert torch.equal(keys(score).argsort(-1), score.argsort(-1))

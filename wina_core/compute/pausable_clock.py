@@ -1,23 +1,23 @@
-"""A clock that stands still while the process's job is held, so that no stored duration contains a pause."""
+"""A clock that stops while the job is paused, so that stored durations contain no pause."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_stood = 0.0
+_paused_seconds = 0.0
 
 
 def now() -> float:
-    """Seconds since some moment, pauses left out; for differences, as `time.perf_counter`."""
-    return time.perf_counter() - _stood
+    """Return seconds without pauses, for differences, like `time.perf_counter`."""
+    return time.perf_counter() - _paused_seconds
 
 
 @contextmanager
-def standing() -> Iterator[None]:
-    """Within: the clock stands. Entered by one thread at a time, the one that does the jobs."""
-    global _stood
+def paused() -> Iterator[None]:
+    """Stop the clock within the block; only the thread that runs jobs may enter."""
+    global _paused_seconds
     start = time.perf_counter()
     try:
         yield
     finally:
-        _stood += time.perf_counter() - start
+        _paused_seconds += time.perf_counter() - start

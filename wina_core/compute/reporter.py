@@ -1,4 +1,4 @@
-"""How a job tells how far it is, and asks whether to go on."""
+"""Progress reporting and cooperative cancellation for jobs."""
 
 from typing import Literal, Protocol
 
@@ -6,20 +6,20 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class Reporter(Protocol):
-    """Given to every long computation; its implementations are the engine's wire, the terminal, and `NullReporter`."""
+    """Receiver of a long computation's progress: the engine's connection, the terminal, or `NullReporter`."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """`done` of `total` `unit`s; cheap, so it may be called once a batch."""
+        """Report `done` of `total` `unit`s; cheap enough to call once a batch."""
 
     def log(self, level: Level, text: str) -> None:
-        """A line for the log."""
+        """Write a line to the log."""
 
     def check(self) -> None:
-        """Raise `wina_core.errors.Cancelled` if cancellation was asked for; called between batches."""
+        """Raise `wina_core.errors.Cancelled` after a cancellation; called between batches."""
 
 
 class NullReporter:
-    """Reports nothing and never cancels."""
+    """A reporter that ignores everything and never cancels."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Ignore."""
@@ -28,4 +28,4 @@ class NullReporter:
         """Ignore."""
 
     def check(self) -> None:
-        """Never cancelled."""
+        """Do nothing."""

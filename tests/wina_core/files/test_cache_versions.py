@@ -15,11 +15,11 @@ from wina_core.compute.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.compute.allocation import allocate
 from wina_core.compute.allocation.gated import searched
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.session.model_session import BASES_VERSION, CALIBRATION_VERSION, CUTS_VERSION
+from wina_core.compute.session.model_session import BASES_VERSION, CALIBRATION_VERSION, CORRECTION_VERSION
 from wina_core.masks.presets import LAROSA_ROTATION
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -91,8 +91,8 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     method, plan = MethodSpec(name=name, selection="threshold"), UniformSparsity(sparsity=0.5)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
-    found = corrected_cuts(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
-    assert CUTS_VERSION == "2"
+    found = correct_targets(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
+    assert CORRECTION_VERSION == "2"
     assert digest(torch.tensor(found.sparsity)) == pytest.approx(expected, abs=1e-5), (
         "other cuts than version 2 found: raise the version"
     )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.view import PROJECTIONS
+from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.methods import get_method, method_names
 from wina_core.specs import MethodSpec, method_specs

@@ -13,9 +13,9 @@ from wina_core.accounting.masks import masks
 from wina_core.compute.allocation import allocate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
-from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
 from wina_core.methods import Method, get_method

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lm_eval.tasks._index import TaskIndex as StockIndex
 from typer.testing import CliRunner
 
 from wina_core.cli import app
 from wina_core.compute.evaluation import index
+from wina_core.compute.evaluation.lm_eval_adapter import TaskIndex as StockIndex
 from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, save_index
 
 NAMES = (

@@ -1,4 +1,4 @@
-"""From a model, a method and a budget to a SparsityPlan and how it was found."""
+"""Allocation: from a model, a method and a budget to a SparsityPlan and its record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wina_core.specs import AllocatedSparsity, MethodSpec
 from wina_core.specs.plans import PlanLayout
 
 VERSION = f"2, levels {LEVELS}"
-"""Part of a kept result's name: another one where the same question gets another answer."""
+"""Part of a cached result's name; change it when results change."""
 
 
 def allocate(
@@ -32,14 +32,13 @@ def allocate(
     """Spread a plan's budget over the cells that the method gates.
 
     Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
-    released, the dense thresholds of `calibration` are searched instead (see `greedy`). The search writes what it has
-    found to `state`, and goes on from there if it is called again after it ended early: the file is to be removed once
-    the record is kept. The measured curves stay in `curves` for other budgets. Both files are told apart by their
-    names, which stand for all that the search and the curves depend on. The plan's budget is the one asked for within
-    1e-3, except that of greedy as released, which takes whole steps.
+    released, the dense thresholds of `calibration` are searched instead (see `greedy`). The search writes its progress
+    to `state` and resumes from it; remove the file once the record is kept. The measured curves stay in `curves` for
+    other budgets. The names of both files must identify all that the search and the curves depend on. The plan's budget
+    is the requested one within 1e-3, except for greedy as released, which takes whole steps.
 
-    Raises WinaError for a budget that the method cannot reach, a method that gates nothing, and a text that cannot be
-    read; Cancelled between two forward passes.
+    Raises WinaError for an unreachable budget, a method that gates nothing, and an unreadable text; Cancelled between
+    two forward passes.
     """
     subject = Subject(loaded, searched(method, plan.allocator), calibration)
     whole = plan.allocator.variant == "wina_released"
@@ -70,5 +69,5 @@ def allocate(
 
 
 def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter: Reporter) -> tuple[LayerRecord, ...]:
-    """What `allocate` measured and left in the file `curves`, as its record has it; empty where that is not there."""
+    """Return the curves that `allocate` left in the file `curves`, as in its record; empty without the file."""
     return cell_curves(cells_of(layout, method), Journal(curves, reporter))

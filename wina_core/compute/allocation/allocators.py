@@ -1,4 +1,4 @@
-"""The allocators on a model: what each measures, in which order, and what it writes to its journal on the way."""
+"""The allocators on a model: their measurements, in order, and their journals."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from wina_core.specs import AllocatorSpec
 KL = "kl"
 """Metric of the curves in `cell_curves`."""
 LEVELS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, LARGEST)
-"""Sparsities at which each block's divergence is measured; nothing is dropped at the first."""
+"""Sparsities at which each block's divergence is measured; the first drops nothing."""
 _REACH = 4
-"""How far a round of `refine` moves a block at most, in steps."""
+"""Largest move of a block in a round of `refine`, in steps."""
 _WORTHWHILE = 1e-3
-"""A round of `refine` that gains a smaller fraction than this is its last."""
+"""Smallest relative gain of a round of `refine` that allows another one."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search ends with: a value for each block, and what was minimized."""
+    """A search's result: a value for each block, and the minimized cost."""
 
     values: Values
     objective: str
@@ -45,12 +45,12 @@ class Found:
     bound: float | None = None
     rho: Values | None = None
     passes: float = 0.0
-    """Forward passes, in whole models over the whole text."""
+    """Forward passes of the whole model over the whole text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a search is given, and where it tells how far it is."""
+    """The input of a search, and its progress."""
 
     subject: Subject
     cells: Cells
@@ -59,28 +59,28 @@ class Problem:
     tokens: Tensor
     """[rows, sequence]."""
     journal: Journal
-    """What this search has found so far."""
+    """The state of this search."""
     curves: Journal
-    """The measured curves, which are the same for every budget."""
+    """The measured curves, equal for every budget."""
     reporter: Reporter
 
     def divergence(self, journal: Journal) -> Divergence:
-        """Measures this problem's candidates."""
+        """Return the measure of this problem's candidates."""
         return Divergence(self.subject, self.cells, self.tokens, journal, self.reporter)
 
 
 def search(problem: Problem) -> Found:
-    """Spread the budget as the problem's allocator does; Cancelled between two forward passes."""
+    """Spread the budget by the problem's allocator; raise Cancelled between two forward passes."""
     return _ALLOCATORS[problem.allocator.name](problem)
 
 
 def _by_uniform(problem: Problem) -> Found:
-    """The same target everywhere; nothing is measured."""
+    """Set the same target everywhere, without measuring."""
     return Found(problem.cells.uniform(problem.budget), "nothing", 0.0)
 
 
 def _by_greedy(problem: Problem) -> Found:
-    """TEAL's search in each decoder layer on its own, all with the same budget, in the dense model's stream.
+    """Run TEAL's search in each decoder layer alone, with the same budget, in the dense model's stream.
 
     The cost is the mean over layers of the error of the layer's output.
     """
@@ -113,7 +113,7 @@ def _by_greedy(problem: Problem) -> Found:
 
 
 def _steps(problem: Problem, cells: Cells) -> greedy.Steps:
-    """The steps of the allocator's variant in one layer, whose blocks `cells` are."""
+    """Return the steps of the allocator's variant in one layer with the blocks `cells`."""
     allocator, view = problem.allocator, problem.subject.loaded.view
     given = cells.blocks, cells.layout, problem.budget, allocator.step
     if allocator.variant == "corrected":
@@ -125,7 +125,7 @@ def _steps(problem: Problem, cells: Cells) -> greedy.Steps:
 
 @torch.no_grad()
 def _check_dense(problem: Problem, tokens: Tensor) -> None:
-    """Refuse at once what would else be found out in the layer where it begins, hours later."""
+    """Raise WinaError at once for a dense model whose logits are not numbers, instead of hours later."""
     for row in tokens.split(1):
         problem.reporter.check()
         check_numbers(problem.subject.loaded.model(row, use_cache=False).logits)
@@ -140,17 +140,17 @@ def _greedy_step(
 
 
 def _by_curves(problem: Problem) -> Found:
-    """One budget for all layers, on curves of the KL divergence that each block causes alone.
+    """Spread one budget over all layers, on curves of the KL divergence that each block causes alone.
 
-    Divergences of small independent errors add up, so the sum of the curves stands for the whole model's; the
-    optimum on the curves is proven up to the gap between cost and bound.
+    Divergences of small independent errors add up, so the sum of the curves approximates the whole model's; the optimum
+    on the curves is proven up to the gap between cost and bound.
     """
     found = _on_curves(problem, 1, "curves")
     return Found(found.values, "curve error", found.cost, found.bound, passes=problem.divergence(problem.curves).passes)
 
 
 def _on_curves(problem: Problem, total: int, unit: str) -> Spread:
-    """The optimum on the measured curves; measuring them is the first of `total` units of progress."""
+    """Return the optimum on the measured curves; measuring them is the first of `total` units of progress."""
     blocks = len(problem.cells.blocks)
     costs: list[float] | None = problem.curves.state.get("costs")
     if costs is None:
@@ -169,10 +169,10 @@ def _on_curves(problem: Problem, total: int, unit: str) -> Spread:
 
 
 def cell_curves(cells: Cells, curves: Journal) -> tuple[LayerRecord, ...]:
-    """The measured curves at LEVELS as records; empty where none are measured.
+    """Return the measured curves at LEVELS as records; empty if none are measured.
 
-    A block's divergence is split between its cells by their numbers of weights: as these always have one target, the
-    sum over cells is that over blocks.
+    A block's divergence is split between its cells by their numbers of weights, so that sums over cells and blocks
+    agree.
     """
     costs = curves.state.get("costs")
     if costs is None:
@@ -191,14 +191,14 @@ def cell_curves(cells: Cells, curves: Journal) -> tuple[LayerRecord, ...]:
 
 
 def _at_levels(costs: Sequence[float]) -> list[list[float]]:
-    """Each block's divergences at LEVELS; nothing is lost at the first."""
+    """Return each block's divergences at LEVELS, 0 at the first."""
     rows: list[list[float]] = np.reshape(costs, (-1, len(LEVELS) - 1)).tolist()
     return [[0.0, *row] for row in rows]
 
 
 def _by_refine(problem: Problem) -> Found:
-    """From the curves' optimum, measure what a little more and a little less in each block does to the model's KL
-    divergence, and move to the optimum of those parabolas within reach, for as long as the divergence falls."""
+    """Start from the curves' optimum; measure the effect of a little more and less in each block on the model's KL
+    divergence, and move to the optimum of those parabolas within reach, while the divergence falls."""
     journal, rounds = problem.journal, problem.allocator.rounds
     divergence = problem.divergence(journal)
 
@@ -250,7 +250,7 @@ def _moved(candidate: Candidate, block: int, by: float) -> Candidate:
 
 
 def _by_evolution(problem: Problem) -> Found:
-    """Generations bred from the uniform plan, each parent and child of the budget; for R-Sparse with its shares."""
+    """Breed generations from the uniform plan, each individual of the budget; for R-Sparse with its shares."""
     journal, rounds = problem.journal, problem.allocator.rounds
     divergence = problem.divergence(journal)
 
@@ -279,7 +279,7 @@ def _by_evolution(problem: Problem) -> Found:
 
 
 def _first_rho(problem: Problem) -> Values | None:
-    """The masks' uniform shares, from which their search begins; None for a method without low-rank parts."""
+    """Return the masks' uniform shares, the start of their search; None for a method without low-rank parts."""
     rho = get_method(problem.subject.method).rho
     return None if rho is None or rho == 1 else (rho,) * len(problem.cells.blocks)
 

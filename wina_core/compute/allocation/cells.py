@@ -1,4 +1,4 @@
-"""The cells of a plan that a search may set, in the blocks that move together, and the budget they add up to."""
+"""The cells of a plan that a search sets, in blocks that move together, and their budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wina_core.errors import WinaError
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 LARGEST = 0.99
-"""No cell gets a higher target: top-k selection keeps at least one input, and a matrix without any is no matrix."""
+"""Largest target of a cell: top-k selection keeps at least one input."""
 
 Values = tuple[float, ...]
 """One number for each block."""
@@ -17,7 +17,7 @@ Values = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Block:
-    """Cells of one decoder layer that share their target, since they share their mask; usually a single one."""
+    """Cells of one decoder layer that share their mask and therefore their target; usually one."""
 
     layer: int
     columns: tuple[int, ...]
@@ -34,7 +34,7 @@ class Cells:
 
     @classmethod
     def of(cls, layout: PlanLayout, names: Sequence[str], together: Sequence[Sequence[str]] = ()) -> Cells:
-        """Blocks for the projections `names` of every layer; those of one tuple of `together` move together."""
+        """Return blocks for the projections `names` of every layer; those of one tuple of `together` move together."""
         total = sum(map(sum, layout.parameters))
         grouped: dict[str, list[int]] = {}
         for name in names:
@@ -49,11 +49,11 @@ class Cells:
 
     @property
     def weights(self) -> Values:
-        """Each block's share of all weights; less than 1 in sum where the method leaves cells dense."""
+        """Each block's share of all weights; less than 1 in sum if the method leaves cells dense."""
         return tuple(block.weight for block in self.blocks)
 
     def in_layer(self, layer: int) -> Cells:
-        """The blocks of one layer, their weights as shares of that layer's."""
+        """Return the blocks of one layer, with weights as shares of that layer's."""
         share = sum(self.layout.parameters[layer]) / sum(map(sum, self.layout.parameters))
         blocks = tuple(
             Block(layer, block.columns, block.weight / share) for block in self.blocks if block.layer == layer
@@ -61,7 +61,7 @@ class Cells:
         return Cells(self.layout, blocks)
 
     def check(self, budget: float, method: str) -> None:
-        """Raise WinaError where the budget is beyond what these cells can hold."""
+        """Raise WinaError if these cells cannot hold the budget."""
         reach = LARGEST * sum(self.weights)
         if budget > reach + 1e-9:
             raise WinaError(
@@ -70,11 +70,11 @@ class Cells:
             )
 
     def budget(self, values: Sequence[float]) -> float:
-        """Mean target over all cells of the table, weighted by their numbers of weights; others count as 0."""
+        """Return the mean target over all cells of the table, weighted by numbers of weights; others count as 0."""
         return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
     def fitted(self, values: Sequence[float], budget: float) -> Values:
-        """The values shifted by one common amount, and clipped to [0, LARGEST], so that they meet the budget."""
+        """Shift the values by one amount and clip them to [0, LARGEST], so that they meet the budget."""
         low, high = -1.0 - max(values), 1.0 - min(values)
         for _ in range(60):
             middle = (low + high) / 2
@@ -85,11 +85,11 @@ class Cells:
         return tuple(_clipped(value + high) for value in values)
 
     def uniform(self, budget: float) -> Values:
-        """The same value for every block."""
+        """Return the same value for every block."""
         return self.fitted((0.0,) * len(self.blocks), budget)
 
     def plan(self, values: Sequence[float], origin: str, rho: Sequence[float] | None = None) -> SparsityPlan:
-        """The table of these values, 0 in the cells of no block; so with `rho`, which is 1 there."""
+        """Return the table of these values, 0 in cells without a block; likewise `rho`, which is 1 there."""
         table = self._table(values, 0.0)
         shares = None if rho is None else self._table(rho, 1.0)
         return SparsityPlan(layout=self.layout, sparsity=table, origin=origin, rho=shares)

@@ -1,4 +1,4 @@
-"""Spreading a budget over cells whose cost is known as a curve: a Lagrangian on lower convex hulls, with its bound."""
+"""Allocation over cells with cost curves: a Lagrangian on lower convex hulls, with its bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Curve:
     cost: Array
 
     def at(self, sparsity: float) -> float:
-        """The cost at a sparsity within the curve."""
+        """Return the cost at a sparsity within the curve."""
         return float(np.interp(sparsity, self.sparsity, self.cost))
 
 
@@ -31,11 +31,11 @@ class Spread:
     cost: float
     """Sum of the curves at `values`."""
     bound: float
-    """No values of this budget have a lower sum."""
+    """Lower bound of the cost for this budget."""
 
 
 def lower_hull(curve: Curve) -> Curve:
-    """The largest convex function not above the curve, through some of its points (Andrew's monotone chain)."""
+    """Return the largest convex function below the curve, through some of its points (Andrew's monotone chain)."""
     kept: list[int] = []
     x, y = curve.sparsity, curve.cost
     for point in range(len(x)):
@@ -49,12 +49,12 @@ def lower_hull(curve: Curve) -> Curve:
 
 
 def spread(curves: Sequence[Curve], weights: Sequence[float], budget: float) -> Spread:
-    """Values s with sum w_i s_i = budget that minimize sum f_i(s_i), up to a proven gap.
+    """Return values s with sum w_i s_i = budget that minimize sum f_i(s_i), up to a proven gap.
 
     min over s of sum f_i >= min over s of sum hull(f_i) = max over the multiplier of the Lagrangian dual. The minimum
     on the hulls takes their segments by ascending slope per weight until the budget is met: all values are corners of
     hulls, where f_i = hull(f_i), except that of the last segment. So the gap is one cell's distance from its hull.
-    The budget must lie between those of the curves' ends (ValueError).
+    Raises ValueError for a budget beyond the curves' ends.
     """
     hulls = [lower_hull(curve) for curve in curves]
     weight = np.asarray(weights, dtype=np.float64)
@@ -85,10 +85,10 @@ def spread(curves: Sequence[Curve], weights: Sequence[float], budget: float) -> 
 
 
 def between(sparsities: Sequence[float], costs: Sequence[float], step: float) -> Curve:
-    """A measured curve on a grid of about `step`, its square root linear between the measurements.
+    """Return a measured curve on a grid of about `step`, its square root linear between the measurements.
 
-    A divergence grows as the square of the error that causes it, which itself grows almost linearly. Costs below 0,
-    which rounding can give a divergence of nothing, count as 0.
+    A divergence grows as the square of its error, which grows almost linearly. Negative costs, from rounding, count as
+    0.
     """
     count = max(1, round((sparsities[-1] - sparsities[0]) / step))
     grid = np.union1d(np.linspace(sparsities[0], sparsities[-1], count + 1), sparsities)
@@ -97,10 +97,10 @@ def between(sparsities: Sequence[float], costs: Sequence[float], step: float) ->
 
 
 def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, points: int = 9) -> Curve:
-    """The parabola through three measurements, within `reach` of the middle one, at `points` sparsities.
+    """Return the parabola through three measurements, within `reach` of the middle one, at `points` sparsities.
 
-    Where the middle one lies at an end, as a cell at 0 does, two are left, and their line is taken. The curve never
-    goes beyond the measurements.
+    If the middle one lies at an end (a cell at 0), two are left, joined by a line. The curve stays within the
+    measurements.
     """
     x, y = np.unique(sparsities, return_index=True)
     centre = sparsities[1]

@@ -1,4 +1,4 @@
-"""The KL divergence from dense of many plans on one text, each plan's pass begun where it first differs."""
+"""KL divergences from dense of many plans on one text, each pass starting where the plan first differs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wina_core.compute.allocation.cells import Cells, Values
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.passes import standing_in
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
@@ -26,14 +26,14 @@ _BATCH_TOKENS = 512
 
 @dataclass(frozen=True)
 class Candidate:
-    """Targets, one for each block, and R-Sparse's shares where they are searched too."""
+    """Targets, one for each block, and R-Sparse's shares if they are searched."""
 
     values: Values
     rho: Values | None = None
 
 
 class Divergence:
-    """Measures mean KL(dense || gated) per token, in nats, on `tokens` [rows, sequence]."""
+    """Measure of mean KL(dense || gated) per token, in nats, on `tokens` [rows, sequence]."""
 
     def __init__(self, subject: Subject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter) -> None:
         self._subject, self._loaded, self._cells = subject, subject.loaded, cells
@@ -43,18 +43,18 @@ class Divergence:
 
     @property
     def passes(self) -> float:
-        """Forward passes taken so far, in whole models over the whole text."""
+        """Forward passes so far, of the whole model over the whole text."""
         return float(self._journal.state.get("passes", 0.0))
 
     def measure(
         self, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
     ) -> list[float]:
-        """The divergence of each candidate; `progress` is told the finished fraction.
+        """Return the divergence of each candidate; `progress` receives the finished fraction.
 
-        `base` is what most of them mostly agree with, None for dense: a candidate's pass begins at the first decoder
-        layer where it differs. The journal is written after every batch of the text, and asking for the same again
-        goes on from there; `Journal.save(measured=None)` tells it that the next question is another. Raises
-        WinaError when the dense or a gated model's logits are not numbers.
+        `base` is the plan that most candidates mostly share, None for dense: a pass begins at the first decoder layer
+        that differs from it. The journal is written after every batch of the text, and the same question resumes from
+        it; `Journal.save(measured=None)` starts another question. Raises WinaError if the dense or a gated model's
+        logits are not numbers.
         """
         done, sums = self._journal.state.get("measured") or (0, [0.0] * len(candidates))
         for index in range(done, len(self._batches)):
@@ -70,7 +70,7 @@ class Divergence:
     def _batch(
         self, rows: Tensor, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
     ) -> list[float]:
-        """Each candidate's divergence, summed over the tokens of some rows."""
+        """Return each candidate's divergence, summed over the tokens of some rows."""
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
         with self._recording(hidden):
@@ -97,7 +97,7 @@ class Divergence:
         return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
-        """The first decoder layer in which a candidate differs from the base."""
+        """Return the first decoder layer in which a candidate differs from the base."""
         if base is None:
             pairs = [(value, 0.0) for value in candidate.values]
         else:
@@ -107,7 +107,7 @@ class Divergence:
 
     @contextmanager
     def _gated(self, candidate: Candidate, first: int) -> Iterator[None]:
-        """Within: the layers from `first` to the last that drops anything are gated."""
+        """Gate the layers from `first` to the last that drops anything, within the block."""
         last = max(
             (block.layer for block, value in zip(self._cells.blocks, candidate.values, strict=True) if value > 0),
             default=-1,
@@ -121,7 +121,7 @@ class Divergence:
 
     @contextmanager
     def _recording(self, hidden: list[Any]) -> Iterator[None]:
-        """Within: what each decoder layer returns is added to `hidden`."""
+        """Append each decoder layer's output to `hidden` within the block."""
         hooks = [
             layer.module.register_forward_hook(lambda _module, _args, output: hidden.append(output))
             for layer in self._loaded.view.layers
@@ -134,7 +134,7 @@ class Divergence:
 
     @contextmanager
     def _replaying(self, hidden: Sequence[Any]) -> Iterator[None]:
-        """Within: the first decoder layers return what they did before, without computing it."""
+        """Let the first decoder layers return their recorded outputs within the block."""
         with ExitStack() as stack:
             for layer, output in zip(self._loaded.view.layers, hidden, strict=False):
                 stack.enter_context(standing_in(layer.module, lambda *_args, output=output, **_kwargs: output))

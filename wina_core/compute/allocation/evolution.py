@@ -1,7 +1,7 @@
 """An evolutionary search over sparsities and, for R-Sparse, rho: breeding and survival, on numbers alone.
 
-After R-Sparse (Zhang et al., "R-Sparse: Rank-Aware Activation Sparsity for Efficient LLM Inference"), which searches
-rho at given sparsities; here the sparsities are searched too, under the budget.
+R-Sparse (Zhang et al., "R-Sparse: Rank-Aware Activation Sparsity for Efficient LLM Inference") searches rho at given
+sparsities; here the sparsities are searched too, under the budget.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from wina_core.compute.allocation.cells import Cells, Values
 
 POPULATION = 8
-"""Parents kept, and children bred, in each generation."""
+"""Parents kept and children bred in each generation."""
 _MUTATED = 0.25
 """Fraction of a child's blocks that mutate."""
 _SPREAD = 4
@@ -24,7 +24,7 @@ SMALLEST_RHO = 0.5
 
 @dataclass(frozen=True)
 class Individual:
-    """Targets of all blocks, R-Sparse's shares if they are searched, and the divergence once it is measured."""
+    """Targets of all blocks, R-Sparse's shares if searched, and the divergence once measured."""
 
     values: Values
     rho: Values | None = None
@@ -34,16 +34,16 @@ class Individual:
 def children(
     parents: Sequence[Individual], cells: Cells, budget: float, step: float, generator: np.random.Generator
 ) -> list[Individual]:
-    """POPULATION children of the budget: each block from either of two parents, then a few of them mutated.
+    """Breed POPULATION children of the budget: each block from either of two parents, then a few of them mutated.
 
-    Of two parents drawn at random the better is taken, twice. `step` is the unit of mutations.
+    Each parent is the better of two drawn at random. `step` is the unit of mutations.
     """
     return [_child(_drawn(parents, generator), _drawn(parents, generator), cells, budget, step, generator)
             for _ in range(POPULATION)]  # fmt: skip
 
 
 def survivors(population: Sequence[Individual]) -> list[Individual]:
-    """The best POPULATION of parents and children; the older one among equals."""
+    """Return the best POPULATION of parents and children, the older one among equals."""
     return sorted(population, key=lambda individual: individual.cost)[:POPULATION]
 
 
@@ -67,6 +67,6 @@ def _child(
 
 
 def _mutation(blocks: int, step: float, generator: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Normal steps in some of the blocks, 0 in the others."""
+    """Return normal steps in some of the blocks, 0 in the others."""
     change = generator.normal(0.0, _SPREAD * step, blocks)
     return np.where(generator.random(blocks) < _MUTATED, change, 0.0)

@@ -1,4 +1,4 @@
-"""The one place where the searches meet models and gates."""
+"""The one place where the searches use models and gates."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 
 def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
-    """The method as it is searched, whichever selection is used later: top k, or as released the dense thresholds."""
+    """Return the method as searched, whichever selection is used later: top k, or as released the dense thresholds."""
     return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})
 
 
 def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[str]] = ()) -> Cells:
-    """The cells that a method gates in such a model; WinaError where there are none, or no gate that it needs. Those
-    of one tuple of `fused` move together."""
+    """Return the cells that a method gates; those of one tuple of `fused` move together. Raises WinaError if there are
+    none."""
     rule = get_method(method)
     resolve_plan(UniformSparsity(sparsity=0.0), layout, method)  # an allocator may measure nothing, and so not find out
     names = [name for name in layout.projections if rule.gates(name)]
@@ -40,7 +40,7 @@ def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[st
 
 @dataclass(frozen=True)
 class Subject:
-    """A model and the method that gates it, with the method's calibration where it needs one."""
+    """A model and the method that gates it, with the method's calibration if it needs one."""
 
     loaded: LoadedModel
     method: MethodSpec
@@ -48,11 +48,11 @@ class Subject:
 
     @property
     def fused(self) -> tuple[tuple[str, ...], ...]:
-        """The names of the matrices that are rows of one, where there are any."""
+        """Names of the matrices that are rows of one, if any."""
         return tuple(names for names in BLOCKS if is_fused(self.loaded.view.layers[0], names))
 
     def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
-        """Within: the named layers are gated by the plan."""
+        """Gate the given layers by the plan within the block."""
         chosen = [self.loaded.view.layers[index] for index in layers]
         view = replace(
             self.loaded.view, layers=tuple(replace(layer, index=place) for place, layer in enumerate(chosen))

@@ -1,11 +1,11 @@
 """TEAL's greedy allocation within one decoder layer (Liu et al., "Training-Free Activation Sparsity in Large Language
-Models", algorithm 1), as a search on numbers alone: corrected, and as two repositories released it.
+Models", algorithm 1), on numbers alone: corrected, and as two repositories released it.
 
 `wina_released` (microsoft/wina, wina/greedyopt.py): matrices count by their true sizes, fused ones as one block; the
 search masks by the dense model's thresholds and leaves the first 1 % of each sequence dense. `teal_released`
 (FasterDecoding/TEAL, teal/greedyopt.py): k and v count an eighth of q whatever their size, in Llama-3-8B a quarter; the
-first half of each sequence is dense, and its own base step is 0.05. Both may step beyond 1, and take of the rows that
-the search wrote the one closest to the budget.
+first half of each sequence is dense, and its own base step is 0.05. Both may step beyond 1, and take the written row
+closest to the budget.
 """
 
 from __future__ import annotations
@@ -23,34 +23,31 @@ Error = Callable[[Values], float]
 RELEASED_PREFIX: dict[GreedyVariant, float] = {"wina_released": 0.01, "teal_released": 0.5}
 """Fraction of each sequence's first tokens that the released searches leave dense."""
 _ALL = 0.9999
-"""Where a released search tries a target of 1 and beyond: their inverse CDFs end at the largest values."""
+"""Sparsity at which a released search tries targets of 1 and beyond: their inverse CDFs end at the largest values."""
 _KEY_VALUE_WEIGHT, _OF_LLAMA_3_8B = 1 / 8, 1 / 4
-"""Of q's, in TEAL's table of models."""
+"""Weight of k and v relative to q in TEAL's table of models."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """How a search moves, and when it ends."""
+    """The steps of a search, and its end."""
 
     weights: Values
-    """What each block counts in the budget, relative to the layer's whole."""
+    """Weight of each block in the budget, relative to the layer's whole."""
     sizes: Values
     """Sparsity that one step adds to each block."""
     budget: float
     exact: bool
-    """Stay within LARGEST, and end on the budget itself by a smaller last step; else at the end of a whole step,
-    whichever of the last two ends is closer to the budget."""
+    """Whether to stay within LARGEST and end on the budget by a smaller last step. Otherwise the search ends after a
+    whole step, at whichever of the last two rows is closer to the budget."""
 
     def spent(self, values: Values) -> float:
-        """What these values count in the budget."""
+        """Return the budget that these values use."""
         return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
 
 def corrected_steps(blocks: Sequence[Block], layout: PlanLayout, budget: float, step: float) -> Steps:
-    """Every step drops as many weights as `step` of q does: a block's step is `step` times q's weights over its own.
-
-    `blocks` are one layer's, their weights its shares.
-    """
+    """Return steps that each drop as many weights as `step` of q does, for the blocks of one layer."""
     parameters = layout.parameters[blocks[0].layer]
     unit = step * parameters[layout.projections.index("q")] / sum(parameters)
     weights = tuple(block.weight for block in blocks)
@@ -60,10 +57,10 @@ def corrected_steps(blocks: Sequence[Block], layout: PlanLayout, budget: float, 
 def released_steps(
     blocks: Sequence[Block], layout: PlanLayout, budget: float, step: float, key_value_weight: float | None = None
 ) -> Steps:
-    """Return the steps of released code: a block counts its weights over q's, and its step is `step` over that.
+    """Return the steps of released code: a block's weight is its size over q's, and its step is `step` over that.
 
-    `key_value_weight` replaces what k and v count, as in TEAL's table. Where that is not their size, the plan's own
-    budget is not quite the one that was requested.
+    `key_value_weight` replaces the weight of k and v, as in TEAL's table. If it is not their size, the plan's own
+    budget differs slightly from the requested one.
     """
     parameters = layout.parameters[blocks[0].layer]
     query = parameters[layout.projections.index("q")]
@@ -79,9 +76,9 @@ def released_steps(
 
 
 def teal_key_value_weight(family: str, layout: PlanLayout) -> float:
-    """Return what k and v count in TEAL's table: a quarter of q in Llama-3-8B, an eighth in all other models.
+    """Return the weight of k and v in TEAL's table: a quarter of q in Llama-3-8B, an eighth in all other models.
 
-    Llama-3-8B is recognized by its family and by its k of a quarter of q's size; Mistral-7B, of the same sizes, has an
+    Llama-3-8B is recognized by its family and a k of a quarter of q's size; Mistral-7B, of the same sizes, has an
     eighth.
     """
     q, k = (layout.parameters[0][layout.projections.index(name)] for name in ("q", "k"))
@@ -89,10 +86,10 @@ def teal_key_value_weight(family: str, layout: PlanLayout) -> float:
 
 
 def search(error: Error, steps: Steps, values: Values, accepted: Callable[[Values], None]) -> Values:
-    """From `values`, all 0 at the start, repeat the step of lowest error until the budget is met.
+    """Repeat the step of lowest error from `values`, all 0 at the start, until the budget is met.
 
-    `accepted` is given the values after every step, of released code only while there is budget left, since which end
-    it takes is decided by both. The first block wins among equals.
+    `accepted` receives the values after every step; with released steps only while budget is left, because the end
+    depends on the last two. The first block wins among equals.
     """
     blocks = range(len(values))
     while (room := steps.budget - steps.spent(values)) > 1e-9:

@@ -1,4 +1,4 @@
-"""What a search has found so far, on disk: one that is cancelled or killed goes on from there."""
+"""A search's progress on disk, from which a cancelled or killed search resumes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from wina_core.files.tables import write_atomically
 
 
 class Journal:
-    """A JSON object in a file, replaced as a whole at every step; without a file it is kept in memory alone.
+    """A JSON object in a file, replaced atomically at every step; in memory alone without a file.
 
-    A digest over the file's name and the object comes first, so that what is read is what was written for the question
-    that the name stands for: its shape needs no check of its own.
+    A digest of the file's name and the object comes first, so only what was written for the same question is read.
     """
 
     def __init__(self, file: Path | None, reporter: Reporter) -> None:
@@ -28,12 +27,11 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        """How long the search has taken, the time before it ended early included."""
+        """Seconds of the search, including time before an interruption."""
         return pausable_clock.now() - self._start
 
     def save(self, **changes: Any) -> None:
-        """Change some entries, of finite numbers, and write them all. A full disk costs no more than beginning anew
-        later."""
+        """Change some entries, of finite numbers, and write them all; a full disk only loses the ability to resume."""
         self.state |= {**changes, "seconds": self.seconds}
         if self._file is None:
             return

@@ -1,12 +1,12 @@
-"""The error of one decoder layer's output at many sparsities, each recomputed only from where it differs.
+"""Errors of one decoder layer's output at many sparsities, each recomputed only from where it differs.
 
-TEAL's greedy search asks for thousands of them, neighbours in a single cell. What is used here:
+TEAL's greedy search needs thousands of them, neighbours in a single cell. Three facts save work:
 
-- The error is over the last quarter of every sequence, and what comes after the attention works token by token:
-  outputs of o and everything behind it are computed for those tokens alone, a fourth of the work.
+- The error covers the last quarter of every sequence, and all after the attention works token by token: o and what
+  follows it are computed for those tokens alone.
 - The layer's input is fixed, so an output of q, k or v depends on its own target alone, and o's input on those three.
-- The MLP's input depends on q, k, v, o: outputs of gate and up are kept by these and their own target, so that after a
-  step of down, only down is computed anew for any candidate; after one of gate, only gate and down.
+- The MLP's input depends on q, k, v, o: outputs of gate and up are kept by these and their own target. After a step
+  of down, only down is recomputed for a candidate; after one of gate, only gate and down.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ Forward = Callable[[Tensor], Tensor]
 _ATTENTION = ("q", "k", "v")
 _MLP = ("gate", "up")
 _LAST = 0.25
-"""Fraction of each sequence's tokens, at its end, over which errors are taken (TEAL's `last_fraction`)."""
+"""Fraction of each sequence's tokens, at its end, that errors cover (TEAL's `last_fraction`)."""
 
 
 def first_counted(sequence: int) -> int:
-    """Where the last quarter of a sequence begins."""
+    """Return the position where the last quarter of a sequence begins."""
     return int(sequence * (1 - _LAST))
 
 
 def output_error(dense: Tensor, output: Tensor) -> float:
-    """The L2 norm over tokens of the difference of two outputs [rows, tokens, d], mean over rows and channels."""
+    """Return the L2 norm over tokens of the difference of two outputs [rows, tokens, d], mean over rows and
+    channels."""
     return float(torch.linalg.vector_norm((dense - output).double(), dim=1).mean())
 
 
@@ -53,8 +54,8 @@ class LayerErrors:
     """Errors of one decoder layer in the dense model's stream, on `tokens` [rows, sequence].
 
     `cells` are that layer's alone. `check` is called before each error and may raise. `prefix` is the fraction of each
-    sequence's first tokens whose q, k and v stay dense, at most three quarters: the errors are over tokens behind it.
-    Raises WinaError where the layer's output is no numbers, dense or gated: no search could tell such errors apart.
+    sequence's first tokens whose q, k and v stay dense, at most three quarters. Raises WinaError if the layer's output,
+    dense or gated, is not numbers.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class LayerErrors:
         check_numbers(self._dense, f"activations in layer {layer}")
 
     def __call__(self, values: Values) -> float:
-        """The error at these sparsities, one for each of the layer's blocks."""
+        """Return the error at these sparsities, one for each of the layer's blocks."""
         self._check()
         self.evaluations += 1
         self.latest = output_error(self._dense, self._outputs(values))
@@ -105,7 +106,7 @@ class LayerErrors:
 
     @torch.no_grad()
     def _outputs(self, values: Values) -> Tensor:
-        """The layer's output for the counted tokens, [rows, tokens, d]."""
+        """Return the layer's output for the counted tokens, [rows, tokens, d]."""
         self._memory.next()
         self._gates.next()
         plan = self._cells.plan(values, "greedy")
@@ -118,8 +119,8 @@ class LayerErrors:
 
     @contextmanager
     def _gated(self, plan: SparsityPlan) -> Iterator[None]:
-        """Within: the layer is gated by the plan; each linear layer's gate is made once, since what it weighs inputs
-        by takes as long as some tokens do."""
+        """Gate the layer by the plan within the block; each linear layer's gate is made once, since column norms are
+        slow."""
         if self._together:
             with self._subject.gated(plan, [self._view.index]):
                 yield
@@ -134,7 +135,7 @@ class LayerErrors:
             yield
 
     def _attended(self, targets: tuple[float, ...]) -> Tensor:
-        """o's input for the counted tokens, [rows, tokens, n]."""
+        """Return o's input for the counted tokens, [rows, tokens, n]."""
         with self._leaving_prefix(), self._remembering(_ATTENTION, targets, ()), stopping_at(self._output) as reached:
             self._view.module(self._hidden, **self._arguments)
         ((inner, *_), _), *_ = reached
@@ -142,18 +143,18 @@ class LayerErrors:
 
     @contextmanager
     def _leaving_prefix(self) -> Iterator[None]:
-        """Within: the gates leave the first tokens of each sequence dense."""
-        calls = {linear.forward.call for linear in self._columns if isinstance(linear.forward, GatedForward)}
-        for call in calls:
-            call.begin(dense=self._prefix)
+        """Leave the first tokens of each sequence dense within the block."""
+        contexts = {linear.forward.context for linear in self._columns if isinstance(linear.forward, GatedForward)}
+        for context in contexts:
+            context.begin(dense=self._prefix)
         try:
             yield
         finally:
-            for call in calls:
-                call.begin()
+            for context in contexts:
+                context.begin()
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
-        """The layer from o's input on."""
+        """Compute the layer from o's input on."""
         before = (attention, self._targets(self._output, targets))
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
@@ -165,7 +166,7 @@ class LayerErrors:
 
     @contextmanager
     def _remembering(self, names: Sequence[str], targets: tuple[float, ...], before: Hashable) -> Iterator[None]:
-        """Within: these projections compute each output only once; `before` tells their inputs apart."""
+        """Compute each output of these projections only once within the block; `before` identifies their inputs."""
         projections = [self._view.projections[name] for name in names if name in self._view.projections]
         with ExitStack() as stack:
             for linear in dict.fromkeys(projection.linear for projection in projections):
@@ -181,7 +182,7 @@ class LayerErrors:
 
 
 class _Memory(Generic[T]):
-    """Things by what they depend on, let go of once they were not used for `patience` evaluations."""
+    """A cache that forgets entries unused for `patience` evaluations."""
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
@@ -189,7 +190,7 @@ class _Memory(Generic[T]):
         self._entries: dict[Hashable, tuple[int, T]] = {}
 
     def next(self) -> None:
-        """Another evaluation begins."""
+        """Start another evaluation."""
         self._evaluation += 1
         oldest = self._evaluation - self._patience
         self._entries = {key: entry for key, entry in self._entries.items() if entry[0] >= oldest}
@@ -198,12 +199,12 @@ class _Memory(Generic[T]):
         return key in self._entries
 
     def __call__(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What belongs to this key, computed unless it is there."""
+        """Return the entry of this key, computing it if missing."""
         value = self._entries[key][1] if key in self._entries else compute()
         self._entries[key] = self._evaluation, value
         return value
 
 
 def _owner(root: nn.Module, part: nn.Module) -> nn.Module:
-    """The module that has `part` as an attribute."""
+    """Return the module that has `part` as an attribute."""
     return next(module for module in root.modules() if part in module.children())

@@ -1,4 +1,4 @@
-"""Calibration: from a text to the score thresholds and error curves of every gated matrix."""
+"""Calibration: score thresholds and error curves of every gated matrix, measured on a text."""
 
 from wina_core.compute.calibration.calibrate import calibrate
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration

@@ -1,4 +1,4 @@
-"""Measuring key quantiles, error curves and input vectors on a text, with the model running dense."""
+"""Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,13 @@ from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
 from wina_core.compute.calibration.centres import density_peak, dropped_means, modes
-from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_keys, sites
+from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_scores, sites
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
-from wina_core.compute.gating.low_rank import LowRank, kept_low_rank
-from wina_core.compute.gating.rules import KEYS, Above, TopK
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
+from wina_core.compute.scoring.selections import TRANSFORMS, InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.methods import Method, get_method
@@ -21,9 +21,9 @@ from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
 
 SAMPLED_TOKENS = 256
-"""Tokens from which the error curves are computed, spread over the text."""
+"""Tokens of the error curves, spread over the text."""
 SAMPLED_FOR_VECTORS = 1024
-"""The same where modes or means of inputs are estimated from them."""
+"""Tokens from which modes or means of inputs are estimated."""
 _BATCH_TOKENS = 4096
 
 
@@ -34,16 +34,15 @@ def calibrate(
     reporter: Reporter,
     shares: SparsityPlan | None = None,
 ) -> Calibration:
-    """Key quantiles over all tokens of the text; relative output errors, kept energies and input vectors over a sample.
+    """Measure score quantiles over all tokens; output errors, kept energies and input vectors over a sample.
 
-    The model runs dense, as in the published methods, so a cut drops its target of the dense model's inputs.
-    In a gated model the inputs of o and down shrink with what was dropped before them, and more of them falls below:
-    what was dropped is measured, never taken from the target (`gating.correction` makes up for it). Memory does not
-    grow with the text. A centred method reads the text twice, first for the centres. `shares` is a plan with a rho of
-    its own, for methods whose scores depend on it.
+    The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs. In a
+    gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
+    `gating.correction` corrects the thresholds). Memory does not grow with the text. A centred method reads the text
+    twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores depend on it.
 
-    Raises WinaError for an unknown method or one without gates, for a text that cannot be read, and for activations
-    that are not finite; Cancelled between batches.
+    Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
+    finite; Cancelled between batches.
     """
     rule = get_method(method)
     if rule.projections == ():
@@ -124,24 +123,25 @@ def _is_signed(method: MethodSpec) -> bool:
 
 
 def _keys(method: MethodSpec) -> Keys:
-    return signed_keys if _is_signed(method) else lambda x, scale: KEYS[method.selection](scores(x, scale))
+    return signed_scores if _is_signed(method) else lambda x, scale: TRANSFORMS[method.selection](scores(x, scale))
 
 
 def _fractions(method: MethodSpec) -> Tensor:
-    """Return where the quantile of each of FRACTIONS is read: at (1 + s) / 2 of signed values, but for s = 0."""
+    """Return the fraction at which each quantile of FRACTIONS is read: (1 + s) / 2 of signed values, but 0 for s =
+    0."""
     fractions = torch.tensor(FRACTIONS)
     return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
 
 
 def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration, cell: Cell) -> Tensor:
-    """Means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the masks of the method's selection."""
+    """Return means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the method's selection."""
     means = []
     for target in ERROR_SPARSITIES:
-        select: TopK | Above
+        select: InputSelection
         if method.selection == "topk":
-            select = TopK(int(get_method(method).kept(score.shape[-1], target)))
+            select = TopKSelection(int(get_method(method).kept(score.shape[-1], target)))
         else:
-            select = Above(method.selection, found.cut(*cell, target))
+            select = ThresholdSelection(method.selection, found.threshold(*cell, target))
         means.append(dropped_means(sample, select.mask(score)).cpu())
     means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
     return torch.stack(means)
@@ -150,35 +150,34 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
 def _dropped(
     sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: Site, name: str
 ) -> Iterator[tuple[Tensor, LowRank | None]]:
-    """What gating takes away of the sample at each of ERROR_SPARSITIES, [tokens, n], and the stand-in for it."""
+    """Yield what gating drops of the sample at each of ERROR_SPARSITIES, [tokens, n], and its low-rank part."""
     projection = site.layer.projections[name]
     for sparsity in ERROR_SPARSITIES:
         target = rule.mask_sparsity(sparsity, None)
         keep = int(rule.kept(score.shape[-1], target))
-        _, fill = found.vectors(cell, target, sample)
-        taken = sample if fill is None else sample - fill
+        _, replacement = found.vectors(cell, target, sample)
+        taken = sample if replacement is None else sample - replacement
         rank = rule.rank(name, projection.shape, sparsity, None)
         yield taken * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
 
 
 def sampled_positions(total: int, count: int) -> Tensor:
-    """Ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
+    """Return ascending positions, int64 [count], one in each of `count` equal stretches of `total` tokens.
 
-    Where in its stretch is left to a fixed seed: equal steps would meet the same few places of every row, its first
-    token among them, which is unlike all others.
+    A fixed seed draws the position within each stretch: equal steps would meet the same few places of every row,
+    including its atypical first token.
     """
     within = torch.rand(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return ((torch.arange(count) + within) * total / count).long()
 
 
 def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRank | None]]) -> tuple[Tensor, Tensor]:
-    """What gating costs W [m, n] over the tokens of x [tokens, n]: two curves, one value for each (d, L), float32.
+    """Return output errors and kept energies of W [m, n] over x [tokens, n], float32, one value for each (d, L).
 
-    `dropped` are what gating takes away of x, and the low-rank part that stands in for it, by sparsity. The relative
-    output error is ||W d - L d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with
-    c_i = ||W[:, i]||_2: the share that the kept inputs have of the sum of (|x_i| c_i)^2. Were the columns of W
-    orthogonal, it would be 1 less the square of the error. Computed in at least float32; an input of zeros has no error
-    and keeps all its energy.
+    `dropped` yields what gating drops of x and its low-rank part, by sparsity. The relative output error is ||W d - L
+    d||_F / ||W x||_F. The kept energy is 1 - ||d * c||_F^2 / ||x * c||_F^2 with c_i = ||W[:, i]||_2; for orthogonal
+    columns of W it is 1 minus the squared error. Computed in at least float32; an input of zeros has no error and keeps
+    all its energy.
     """
     dtype = torch.promote_types(weight.dtype, torch.float32)
     tiny = torch.finfo(dtype).tiny

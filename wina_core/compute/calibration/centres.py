@@ -1,18 +1,18 @@
-"""Values that stand for dropped inputs: the mode of each or of all, and the mean of each where it is dropped."""
+"""Replacements of dropped inputs: the mode of each or of all, and the mean of each over the tokens that drop it."""
 
 import torch
 from torch import Tensor
 
 _BANDWIDTH = 0.5
-"""Of the density estimate, in robust standard deviations of an input: wide enough that a thousand tokens find a bell's
-peak to a twentieth of its width, narrow enough to tell the two sides of a skewed one apart."""
+"""Bandwidth of the density estimate, in robust standard deviations: a thousand tokens find a bell's peak to a twentieth
+of its width, and the two sides of a skewed one stay apart."""
 _STEPS = 25
 _BINS, _HALF_SCOTT = 2000, 0.5
-"""Of the density of all numbers of a matrix's input."""
+"""Bins and bandwidth of the density of all numbers of a matrix's input."""
 
 
 def modes(x: Tensor) -> Tensor:
-    """Where each input's density is highest, float32 [n], from a sample x [tokens, n].
+    """Return the mode of each input, float32 [n], from a sample x [tokens, n].
 
     Mean shift with a Gaussian kernel (Cheng 1995): uphill on the kernel density estimate, from the input's median.
     """
@@ -32,7 +32,7 @@ def density_peak(x: Tensor) -> Tensor:
     """Return the one mode of all numbers of a sample x [tokens, n], float32 [1]: the peak of their density.
 
     A Gaussian kernel density estimate with half of Scott's bandwidth, at the centres of 2,000 bins over the range of
-    the numbers, as SCAP's code sets it (IntelLabs/SCAP, calibrate.py); it takes the best of the peaks of three samples.
+    the numbers, as in SCAP's code (IntelLabs/SCAP, calibrate.py), which takes the best of three samples' peaks.
     """
     values = x.detach().double().flatten()
     low, high = values.aminmax()
@@ -48,7 +48,7 @@ def density_peak(x: Tensor) -> Tensor:
 
 
 def dropped_means(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of each input over the tokens whose mask drops it, float32 [n]; 0 where none does. x, mask: [tokens, n]."""
+    """Return each input's mean over the tokens that drop it, float32 [n]; 0 if none does. x, mask: [tokens, n]."""
     if mask is None:
         return torch.zeros(x.shape[-1], device=x.device)
     dropped = ~mask

@@ -1,4 +1,4 @@
-"""A histogram of non-negative scores of fixed size and fixed relative resolution, whatever their range."""
+"""A histogram of non-negative scores of fixed size and fixed relative resolution, for any range."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ _INFINITE = 0x7F80
 
 
 class ScoreHistogram:
-    """Counts scores by the leading 16 bits of their float32 form: the exponent and 7 bits of mantissa.
+    """Counts of scores by the leading 16 bits of their float32 form: the exponent and 7 bits of mantissa.
 
-    Neighbouring bins differ by at most 1/128 of their value over the whole range of float32, so that constants,
-    heavy tails and mixtures are all resolved alike in 256 KiB, however many scores are added.
+    Neighbouring bins differ by at most 1/128 of their value over the whole range of float32. So constants, heavy tails
+    and mixtures are resolved alike in 256 KiB for any number of scores.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -28,14 +28,14 @@ class ScoreHistogram:
 
     @property
     def non_finite(self) -> Tensor:
-        """How many infinities and NaNs were added, int64 scalar on the device."""
+        """Number of infinities and NaNs, int64 scalar on the device."""
         return self._counts[_INFINITE:].sum()
 
     def quantiles(self, fractions: Tensor) -> Tensor:
-        """Thresholds t such that about the given fractions (in [0, 1]) of the scores are not above t, float32.
+        """Return thresholds t, float32, such that about the given fractions (in [0, 1]) of the scores are at most t.
 
-        Linear within a bin; where only bin edges occurred, the nearer edge. Fraction 0 gives -1, above which every
-        score lies. A fraction among the zeros gives 0: dropping a zero changes no output, so all of them go.
+        Linear within a bin; the nearer edge if only bin edges occurred. Fraction 0 gives -1, below every score. A
+        fraction among the zeros gives 0, because dropping a zero changes no output.
         """
         counts = self._counts.cpu()
         cumulative = counts.cumsum(0)
@@ -51,5 +51,5 @@ class ScoreHistogram:
 
 
 def _lower_edge(bins: Tensor) -> Tensor:
-    """The smallest score of a bin, float32."""
+    """Return the smallest score of a bin, float32."""
     return (bins << 16).to(torch.int32).view(torch.float32)

@@ -1,4 +1,4 @@
-"""What is gathered about the inputs of a model's projections while it runs, each input once however many share it."""
+"""Collection of a model's projection inputs while it runs, each input once for all its readers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
-from wina_core.compute.gating.scales import scales_of
-from wina_core.compute.gating.signals import GateActivation
 from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.scoring.gate_activation import GateActivation
+from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.masks.targets import shares_of
 from wina_core.methods import Method
@@ -18,17 +18,17 @@ from wina_core.methods.base import BLOCKS
 from wina_core.specs.plans import SparsityPlan
 
 Keys = Callable[[Tensor, Tensor | None], Tensor]
-"""(x [tokens, n], c [n] or None) -> what a cut is compared with, like x and never negative."""
+"""(x [tokens, n], c [n] or None) -> scores to compare with a threshold, like x and never negative."""
 
 
-def signed_keys(x: Tensor, _scale: Tensor | None) -> Tensor:
-    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. An infinity stays one."""
+def signed_scores(x: Tensor, _scale: Tensor | None) -> Tensor:
+    """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. Infinities stay."""
     x = x.detach()
     return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero
 
 
 class Scored:
-    """Projections of one site that score alike: a histogram of the keys of their scores |x_i - centre_i| * c_i."""
+    """Projections of one site with equal scores: a histogram of their transformed scores |x_i - centre_i| * c_i."""
 
     def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
         self.names: list[str] = []
@@ -38,12 +38,12 @@ class Scored:
         self._keys = keys
 
     def add(self, x: Tensor) -> None:
-        """Count the keys of x [tokens, n], from which the centre is taken off already."""
+        """Count the scores of centred x [tokens, n]."""
         self.histogram.add(self._keys(x, self.scale))
 
 
 class Site:
-    """One input of a decoder layer: the keys of the gated projections that read it, and some tokens of it."""
+    """One input of a decoder layer: scores of the gated projections that read it, and sampled tokens."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class Site:
 
     @property
     def source(self) -> Tensor:
-        """What is scored at the sampled tokens, [tokens, n]: the input less its centre, or the signal instead of it."""
+        """The scored values of the sampled tokens, [tokens, n]: the centred input, or the signal."""
         if self.signal is not None:
             return torch.cat(self._kept_sources)
         return self.sample if self.centre is None else self.sample - self.centre
 
     def read(self, _: nn.Module, args: tuple[Any, ...]) -> None:
-        """Take in x [batch, tokens, n]: a forward pre-hook of the site's first linear layer."""
+        """Collect x [batch, tokens, n]; a forward pre-hook of the site's first linear layer."""
         x = args[0].detach().flatten(0, -2)
         source = x if self.signal is None else self.signal.take().detach().flatten(0, -2)
         if self.scoring:
@@ -103,7 +103,7 @@ class Site:
 def sites(
     view: ModelView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
 ) -> tuple[Site, ...]:
-    """The sites that the method gates, from the first layer to the last; `shares` is a plan with a rho of its own."""
+    """Return the sites that the method gates, in layer order; `shares` is a plan with its own rho."""
     found = []
     for layer in view.layers:
         scales = scales_of(method, layer, None if shares is None else shares_of(shares, layer.index))
@@ -120,7 +120,7 @@ def sites(
 
 @contextmanager
 def reading(sites: tuple[Site, ...]) -> Iterator[None]:
-    """Within: the sites take in their inputs whenever the model runs."""
+    """Let the sites collect their inputs within the block."""
     hooks = [site.linear.register_forward_pre_hook(site.read) for site in sites]
     try:
         yield
@@ -130,7 +130,7 @@ def reading(sites: tuple[Site, ...]) -> Iterator[None]:
 
 
 def check_finite(sites: tuple[Site, ...]) -> None:
-    """Raise WinaError, naming the first layer and projection, when a key was infinite or not a number."""
+    """Raise WinaError, naming the first layer and projection, if a score was infinite or NaN."""
     groups = [(site.layer.index, group) for site in sites for group in site.scored]
     bad = torch.stack([group.histogram.non_finite.cpu() for _, group in groups])
     if bad.any():

@@ -1,4 +1,4 @@
-"""What a calibration found, and the thresholds it gives for any plan."""
+"""The result of a calibration: thresholds for any plan, error curves and input vectors."""
 
 import json
 import math
@@ -20,55 +20,52 @@ from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
 
 ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
-"""Where error and energy curves are measured: 0, 5, ... 95 %."""
-CUT_SPARSITIES = tuple(
+"""Sparsities at which error and energy curves are measured: 0, 5, ... 95 %."""
+THRESHOLD_SPARSITIES = tuple(
     FRACTIONS[index]
     for index in (0, 1, *range(20, 100, 20), *range(100, 1600, 100), *range(1600, 2000, 20), 1990, 1999)
 )
-"""At which of FRACTIONS the store keeps cuts: every 5 percentage points and, where cuts rise steeply, below 5 and above
-80 %, every single one, to the ends. Linear in between, they are told to a few percent from 1 to 99 %."""
+"""Sparsities whose thresholds the store keeps: every 5 percentage points, every single one below 5 and above 80 %
+(thresholds rise steeply there), and the ends. Linear interpolation is good to a few percent from 1 to 99 %."""
 
 Thresholds = tuple[tuple[float, ...], ...]
-"""Cuts of keys, [layer][projection] like a plan; a negative one keeps everything."""
+"""Thresholds of scores, [layer][projection] like a plan; a negative one keeps everything."""
 
 _FORMAT = "wina calibration 2"
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Key quantiles, error curves and input vectors of every gated matrix of one model, rotation and method."""
+    """Score quantiles, error curves and input vectors of every gated matrix of one model, rotation and method."""
 
     layout: PlanLayout
     tokens: int
     quantiles: Tensor
-    """Cuts of the selection's keys (of scores, for top-k) at FRACTIONS, float32 [layer, projection, fraction]; NaN
-    where the method does not gate."""
+    """Quantiles of the selection's scores at FRACTIONS, float32 [layer, projection, fraction]; NaN where not gated."""
     errors: Tensor
     """Relative output errors at ERROR_SPARSITIES, float32 [layer, projection, sparsity]; NaN likewise."""
     energies: Tensor
     """Kept energies at ERROR_SPARSITIES (`calibrate.loss_curves`), float32 [layer, projection, sparsity]; NaN
     likewise."""
     centres: dict[Cell, Tensor] = field(default_factory=dict)
-    """What inputs are scored by their distance from, float32 [n], or [1] where all inputs share it; empty unless the
-    method is centred."""
+    """Centres that inputs are scored by their distance from, float32 [n], or [1] if shared; empty unless centred."""
     means: dict[Cell, Tensor] = field(default_factory=dict)
-    """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES of the mask, float32 [sparsity, n]; empty
-    unless the method corrects by it."""
+    """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES, float32 [sparsity, n]; empty unless the
+    method corrects by it."""
 
     def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """(centre, fill) of a cell whose mask drops the target fraction, each [n] where `like` [..., n] is and in its
-        dtype.
+        """Return (centre, replacement) of a cell whose mask drops the target fraction, each [n], like `like` [..., n].
 
-        The fill is the mean of dropped inputs, between calibrated sparsities by interpolation; else the very centre.
+        The replacement is the interpolated mean of dropped inputs, or else the centre.
         """
         centre = None
         if cell in self.centres:
             centre = self.centres[cell].to(like.device, like.dtype).expand(like.shape[-1])
-        fill = _between(self.means[cell], target).to(like.device, like.dtype) if cell in self.means else centre
-        return centre, fill
+        replacement = _between(self.means[cell], target).to(like.device, like.dtype) if cell in self.means else centre
+        return centre, replacement
 
     def of_layers(self, layers: Sequence[int]) -> "Calibration":
-        """Return what was found of these decoder layers, numbered by their places."""
+        """Return the results of these decoder layers, renumbered by their places."""
         places = {layer: place for place, layer in enumerate(layers)}
 
         def chosen(vectors: dict[Cell, Tensor]) -> dict[Cell, Tensor]:
@@ -88,21 +85,21 @@ class Calibration:
         )
 
     def thresholds(self, plan: SparsityPlan) -> Thresholds:
-        """The thresholds for a plan's targets; WinaError when the plan was made for another model."""
+        """Return the thresholds for a plan's targets; raise WinaError for a plan of another model."""
         plan.for_layout(self.layout)
         return tuple(
-            tuple(self.cut(layer, column, target) for column, target in enumerate(row))
+            tuple(self.threshold(layer, column, target) for column, target in enumerate(row))
             for layer, row in enumerate(plan.sparsity)
         )
 
     def record(self, key: str, seconds: float, selection: Selection = "topk") -> CalibrationRecord:
-        """What the store keeps: thresholds at CUT_SPARSITIES, relative errors and kept energies at ERROR_SPARSITIES."""
+        """Return the stored record: thresholds at THRESHOLD_SPARSITIES, errors and energies at ERROR_SPARSITIES."""
         layers = []
         for layer in range(self.layout.layers):
             for column, projection in enumerate(self.layout.projections):
-                cuts = [self.cut(layer, column, target) for target in CUT_SPARSITIES]
+                thresholds = [self.threshold(layer, column, target) for target in THRESHOLD_SPARSITIES]
                 for metric, at, values in (
-                    (CUT_METRICS[selection], CUT_SPARSITIES, cuts),
+                    (CUT_METRICS[selection], THRESHOLD_SPARSITIES, thresholds),
                     ("relative_error", ERROR_SPARSITIES, self.errors[layer, column].tolist()),
                     ("kept_energy", ERROR_SPARSITIES, self.energies[layer, column].tolist()),
                 ):
@@ -114,7 +111,7 @@ class Calibration:
         return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
 
     def save(self, path: Path) -> None:
-        """Write a safetensors file, completely or not at all."""
+        """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
         tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
         for kind, vectors in (("centre", self.centres), ("means", self.means)):
@@ -131,7 +128,7 @@ class Calibration:
 
     @classmethod
     def load(cls, path: Path) -> "Calibration":
-        """Read what `save` wrote; WinaError when the file is damaged or of another version."""
+        """Read a file of `save`; raise WinaError if it is damaged or of another version."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -145,13 +142,13 @@ class Calibration:
             raise WinaError(f"The calibration {path} cannot be read; delete it and calibrate again.") from error
         raise WinaError(f"The calibration {path} is of another version; delete it and calibrate again.")
 
-    def cut(self, layer: int, column: int, target: float) -> float:
-        """What a key must exceed for its input to be kept, when the target fraction is to be dropped."""
+    def threshold(self, layer: int, column: int, target: float) -> float:
+        """Return the threshold of the cell's scores that drops the target fraction."""
         return cut_at(self.quantiles[layer, column], target)
 
 
 def _between(means: Tensor, target: float) -> Tensor:
-    """Linear interpolation of [sparsity, n] at ERROR_SPARSITIES; the last one beyond them."""
+    """Interpolate [sparsity, n] linearly between ERROR_SPARSITIES; the last row holds beyond them."""
     position = min(target / ERROR_SPARSITIES[1], len(ERROR_SPARSITIES) - 1)
     lower = min(int(position), len(ERROR_SPARSITIES) - 2)
     return torch.lerp(means[lower], means[lower + 1], position - lower)

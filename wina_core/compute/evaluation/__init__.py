@@ -1,4 +1,4 @@
-"""What is measured on a model: lm-eval tasks, and the deviation of its logits from the dense model's."""
+"""Measurements on a model: lm-eval tasks, and the fidelity of its logits to the dense model's."""
 
 from wina_core.compute.evaluation.deviation import measure_deviation
 from wina_core.compute.evaluation.harness import evaluate_task

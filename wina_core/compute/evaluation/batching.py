@@ -1,4 +1,4 @@
-"""How many sequences go through the model at once: as many as was asked for, or as many as memory allows."""
+"""Batch sizes: as requested, or as memory allows."""
 
 import gc
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from wina_core.compute.reporter import Reporter
 T = TypeVar("T")
 
 LARGEST = 64
-"""Sequences at once at most where memory decides: beyond, a batch is no faster and pads more."""
+"""Largest automatic batch: beyond, a batch is no faster and pads more."""
 _SHARE = 0.5
-"""Of the free memory that a batch may be estimated to take."""
+"""Share of the free memory that a batch's estimate may use."""
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; torch's allocator of main memory has no error type of its own."""
+    """Return whether an error means out of memory; torch's CPU allocator has no error type of its own."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
 
 
 class Batches:
-    """How many sequences at once one attempt at a measurement takes."""
+    """Batch sizes of one attempt at a measurement."""
 
     def __init__(self, loaded: LoadedModel, limit: int, estimated: bool) -> None:
         self._loaded = loaded
@@ -34,7 +34,7 @@ class Batches:
         """The most sequences at once that were answered so far."""
 
     def size(self, tokens: int) -> int:
-        """Sequences at once where the longest has so many tokens."""
+        """Return the batch size if the longest sequence has so many tokens."""
         size = self._limit
         if self._estimated:
             fitting = _SHARE * free_bytes(self._loaded.device) / sequence_bytes(self._loaded, max(tokens, 1))
@@ -50,8 +50,8 @@ def with_batches(
     reporter: Reporter,
     measure: Callable[[Batches], T],
 ) -> T:
-    """What `measure` gives. Under "auto", when memory runs out it is called again with half as many sequences at once,
-    down to one; the log tells how many it came to. Raises what `measure` does."""
+    """Return the result of `measure`. Under "auto", repeat it with half the batch size after running out of memory,
+    down to 1."""
     if asked != "auto":
         return measure(Batches(loaded, asked, estimated=False))
     limit = LARGEST
@@ -73,9 +73,11 @@ def with_batches(
 
 
 def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:
-    """Estimated peak of what a forward pass holds for one sequence, weights apart: its logits, and twice as many in 32
-    bits for their log-probabilities; the keys and values of all layers; and of one layer at a time eight vectors as
-    wide as the stream and four as wide as the MLP. Attention that keeps its scores takes more."""
+    """Estimate a forward pass's peak memory for one sequence, without weights.
+
+    It holds the logits, and twice as many in 32 bits for log-probabilities; keys and values of all layers; and for one
+    layer eight vectors as wide as the stream and four as wide as the MLP. Attention that keeps its scores takes more.
+    """
     view, element = loaded.view, loaded.dtype.itemsize
     logits = view.head.out_features * (element + 2 * max(element, 4))
     cache = 2 * len(view.layers) * view.kv_heads * view.head_dim

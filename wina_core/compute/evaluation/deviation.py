@@ -1,4 +1,4 @@
-"""How far a gated model's logits are from the dense model's on a text."""
+"""Fidelity of a gated model's logits to the dense model's on a text."""
 
 import math
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from torch import Tensor
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens_and_bytes
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
@@ -24,9 +24,9 @@ from wina_core.specs import DEVIATION, TextSpec
 def measure_deviation(
     loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int | Literal["auto"], reporter: Reporter
 ) -> tuple[MetricRecord, ...]:
-    """Metrics of the gated model on the rows of a text, under the task name "deviation".
+    """Return metrics of the gated model on the rows of a text, under the task name "deviation".
 
-    Dense means the same model, rotated if it is, with its gates switched off.
+    Dense means the same model, rotated if it is, with its gates off.
 
     - kl: mean over tokens of KL(dense || gated) between next-token distributions, in nats;
     - perplexity: exp of the gated model's mean negative log-likelihood of each row's tokens after the first;
@@ -34,10 +34,9 @@ def measure_deviation(
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
-    Standard errors take tokens as independent, which neighbours are not, so they are lower bounds. Without gates, or
-    with the dense method's, the deviations are 0 by definition. Counts of `gates` start anew, so that they are this
-    text's afterwards. Raises WinaError for a text that cannot be read, for rows longer than the model's window, and for
-    logits that are not numbers; Cancelled between batches.
+    Standard errors treat tokens as independent, so they are lower bounds. Without gates, deviations are 0 by
+    definition. Counts of `gates` restart and are this text's afterwards. Raises WinaError for an unreadable text, rows
+    longer than the model's window, and logits that are not numbers; Cancelled between batches.
     """
     window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
     if text.sequence > window:
@@ -55,7 +54,7 @@ def measure_deviation(
 
 
 def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
-    """The gated model's logits against the dense one's, over rows of tokens [rows, sequence]."""
+    """Compare the gated model's logits with the dense one's over rows of tokens [rows, sequence]."""
     sums = _Sums()
     if gates is not None:
         gates.reset_counts()
@@ -88,7 +87,7 @@ def _switched_off(gates: Gates) -> Iterator[None]:
 
 @dataclass
 class _Mean:
-    """Running mean of per-token values and its standard error."""
+    """Running mean of per-token values with its standard error."""
 
     count: int = 0
     total: float = 0.0
@@ -111,14 +110,14 @@ class _Mean:
 
 
 class _Sums:
-    """What is summed over tokens, for the metrics of `measure_deviation`."""
+    """Sums over tokens for the metrics of `measure_deviation`."""
 
     def __init__(self) -> None:
         self.kl, self.nll, self.agreement = _Mean(), _Mean(), _Mean()
         self._difference = self._dense = 0.0
 
     def add(self, dense: Tensor, gated: Tensor, tokens: Tensor) -> None:
-        """Take in one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
+        """Add one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
         exact = torch.promote_types(dense.dtype, torch.float32)
         dense, gated = dense.to(exact), gated.to(exact)
         log_dense, log_gated = log_probabilities(dense), log_probabilities(gated)
@@ -129,7 +128,7 @@ class _Sums:
         self._dense += float(torch.linalg.vector_norm(dense).double().square())
 
     def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
-        """The metrics, given the UTF-8 bytes of the predicted tokens."""
+        """Return the metrics, given the UTF-8 bytes of the predicted tokens."""
         perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
         deviation = math.sqrt(self._difference / self._dense)
         return (

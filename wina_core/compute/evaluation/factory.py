@@ -1,31 +1,27 @@
-"""Building lm-eval tasks as the workbench wants them: with local data, and with model-written code in the sandbox."""
+"""Construction of lm-eval tasks with local data, and with model-written programs in the sandbox."""
 
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lm_eval.tasks._factory import TaskFactory
-from lm_eval.tasks._index import Entry
-from lm_eval.tasks._yaml_loader import load_yaml
-
 from wina_core.compute.evaluation import local_data
-from wina_core.compute.evaluation.code_eval import runs_in_sandbox
+from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskFactory, load_yaml
 from wina_core.compute.evaluation.local_data import LocalData
+from wina_core.compute.sandbox.code_eval import runs_in_sandbox
 from wina_core.errors import WinaError
 from wina_core.tasks.code_risk import RISK
 
 _log = logging.getLogger(__name__)
 _FILES = ("json", "csv", "parquet", "text")
-"""What a task's `dataset_path` is whose data are files of the user's."""
+"""Values of `dataset_path` for data in the user's files."""
 
 
 class Factory(TaskFactory):
-    """Builds tasks whose relative data files are found beside the task file, from any current folder, or whose data
-    are in a data folder.
+    """Task factory that resolves relative data files beside the task file and data in a data folder.
 
-    A task that runs code which the model writes is built only with consent, before which not even its own Python is
-    imported, and only if it does so by the metric code_eval, sandboxed by `code_eval.sandboxed`.
+    A task that runs model-written programs is built only with consent (before that, not even its Python is imported)
+    and only if it runs them by the metric code_eval, sandboxed by `code_eval.sandboxed`.
     """
 
     def __init__(self, data: LocalData | None, run_model_code: bool) -> None:
@@ -69,7 +65,7 @@ class Factory(TaskFactory):
         return task
 
     def _local_folder(self) -> Path | None:
-        """Where the data of the task being built are, if they are local."""
+        """Return the folder of the task's local data, or None."""
         return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
 
 
@@ -86,7 +82,7 @@ def _check_consent(task: str, config: Mapping[str, Any]) -> None:
 
 
 def _check_confined(task: Any) -> None:
-    """Raise WinaError for a task that would run programs elsewhere than in the sandbox."""
+    """Raise WinaError for a task that would run programs outside the sandbox."""
     scorers = [metric["metric"] for metric in task.config.metric_list or () if callable(metric["metric"])]
     if callable(task.config.process_results):
         scorers.append(task.config.process_results)
@@ -98,7 +94,7 @@ def _check_confined(task: Any) -> None:
 
 
 def _beside(files: Any, folder: Path) -> Any:
-    """The same file, list or mapping of files, with those that exist in `folder` made absolute."""
+    """Return the file, list or mapping of files with those that exist in `folder` made absolute."""
     if isinstance(files, Mapping):
         return {key: _beside(value, folder) for key, value in files.items()}
     if isinstance(files, list):

@@ -1,4 +1,5 @@
-"""lm-eval in-process on a live, possibly gated model: the stock command line's numbers, with progress and cancel."""
+"""lm-eval in-process on a live, possibly gated model: the stock command line's numbers, with progress and
+cancellation."""
 
 import hashlib
 import json
@@ -6,18 +7,15 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from numbers import Real
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
-from lm_eval.evaluator import evaluate
-from lm_eval.utils import env
 
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
+from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate
 from wina_core.compute.evaluation.samples import metric_name, sample_records
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
@@ -28,7 +26,7 @@ from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec
 
 _STEREOTYPE, _UNBIASED = "pct_stereotype", 0.5
-"""A share of pairs whose stereotyping sentence is the likelier one, and what it is where neither is preferred."""
+"""Share of pairs whose stereotyping sentence is likelier, and its value without preference."""
 
 
 def evaluate_task(
@@ -40,18 +38,18 @@ def evaluate_task(
     samples: list[SampleRecord] | None = None,
     run_model_code: bool = False,
 ) -> tuple[MetricRecord, ...]:
-    """All numeric metrics of one lm-eval task, or of a group's members and aggregates.
+    """Return all numeric metrics of one lm-eval task, or of a group's members and aggregates.
 
     A metric has lm-eval's name without the filter "none": "acc", "acc_norm", "exact_match,flexible-extract". The
-    numbers are those of `lm_eval --model hf --batch_size B --seed 0,S,S,S` with S = spec.seed, its default being
-    1234; for 16-bit models those with `softmax_dtype=float32` among its model_args. Beside "pct_stereotype" stands
-    "distance_from_unbiased", |pct_stereotype - 0.5|.
+    numbers are those of `lm_eval --model hf --batch_size B --seed 0,S,S,S` with S = spec.seed (1234 by default); for
+    16-bit models those with `softmax_dtype=float32` among its model_args. "distance_from_unbiased", |pct_stereotype -
+    0.5|, is added to "pct_stereotype".
 
-    Prompts longer than the model's window lose their beginning, as by lm-eval; a warning tells how many did. Whole
-    texts are read in windows that follow one another. With `samples`, every document's own scores are added to them.
-    `run_model_code` is the consent that tasks need which run programs of the model's.
-    Counts of `gates` start anew, so that they are this task's afterwards. Raises WinaError for a task that cannot be
-    loaded, for what `LanguageModel` refuses, and for logits that are not numbers; Cancelled within a batch's time.
+    Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
+    consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
+    run model-written programs. Counts of `gates` restart and are this task's afterwards. Raises WinaError for a task
+    that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that are not numbers; Cancelled
+    within a batch's time.
     """
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
@@ -74,7 +72,7 @@ def _evaluate(
     keep_samples: bool,
     run_model_code: bool,
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-    """One attempt, from the same state as any other."""
+    """Run one attempt, from the same state as any other."""
     reporter.check()
     random.seed(0)
     np.random.seed(spec.seed)
@@ -88,7 +86,7 @@ def _evaluate(
             member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
     if gates is not None:
         gates.reset_counts()
-    with _compiling_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
+    with compile_templates_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
         language_model = LanguageModel(loaded, gates, batches, reporter, task)
         results: Any = evaluate(
             language_model,
@@ -108,7 +106,7 @@ def _evaluate(
 
 
 def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
-    """As lm-eval's command line does: a task that fixes its examples at 0 keeps them."""
+    """Set the number of examples as lm-eval's command line does: a task that fixes it at 0 keeps it."""
     default = task.get_config("num_fewshot")
     if num_fewshot is not None and default != 0:
         task.set_config(key="num_fewshot", value=num_fewshot)
@@ -118,16 +116,8 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
 
 
 @contextmanager
-def _compiling_once() -> Iterator[None]:
-    """Within: each template of a task is compiled once. lm-eval alone does so for every document, and again for each of
-    its examples: 6 ms a document with MMLU's five."""
-    with patch.object(env, "from_string", lru_cache(maxsize=256)(env.from_string)):
-        yield
-
-
-@contextmanager
 def _checking(model: torch.nn.Module, reporter: Reporter) -> Iterator[None]:
-    """Within: every forward pass of the model, each generated token's too, first asks whether to go on."""
+    """Check for cancellation before every forward pass of the model within the block."""
     hook = model.register_forward_pre_hook(lambda *_: reporter.check())
     try:
         yield
@@ -136,7 +126,7 @@ def _checking(model: torch.nn.Module, reporter: Reporter) -> Iterator[None]:
 
 
 def _facts(task: str, results: Any, language_model: LanguageModel, member: Any) -> dict[str, Any]:
-    """What a task's metrics depend on beside the model, as fields of a MetricRecord."""
+    """Return a task's conditions beside the model, as fields of a MetricRecord."""
     prompts = hashlib.sha256()
     for request in member.instances:
         prompts.update(json.dumps(request.args, sort_keys=True, default=str).encode())
@@ -173,7 +163,7 @@ def _records(results: Any, facts: dict[str, dict[str, Any]]) -> tuple[MetricReco
 
 
 def _distance(share: MetricRecord, filter_name: str) -> MetricRecord:
-    """How far a share of stereotypes is from one that prefers none; its standard error is the share's."""
+    """Return the distance of a share of stereotypes from 0.5, with the share's standard error."""
     return share.model_copy(
         update={
             "metric": metric_name("distance_from_unbiased", filter_name),

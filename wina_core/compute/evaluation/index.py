@@ -1,19 +1,14 @@
-"""Reading the names of all stock tasks from lm-eval's files, once for each version of it."""
+"""The names of all stock tasks, read from lm-eval's files once for each of its versions."""
 
 import logging
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-import lm_eval.tasks
-from lm_eval.tasks import TaskManager
-from lm_eval.tasks._index import Entry
-from lm_eval.tasks._index import Kind as LmKind
-
+from wina_core.compute.evaluation.lm_eval_adapter import STOCK_FOLDER, Entry, TaskManager
+from wina_core.compute.evaluation.lm_eval_adapter import Kind as LmKind
 from wina_core.errors import WinaError
 from wina_core.tasks.index import Kind, TaskEntry, TaskIndex, load_index, save_index
 
-STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
 _KINDS: dict[LmKind, Kind] = {
     LmKind.TASK: "task",
     LmKind.PY_TASK: "task",
@@ -21,12 +16,12 @@ _KINDS: dict[LmKind, Kind] = {
     LmKind.TAG: "tag",
 }
 _DEFAULT_OUTPUT = "generate_until"
-"""Of a task whose file names none, as lm-eval has it."""
+"""lm-eval's output type of a task file that names none."""
 
 
 @cache
 def stock_entries() -> Mapping[str, Entry]:
-    """Everything that comes with lm-eval, with its configuration; reading the files takes about 17 s."""
+    """Return all tasks of lm-eval with their configuration; reading the files takes about 17 s."""
     logging.getLogger("lm_eval").info("Indexing the stock tasks")
     entries: Mapping[str, Entry] = TaskManager().task_index
     return entries
@@ -34,7 +29,7 @@ def stock_entries() -> Mapping[str, Entry]:
 
 @cache
 def stock_index() -> TaskIndex:
-    """The kept index, or a new one, which is kept where that can be done."""
+    """Return the cached index, or build and cache it."""
     index = load_index()
     if index is None:
         index = TaskIndex(tuple(_listed(entry) for _, entry in sorted(stock_entries().items())))

@@ -1,4 +1,4 @@
-"""lm-eval's view of a loaded model: tells gates about padding, a reporter about progress, and what did not fit."""
+"""lm-eval's interface of a loaded model, with padding for gates, progress, and truncation."""
 
 import copy
 import math
@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from lm_eval.models.huggingface import HFLM
-from lm_eval.models.utils import normalize_gen_kwargs
 from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches
+from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
@@ -20,14 +19,14 @@ from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
 _PADDING = 0
-"""What lm-eval pads log-likelihood batches with, on the right and without an attention mask."""
+"""lm-eval's padding of log-likelihood batches, on the right and without an attention mask."""
 
 
 class LanguageModel(HFLM):
-    """Answers lm-eval's requests, those of one task or group.
+    """lm-eval's language model for the requests of one task or group.
 
-    Raises WinaError for a tokenizer without what lm-eval needs, and for requests that cannot be answered in the
-    model's window: those whose answer alone is longer, and those without an answer.
+    Raises WinaError for a tokenizer without what lm-eval needs, and for requests whose continuation is empty or longer
+    than the model's window.
     """
 
     def __init__(
@@ -58,23 +57,23 @@ class LanguageModel(HFLM):
         self.set_cache_hook(self)
 
     def add_partial(self, attribute: str, request: Any, result: Any) -> None:  # noqa: ARG002 - lm-eval's cache hook
-        """Called by lm-eval for each answered request."""
+        """Count a completed request; called by lm-eval."""
         if attribute != "loglikelihood_rolling":  # those are all answered together at the end
             self._advance(1)
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002 - always off
-        """Log-likelihoods of continuations."""
+        """Return log-likelihoods of continuations."""
         self._begin(requests)
         return super().loglikelihood(requests, disable_tqdm=True)
 
     def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
-        """Log-likelihoods of whole texts, cut into windows of the model's context."""
+        """Return log-likelihoods of whole texts, split into windows of the model's context."""
         self._begin(requests)
         self._windows = 0
         return super().loglikelihood_rolling(requests, disable_tqdm=True)
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
-        """Generated continuations."""
+        """Return generated continuations."""
         if self.eot_token_id is None:
             raise WinaError(_nameless(self._loaded, "no end of a text"))
         generated = [normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"] for request in requests]
@@ -96,7 +95,7 @@ class LanguageModel(HFLM):
         return answers
 
     def tok_encode(self, string: str, *args: Any, **kwargs: Any) -> list[int]:
-        """Tokenize; large tasks spend long here before the first batch, so this asks whether to go on, too."""
+        """Tokenize, checking for cancellation: large tasks spend long here before the first batch."""
         self._reporter.check()
         tokens: list[int] = self._encode(string, *args, **kwargs)
         if self._lengths is not None:
@@ -105,7 +104,7 @@ class LanguageModel(HFLM):
         return tokens
 
     def warn_of_truncation(self) -> None:
-        """Say so where prompts were cut off, and which part of them was."""
+        """Warn if prompts were truncated."""
         if self.truncated:
             self._reporter.log(
                 "warning",
@@ -115,7 +114,7 @@ class LanguageModel(HFLM):
             )
 
     def _begin(self, requests: Sequence[Any], generated: int = 0) -> None:
-        """Count the requests in, and choose how many are answered at once: by the longest, in characters."""
+        """Count the requests and choose the batch size by the longest, in characters."""
         self._total += len(requests)
         self._asked = requests
         texts = ("".join(part for part in request.args if isinstance(part, str)) for request in requests)
@@ -136,7 +135,7 @@ class LanguageModel(HFLM):
         return answers
 
     def _look_through(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
-        """Refuse what cannot be answered, and note what is cut off and which logits are scored."""
+        """Refuse impossible requests, and record truncated ones and scored positions."""
         window = self._window
         for request, (_, context, continuation) in zip(self._asked, encoded, strict=True):
             if not 0 < len(continuation) <= window:
@@ -151,8 +150,11 @@ class LanguageModel(HFLM):
             self._scored[_key(ids)] = min(first, self._scored.get(_key(ids), first))
 
     def _model_call(self, inps: Tensor, attn_mask: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
-        """Logits [batch, positions, vocabulary] of right-padded ids [batch, tokens]: those of the last positions, from
-        the first one that is scored in any row. lm-eval counts from the end, and takes a softmax of all it gets."""
+        """Return logits [batch, positions, vocabulary] of right-padded ids [batch, tokens], from the first position
+        scored in any row.
+
+        lm-eval counts positions from the end and takes a softmax of all.
+        """
         real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
         with real:
             logits: Tensor = super()._model_call(inps, attn_mask, labels)
@@ -164,7 +166,7 @@ class LanguageModel(HFLM):
 
 
 def _key(ids: list[int]) -> int:
-    """A hash that padding does not change."""
+    """Return a hash that ignores padding."""
     end = len(ids)
     while end and ids[end - 1] == _PADDING:
         end -= 1
@@ -172,10 +174,10 @@ def _key(ids: list[int]) -> int:
 
 
 def _tokenizer(loaded: LoadedModel) -> Any:
-    """The model's tokenizer, where need be a copy that names the end of a text and can pad.
+    """Return the model's tokenizer, or a copy that names the end of a text and can pad.
 
-    The end is then the one that the model's config names. Where the token that pads lies beyond the embedding, the end
-    pads instead, as lm-eval has it for tokenizers that name none: what pads is masked out.
+    The end is then that of the model's config. If the padding token lies beyond the embedding, the end pads instead, as
+    in lm-eval for tokenizers without one; padding is masked out.
     """
     given = loaded.tokenizer
     beyond = given.pad_token_id is not None and given.pad_token_id >= loaded.view.embedding.num_embeddings

@@ -1,7 +1,7 @@
-"""Local files in place of the hub's data: a folder with a folder for each task, in it a file for each split.
+"""Local files in place of the hub's data: a folder for each task, with a file for each split.
 
-A task definition stays as it is; only where its documents come from changes. For lm-eval's own command line the same
-is a task file of four settings beside `include: <the stock file>` and `task: <a name of its own>`:
+A task definition stays as it is; only the source of its documents changes. For lm-eval's own command line, the
+equivalent is a task file with `include: <the stock file>`, `task: <a new name>` and:
 
     dataset_path: json            # or parquet
     dataset_name: null
@@ -19,8 +19,8 @@ import pyarrow
 import pyarrow.parquet
 from datasets import Dataset
 from jinja2 import TemplateError, meta
-from lm_eval.utils import env
 
+from wina_core.compute.evaluation.lm_eval_adapter import env
 from wina_core.errors import WinaError
 from wina_core.sources.resolve import DATA_SUFFIXES
 
@@ -29,24 +29,23 @@ _FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice")
 
 
 class LocalData:
-    """A data folder. Each file is read once, however many tasks share it."""
+    """A data folder. Each file is read once for all its tasks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[Path, Dataset] = {}
 
     def folder_of(self, task: str) -> Path | None:
-        """The folder of a task's data: named as the task or as its name begins up to an underscore, longest first."""
+        """Return the folder of a task's data: named as the task, or as its longest prefix up to an underscore."""
         words = task.split("_")
         names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
         return next((self._folder / name for name in names if (self._folder / name).is_dir()), None)
 
     def override(self, config: dict[str, Any]) -> dict[str, Any]:
-        """A task's configuration with its local data, if it has any here, in place of the hub's.
+        """Return a task's configuration with its local data, if it has any, in place of the hub's.
 
-        Of the splits that it names, only the one that is evaluated must be here: the others are for few-shot examples,
-        and empty where they are not. Raises WinaError for a split that is missing or empty and a file that cannot be
-        read.
+        Only the evaluated split must exist; others are for few-shot examples, and empty if missing. Raises WinaError
+        for a missing or empty split and an unreadable file.
         """
         task = str(config.get("task"))
         folder = self.folder_of(task)
@@ -79,10 +78,9 @@ class LocalData:
 
 
 def read_documents(path: Path) -> Dataset:
-    """The documents of a JSONL or Parquet file; WinaError where there are none.
+    """Return the documents of a JSONL or Parquet file; raise WinaError if there are none.
 
-    They are known to the library by the file's bytes: what it would make of the table itself takes far longer than
-    reading it.
+    The fingerprint is a hash of the file's bytes: the library's own hash of the table takes far longer.
     """
     try:
         table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
@@ -94,7 +92,7 @@ def read_documents(path: Path) -> Dataset:
 
 
 def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
-    """The sentence for a task that failed with local data, where columns that it needs are missing; else None."""
+    """Return the error of a task that failed because its local data lack columns; None for other failures."""
     columns = next(iter(config["custom_dataset"]().values())).column_names
     missing = _columns_of_templates(config) if config.get("process_docs") is None else set()
     if isinstance(error, KeyError) and isinstance(error.args[0], str):
@@ -103,8 +101,10 @@ def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> Wina
 
 
 def check_columns(task: Any, folder: Path) -> None:
-    """Raise WinaError where a task built with local data lacks columns that show only later: a field that is named
-    without braces stands for itself then, and what scores an answer reads its own when the answer is there."""
+    """Raise WinaError if a task's local data lack columns that are needed only later.
+
+    Those are fields named without braces, and columns that score an answer.
+    """
     config, columns = task.config, list(task.features)
     named = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
     missing = named - set(columns)
@@ -120,11 +120,11 @@ def check_columns(task: Any, folder: Path) -> None:
 
 
 class _MissingColumn(Exception):  # noqa: N818 - caught where it is raised for
-    """A document was asked for a column that it has not."""
+    """A read of a column that a document does not have."""
 
 
 class _Document(dict[str, Any]):
-    """A document that tells a missing column from any other missing key."""
+    """A document that distinguishes a missing column from any other missing key."""
 
     def __missing__(self, key: str) -> Any:
         raise _MissingColumn(key)
@@ -145,7 +145,7 @@ def _lacking(task: str, folder: Path, missing: set[str], columns: list[str]) -> 
 
 
 def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
-    """What a task's templates read from a document."""
+    """Return the columns that a task's templates read."""
     names: set[str] = set()
     for template in (config.get(key) for key in _FIELDS):
         if isinstance(template, str) and template.isidentifier():
@@ -157,7 +157,7 @@ def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """The file of each split."""
+    """Return the file of each split."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix in DATA_SUFFIXES and path.is_file():

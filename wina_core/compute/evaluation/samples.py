@@ -1,4 +1,4 @@
-"""From what lm-eval keeps of every document to records that add up to the reported metrics."""
+"""Records of every document, which add up to the reported metrics."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,21 +6,20 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
-from lm_eval.utils import handle_non_serializable
 
+from wina_core.compute.evaluation.lm_eval_adapter import bits_per_byte, handle_non_serializable, weighted_perplexity
 from wina_core.records import SampleRecord
 
 _WEIGHTED = (weighted_perplexity, bits_per_byte)
-"""The aggregations whose documents have pairs (log-likelihood, weight)."""
+"""Aggregations over pairs (log-likelihood, weight)."""
 
 
 def sample_records(task: str, aggregations: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> list[SampleRecord]:
-    """One record for each document of a task, in the data's order.
+    """Return one record for each document of a task, in the data's order.
 
     `kept` are lm-eval's logged samples, one for each document and filter. With v and w of all documents, a mean metric
     is sum(v) / sum(w), a perplexity exp(-sum(v) / sum(w)), and bits_per_byte -sum(v) / sum(w) / log 2, to the last
-    digit. Metrics of whole corpora, such as f1 or bleu, have no document's own score and are left out.
+    digit. Metrics of whole corpora, such as f1 or bleu, have no score of a document and are left out.
     """
     scores: dict[int, dict[str, tuple[float, float]]] = {}
     first: dict[int, Mapping[str, Any]] = {}
@@ -44,7 +43,7 @@ def sample_records(task: str, aggregations: Mapping[str, Any], kept: Iterable[Ma
 
 
 def metric_name(metric: str, filter_name: str) -> str:
-    """What a metric is called here: lm-eval's "metric,filter", without the filter "none"."""
+    """Return lm-eval's "metric,filter", without the filter "none"."""
     return metric if filter_name == "none" else f"{metric},{filter_name}"
 
 
@@ -58,7 +57,7 @@ def _score(value: Any, aggregation: Any) -> tuple[float, float] | None:
 
 
 def _answer(repeats: list[Any]) -> Any:
-    """A request's log-likelihood or text, or all of them where it was asked several times."""
+    """Return a request's log-likelihood or text, or all of them if it was repeated."""
     answers = [answer[0] if isinstance(answer, tuple) else answer for answer in repeats]
     return answers[0] if len(answers) == 1 else answers
 

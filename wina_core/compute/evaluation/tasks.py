@@ -1,4 +1,4 @@
-"""Finding and loading lm-eval tasks: the demo's own, those of the user's folders, and the stock ones."""
+"""Loading of lm-eval tasks: the demo's, those of the user's folders, and the stock ones."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,19 +7,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import lm_eval.tasks
 from datasets.exceptions import DatasetsError
-from lm_eval.api.registry import metric_registry
-from lm_eval.api.task import ConfigurableTask
-from lm_eval.tasks import TaskManager
-from lm_eval.tasks._index import Entry, Kind
-from lm_eval.tasks._index import TaskIndex as _Folder
-from lm_eval.tasks._yaml_loader import load_yaml
 
-from wina_core.compute.evaluation.code_eval import sandboxed
 from wina_core.compute.evaluation.factory import Factory
+from wina_core.compute.evaluation.lm_eval_adapter import (
+    STOCK_FOLDER,
+    ConfigurableTask,
+    Entry,
+    Kind,
+    TaskManager,
+    entry_of,
+    filter_names,
+    index_of,
+    load_yaml,
+    metric_registry,
+    use_factory,
+)
 from wina_core.compute.evaluation.local_data import LocalData
 from wina_core.compute.evaluation.samples import metric_name
+from wina_core.compute.sandbox.code_eval import sandboxed
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.sources.resolve import data_folder as local_data_folder
@@ -27,7 +33,6 @@ from wina_core.specs import EvaluationSpec
 from wina_core.tasks.check_names import unknown_metric, unknown_task
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
-_STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
 
 
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
@@ -36,12 +41,11 @@ _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 def check_tasks(
     spec: EvaluationSpec, run_model_code: bool = False, metrics: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Load every task's definition and data, so that a mistake shows before any model is loaded.
+    """Load every task's definition and data, so that mistakes show before any model is loaded.
 
-    Raises WinaError for an unknown task, naming close matches, for one whose data cannot be had or lack what it needs,
-    for one that runs programs that the model writes without consent (`run_model_code`) or where they cannot be
-    confined, for one that this workbench cannot run, and for one whose definition tells that it has not the metric that
-    `metrics` wants of it.
+    Raises WinaError for an unknown task (with close matches), missing data or columns, a task that runs model-written
+    programs without consent (`run_model_code`) or where they cannot be confined, an unsupported task, and a task
+    without the metric that `metrics` names for it.
     """
     for name in spec.task_names:
         loaded = load_task(name, spec.task_folders, spec.data_folder, run_model_code)
@@ -53,10 +57,10 @@ def check_tasks(
 
 
 def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
-    """What the metrics of some loaded tasks are called; empty where that shows only in what they compute.
+    """Return the metric names of loaded tasks; empty if only their results show them.
 
-    lm-eval's own metrics are called as a task's file lists them, once for each of its filters. Others, functions that
-    score a document, and tasks in Python name theirs in their results.
+    lm-eval's own metrics are named as in the task's file, once for each filter. Functions that score a document, and
+    tasks in Python, name theirs in their results.
     """
     names: dict[str, None] = {}
     for task in tasks:
@@ -65,7 +69,7 @@ def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
         listed = task.config.metric_list or ()
         if any(each["metric"] not in metric_registry or each.get("hf_evaluate") for each in listed):
             return ()
-        filters = [each.name for each in task._filters]
+        filters = filter_names(task)
         names |= dict.fromkeys(metric_name(metric, each) for metric in task.aggregation() for each in filters)
     return tuple(names)
 
@@ -73,24 +77,22 @@ def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
 def load_task(
     name: str, folders: Sequence[str] = (), data_folder: str | None = None, run_model_code: bool = False
 ) -> Any:
-    """lm-eval's task dictionary {"tasks", "groups", "group_map"} of a task, group or tag; raises like `check_tasks`.
+    """Return lm-eval's dictionary {"tasks", "groups", "group_map"} of a task, group or tag; raise like `check_tasks`.
 
-    A task in the given folders goes before a stock one of the same name. Relative `data_files` of a task file are
-    taken from the file's own folder where they are found there, and else from the current one, as by lm-eval. Every
-    task that `data_folder` (see EvaluationSpec) has data for reads them there instead of on the hub.
+    A task in the given folders precedes a stock one of the same name. Relative `data_files` of a task file are found in
+    the file's folder, or else in the current one, as in lm-eval. Tasks with data in `data_folder` (see EvaluationSpec)
+    read them there instead of on the hub.
     """
     data = None if data_folder is None else LocalData(local_data_folder(data_folder))
     manager = _manager(folders)
-    manager._factory = Factory(data, run_model_code)
+    use_factory(manager, Factory(data, run_model_code))
     entry = manager.task_index.get(name)
     if entry is None:
         paths = _stock_paths()
         if name not in paths:
             raise WinaError(unknown_task(name, {*manager.task_index, *paths}))
         if paths[name]:
-            file = _STOCK_FOLDER / paths[name]
-            config = load_yaml(file, resolve_func=False)
-            entry = Entry(name, _Folder._kind_of(config), file, config)
+            entry = entry_of(name, STOCK_FOLDER / paths[name])
             manager.task_index[name] = entry
     _add_members(manager, entry)
     try:
@@ -115,12 +117,12 @@ def load_task(
 
 
 def _add_members(manager: TaskManager, entry: Entry | None) -> None:
-    """Let the manager know the stock tasks that a group or tag names, which is None where its file is not known.
+    """Add the stock tasks that a group or tag names to the manager; `entry` is None if its file is unknown.
 
-    Most groups lie in one folder with all their tasks; only for others everything stock is read, which takes long.
+    Most groups lie in one folder with all their tasks; only for others all stock files are read, which is slow.
     """
     if entry is not None and entry.yaml_path is not None and entry.kind not in _LEAVES:
-        for member, beside in _Folder.build([entry.yaml_path.parent]).items():
+        for member, beside in index_of(entry.yaml_path.parent).items():
             manager.task_index.setdefault(member, beside)
     if entry is None or not _is_complete(entry, manager.task_index):
         for member, stock in _stock_index().items():
@@ -128,12 +130,12 @@ def _add_members(manager: TaskManager, entry: Entry | None) -> None:
 
 
 def _is_complete(entry: Entry, index: Mapping[str, Entry]) -> bool:
-    """Whether all tasks beneath a group or tag are in the index."""
+    """Return whether all tasks of a group or tag are in the index."""
     return all(member in index and _is_complete(index[member], index) for member in _members(entry))
 
 
 def _members(entry: Entry) -> Iterator[str]:
-    """What a group or tag names; nothing for a task."""
+    """Yield the names in a group or tag; nothing for a task."""
     if entry.kind == Kind.TAG:
         yield from entry.tags
     elif entry.kind == Kind.GROUP:
@@ -143,7 +145,7 @@ def _members(entry: Entry) -> Iterator[str]:
 
 
 def _manager(folders: Sequence[str]) -> TaskManager:
-    """lm-eval's manager of the demo's tasks and the given folders only: a fraction of a second."""
+    """Return lm-eval's manager of the demo's tasks and the given folders only, in a fraction of a second."""
     paths = [resources_folder() / "demo" / "tasks", *(Path(folder).expanduser().resolve() for folder in folders)]
     for path in paths:
         if not path.is_dir():
@@ -153,14 +155,14 @@ def _manager(folders: Sequence[str]) -> TaskManager:
 
 
 def _stock_index() -> Mapping[str, Entry]:
-    """Everything that comes with lm-eval; reading its files takes about 17 s."""
+    """Return all stock tasks; reading their files takes about 17 s."""
     from wina_core.compute.evaluation.index import stock_entries  # which is also run as a program
 
     return stock_entries()
 
 
 def _stock_paths() -> Mapping[str, str]:
-    """The stock names with their task file in lm-eval's task folder ("" for groups and tags), kept between starts."""
+    """Return {stock name: task file in lm-eval's task folder, "" for groups and tags}, cached between starts."""
     from wina_core.compute.evaluation.index import stock_index
 
     return {entry.name: entry.path for entry in stock_index().entries}
@@ -174,7 +176,7 @@ def _check_supported(task: Any) -> None:
 
 
 def _check_examples(task: Any, num_fewshot: int | None) -> None:
-    """Raise WinaError where there are fewer examples than the prompt is to have; a task that fixes them at 0 has 0."""
+    """Raise WinaError if the data have fewer examples than the prompt needs; a task that fixes them at 0 has 0."""
     own = task.get_config("num_fewshot")
     wanted = num_fewshot if num_fewshot is not None and own != 0 else own or 0
     sampler = getattr(task, "sampler", None)
@@ -189,7 +191,7 @@ def _check_examples(task: Any, num_fewshot: int | None) -> None:
 
 
 def _missing_package(task: str, error: ImportError) -> str:
-    """What to install. Some tasks catch their missing module and raise an error without its name in place of it."""
+    """Return the error for a missing package. Some tasks catch the ImportError and raise one without a name."""
     cause = error.__context__ if error.name is None else error
     package = cause.name if isinstance(cause, ImportError) else None
     if package in _LONGBENCH_PACKAGES:

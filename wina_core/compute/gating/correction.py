@@ -1,4 +1,4 @@
-"""Thresholds corrected in the gated model, so that every matrix drops its target there."""
+"""Correction of thresholds: every matrix drops its target in the gated model, not only in the dense one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 PASSES = 5
-"""Of the text through the gated model, at most."""
+"""Passes of the text through the gated model, at most."""
 TOKENS = 16_384
-"""Read in each pass at most, in rows spread over the text: three times as many come no closer on other texts."""
+"""Tokens of a pass, at most, in rows spread over the text: three times as many come no closer on other texts."""
 _CLOSE = 1e-3
-"""Where every matrix drops its target within this, no further pass is taken."""
+"""Largest miss of a target that ends the passes."""
 _HIGHEST = 0.9995
-"""Cuts are read no further out."""
+"""Highest fraction at which a threshold is read."""
 _STEEPEST = 2.0
 """A secant's slope lies between this and its inverse."""
 _TRUSTED = 5e-3
-"""Secants over a shorter run have slope 1: there the changes of the matrices before tell more than the matrix's own."""
+"""Secants over a shorter run have slope 1: there, changes of earlier matrices outweigh the matrix's own."""
 _BATCH_TOKENS = 4096
 
 
-def corrected_cuts(
+def correct_targets(
     loaded: LoadedModel,
     method: MethodSpec,
     plan: UniformSparsity | SparsityPlan,
@@ -36,14 +36,14 @@ def corrected_cuts(
     tokens: Tensor,
     reporter: Reporter,
 ) -> SparsityPlan:
-    """Return at which fractions of the dense model's scores cuts are read for the gated model to drop its targets.
+    """Return the fractions of the dense model's scores whose thresholds drop the targets in the gated model.
 
-    Calibrated cuts drop their fraction of the dense model's inputs. Those of the gated model are others, since all
-    matrices before have changed, and drop another fraction, each method its own. Secant steps, all matrices at once,
-    move the fraction of each until the gated model's measured sparsity, less any low-rank part, is the target on
-    `tokens` [rows, sequence], with every token gated. The pass counts whose matrices miss least in the mean.
+    Calibrated thresholds drop their fraction of the dense model's inputs. A gated model's inputs differ, because its
+    earlier matrices changed. Secant steps, for all matrices at once, move each fraction until the measured sparsity,
+    minus any low-rank part, is the target on `tokens` [rows, sequence], with every token gated. The pass with the
+    least mean miss wins.
 
-    Raises WinaError as `attach`; Cancelled between batches.
+    Raises WinaError as `attach` does, and Cancelled between batches.
     """
     layout = loaded.view.layout
     table = resolve_plan(plan, layout, method)
@@ -76,22 +76,22 @@ def _measured(
     method: MethodSpec,
     plan: UniformSparsity | SparsityPlan,
     calibration: Calibration,
-    cuts_at: SparsityPlan,
+    corrected: SparsityPlan,
     tokens: Tensor,
     reporter: Reporter,
 ) -> Tensor:
-    """Return the measured sparsity of the gated model, float64 [layers, projections]; 0 where nothing is gated, and the
-    mean of the matrices that share a mask."""
+    """Measure the gated model's sparsity, float64 [layers, projections]: 0 where nothing is gated, and the mean of
+    matrices that share a mask."""
     rows = max(1, _BATCH_TOKENS // tokens.shape[1])
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
-    with attach(loaded, method, plan, calibration, cuts_at=cuts_at) as gates:
+    with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
         for batch in tokens.split(rows):
             reporter.check()
             loaded.model(batch.to(loaded.device), use_cache=False, logits_to_keep=1)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
-    if method.masks == "shared":  # whose low-rank parts differ, but not their masks
+    if method.masks == "shared":  # their low-rank parts differ, but not their masks
         found = torch.tensor(block_means(tuple(map(tuple, found.tolist())), loaded.view.layout), dtype=torch.float64)
     return found
 

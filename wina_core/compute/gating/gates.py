@@ -1,4 +1,4 @@
-"""Gates on a live model: attached, toggled, counted, and taken off again without a trace."""
+"""Gates on a live model: attach, toggle, count, and detach without a trace."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.gating.decoding import transpose
-from wina_core.compute.gating.linear import Call, GatedForward, Slice
-from wina_core.compute.gating.low_rank import LowRank, low_ranks
+from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
-from wina_core.compute.gating.signals import GateActivation
 from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
+from wina_core.compute.scoring.gate_activation import GateActivation
+from wina_core.compute.scoring.low_rank import LowRank, low_ranks
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
@@ -36,27 +36,33 @@ def attach(
     calibration: Calibration | None = None,
     dense_prefix: float = 0.0,
     kernels: bool = False,
-    cuts_at: SparsityPlan | None = None,
+    corrected: SparsityPlan | None = None,
 ) -> Gates:
     """Gate a loaded model in place, until the returned Gates are detached or their `with` block ends.
 
-    `calibration` is the method's own on this model, for methods that need one; `cuts_at` says where its cuts are read
-    (`gating.correction`), at the plan's own targets by default. `dense_prefix` is the fraction of each
-    prefilled sequence's first tokens left dense; tokens decoded from a cache are always gated. With `kernels` a few
-    tokens at a time are multiplied without reading the weights of dropped inputs, which are held transposed for as
-    long; the results differ by rounding alone. Raises WinaError for an unknown method, for a plan made for another
-    model, and for targets that the method cannot reach (`resolve_plan`).
+    Args:
+        loaded: The model.
+        method: The method of its gates.
+        plan: Target sparsities.
+        calibration: The method's calibration on this model, for methods that need one.
+        dense_prefix: Fraction of each prefilled sequence's first tokens left dense; decoded tokens are always gated.
+        kernels: Whether to multiply few tokens without reading dropped inputs' weights, which are transposed
+            meanwhile; results differ by rounding alone.
+        corrected: Fractions at which thresholds are read (`gating.correction`), by default the plan's targets.
+
+    Raises:
+        WinaError: for an unknown method, a plan of another model, or unreachable targets (`resolve_plan`).
     """
     table = resolve_plan(plan, loaded.view.layout, method)
-    by_name = rules(loaded.view, method, table, calibration, cuts_at), low_ranks(loaded.view, method, table)
+    by_name = rules(loaded.view, method, table, calibration, corrected), low_ranks(loaded.view, method, table)
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels)
 
 
 class Gates:
-    """The gates of one model and the count of what they drop. Parameters and their names are never touched.
+    """The gates of one model and their counts. Parameters and their names stay unchanged.
 
-    Counts are over real tokens: padding, known from a 2-D attention mask or from `tokens`, is left out, and tokens
-    that stay dense count as kept.
+    Counts cover real tokens: padding, known from a 2-D attention mask or from `tokens`, is left out. Tokens left dense
+    count as kept.
     """
 
     def __init__(
@@ -70,7 +76,7 @@ class Gates:
     ) -> None:
         self._view = view
         self._dense_prefix = dense_prefix
-        self._call = Call()
+        self._context = ForwardContext()
         self._given: Tensor | None = None
         self._arguments = inspect.signature(view.model.forward)
         self._signals: list[GateActivation] = []
@@ -80,11 +86,11 @@ class Gates:
             row = table[layer.index]
             if by_signal:
                 self._signals.append(GateActivation(layer))
-                gated = _signalled(layer, row, self._signals[-1])
+                gated = _activation_groups(layer, row, self._signals[-1])
             else:
-                gated = _slices(layer, row, low_rank[layer.index])
-            self._forwards += [GatedForward(linear, slices, self._call) for linear, slices in gated]
-        self._transposed = transpose(self._forwards, self._call) if kernels else []
+                gated = _mask_groups(layer, row, low_rank[layer.index])
+            self._forwards += [GatedForward(linear, groups, self._context) for linear, groups in gated]
+        self._transposed = transpose(self._forwards, self._context) if kernels else []
         for forward in self._forwards:
             forward.install()
         self._hooks = [
@@ -99,13 +105,13 @@ class Gates:
         self.detach()
 
     def detach(self) -> None:
-        """Restore every layer's own forward; the counts stay readable."""
+        """Restore every layer's own forward; counts stay readable."""
         for gated in self._forwards:
             gated.remove()
-        for part in self._slices:
-            part.product = part.decode = None  # they hold the transposed memory
-        for together in self._transposed:
-            together.restore()
+        for group in self._mask_groups:
+            group.product = group.decode = None  # they hold the transposed memory
+        for weights in self._transposed:
+            weights.restore()
         for hook in self._hooks:
             hook.remove()
         for signal in self._signals:
@@ -113,22 +119,21 @@ class Gates:
 
     @property
     def enabled(self) -> bool:
-        """When False the model computes and counts as if it were not gated: bit for bit, but for the rounding of
-        products with weights that are held transposed."""
-        return self._call.enabled
+        """Whether gates apply. If not, the model is dense, except for the rounding of transposed products."""
+        return self._context.enabled
 
     @enabled.setter
     def enabled(self, value: bool) -> None:
-        self._call.enabled = value
+        self._context.enabled = value
 
     @property
     def is_dense(self) -> bool:
-        """True when the method gates nothing, so that the model is dense either way."""
+        """Whether the method gates nothing."""
         return not self._forwards
 
     @contextmanager
     def tokens(self, real: Tensor) -> Iterator[None]:
-        """Within: calls of the model have these real tokens, bool [batch, tokens], for batches without a mask."""
+        """Set the real tokens, bool [batch, tokens], of model calls in the block, for batches without a mask."""
         self._given = real
         try:
             yield
@@ -136,14 +141,14 @@ class Gates:
             self._given = None
 
     def reset_counts(self) -> None:
-        """Start counting anew."""
-        for part in self._slices:
-            part.reset_counts()
+        """Set all counts to 0."""
+        for group in self._mask_groups:
+            group.reset_counts()
 
     def measured(self) -> tuple[LayerRecord, ...]:
-        """Metric "sparsity" of every gated projection that has seen a token: the fraction of its weights not read.
+        """Return the metric "sparsity" of every gated projection that has seen a token: its fraction of unread weights.
 
-        That is the dropped fraction of its inputs (of its outputs, for CATS and up), less its low-rank part.
+        That is the dropped fraction of its inputs (for CATS and up: outputs) minus its low-rank part.
         """
         values = self._sparsities()
         return tuple(
@@ -160,32 +165,32 @@ class Gates:
 
     @property
     def full_sparsity(self) -> float:
-        """The same with all else that is read counted as kept weights: residual shortcuts, what the masks are made by
-        (norms, centres, fills), and biases of replaced inputs."""
-        distinct = {id(part.rule): part.rule for part in self._slices if part.rule is not None}
+        """The same with all else that is read counted as kept: residual shortcuts, norms, centres, replacements, and
+        biases of replaced inputs."""
+        distinct = {id(group.rule): group.rule for group in self._mask_groups if group.rule is not None}
         added = shortcut_parameters(self._view.model) + sum(rule.numbers for rule in distinct.values())
         added += sum(map(_bias_weights, self._forwards))
         return (self._dropped_weights() - added) / self._weights
 
     @property
-    def _slices(self) -> list[Slice]:
-        return [part for gated in self._forwards for part in gated.slices]
+    def _mask_groups(self) -> list[MaskGroup]:
+        return [group for gated in self._forwards for group in gated.groups]
 
     @property
     def _weights(self) -> int:
         return sum(map(sum, self._view.layout.parameters))
 
     def _sparsities(self) -> dict[tuple[int, str], float]:
-        """{(layer, projection): fraction of its weights not read}."""
+        """Return {(layer, projection): fraction of its weights not read}."""
         values = {}
-        for part in self._slices:
-            kept, seen = part.counted()
+        for group in self._mask_groups:
+            kept, seen = group.counted()
             if seen:
                 value = 1 - kept / seen
-                if part.low_rank is not None:
-                    left, right = part.low_rank.left, part.low_rank.right
-                    value -= part.low_rank.weights / (len(left) * right.shape[1])
-                values.update(dict.fromkeys(((part.layer, name) for name in part.names), value))
+                if group.low_rank is not None:
+                    left, right = group.low_rank.left, group.low_rank.right
+                    value -= group.low_rank.weights / (len(left) * right.shape[1])
+                values.update(dict.fromkeys(((group.layer, name) for name in group.names), value))
         return values
 
     def _dropped_weights(self) -> float:
@@ -203,50 +208,52 @@ class Gates:
         if real is None and attention is not None and attention.dim() == 2:
             real = attention[:, -tokens:].bool()
         if real is not None and real.device.type == "cpu" and bool(real.all()):
-            real = None  # as when nothing is padded; elsewhere, asking would wait for the device
+            real = None  # nothing is padded; on other devices the check would synchronize
         past = given.get("past_key_values")
         dense = None
         if self._dense_prefix > 0 and (past is None or past.get_seq_length() == 0):
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
-        self._call.begin(real, dense)
+        self._context.begin(real, dense)
 
     def _after_call(self, *_: object) -> None:
-        self._call.begin()
+        self._context.begin()
 
 
 def _bias_weights(forward: GatedForward) -> int:
-    """What a linear layer without a bias needs one for: the part of W that replaced inputs contribute."""
-    replaced = [part for part in forward.slices if part.rule is not None and part.rule.replaces]
+    """Return the size of the bias W replacement that a linear layer without a bias needs."""
+    replaced = [group for group in forward.groups if group.rule is not None and group.rule.replaces]
     bias: Tensor | None = forward.linear.bias  # None where there is none, whatever the annotation says
-    return sum(_length(part.rows) for part in replaced) if bias is None else 0
+    return sum(_length(group.rows) for group in replaced) if bias is None else 0
 
 
 def _length(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
-def _slices(
+def _mask_groups(
     layer: LayerView, row: dict[str, Rule], low_rank: dict[str, LowRank]
-) -> list[tuple[nn.Linear, list[Slice]]]:
-    """The layer's linear modules that have a gated projection, with their rows cut wherever the masks differ."""
-    by_linear: dict[nn.Linear, list[Slice]] = {}
+) -> list[tuple[nn.Linear, list[MaskGroup]]]:
+    """Return the layer's linear modules with a gated projection, their rows split where masks differ."""
+    by_linear: dict[nn.Linear, list[MaskGroup]] = {}
     for name, projection in layer.projections.items():
         rule, added = row.get(name), low_rank.get(name)
-        slices = by_linear.setdefault(projection.linear, [])
-        before = slices[-1] if slices else None
+        groups = by_linear.setdefault(projection.linear, [])
+        before = groups[-1] if groups else None
         if before and before.rule is rule and before.low_rank is None and added is None:
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
         else:
-            slices.append(Slice(layer.index, (name,), projection.rows, rule, added))
-    return [(linear, slices) for linear, slices in by_linear.items() if any(part.rule for part in slices)]
+            groups.append(MaskGroup(layer.index, (name,), projection.rows, rule, added))
+    return [(linear, groups) for linear, groups in by_linear.items() if any(group.rule for group in groups)]
 
 
-def _signalled(layer: LayerView, row: dict[str, Rule], signal: GateActivation) -> list[tuple[nn.Linear, list[Slice]]]:
-    """The layer's down projection gated by z = act(W_gate x).
+def _activation_groups(
+    layer: LayerView, row: dict[str, Rule], signal: GateActivation
+) -> list[tuple[nn.Linear, list[MaskGroup]]]:
+    """Gate the layer's down projection by z = act(W_gate x).
 
-    Its input is z * (W_up x), so that a dropped input of down is also a row of up that is not read.
+    Its input is z * (W_up x), so a dropped input of down is also an unread row of up.
     """
     down = layer.projections["down"]
-    return [(down.linear, [Slice(layer.index, ("up", "down"), down.rows, row["down"], signal=signal.take)])]
+    return [(down.linear, [MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], signal=signal.take)])]

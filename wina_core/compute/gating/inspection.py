@@ -12,15 +12,15 @@ from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.calibration.calibrate import loss_curves
-from wina_core.compute.gating.column_norms import kept_column_norms
-from wina_core.compute.gating.low_rank import LowRank, low_ranks
 from wina_core.compute.gating.rules import Rule, rules
-from wina_core.compute.gating.signals import GateActivation
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passes import stopping_at
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.scoring.column_norms import kept_column_norms
+from wina_core.compute.scoring.gate_activation import GateActivation
+from wina_core.compute.scoring.low_rank import LowRank, low_ranks
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records.gates import GateDecision, GateRecord, GateTarget, Scored

@@ -1,13 +1,13 @@
-"""Which tokens of a batch are real, and which of them the prefill policy leaves dense."""
+"""Masks of a batch's real tokens and of those that the prefill policy leaves dense."""
 
 import torch
 from torch import Tensor
 
 
 def without_trailing(input_ids: Tensor, padding: int) -> Tensor:
-    """True for real tokens of right-padded ids [batch, tokens]: all but each row's trailing run of `padding`.
+    """Return True for real tokens of right-padded ids [batch, tokens]: all but each row's trailing run of `padding`.
 
-    A row has at least its first token, even when that is the padding id.
+    The first token of a row is always real, even if it is the padding id.
     """
     real = (input_ids != padding).flip(-1).cumsum(-1).flip(-1) > 0
     real[:, 0] = True
@@ -15,11 +15,11 @@ def without_trailing(input_ids: Tensor, padding: int) -> Tensor:
 
 
 def dense_prefix(real: Tensor, fraction: float) -> Tensor:
-    """True for the first real tokens of each row that a fraction leaves dense, T being the row's real tokens.
+    """Return True for the first real tokens of each row that a fraction leaves dense.
 
-    `real` is bool [batch, tokens], padded on either side. The roundings are those of released code: up to a half, the
-    last int((1 - fraction) T) tokens are gated (WINA's 0.01, TEAL's 0.5); above it, the first int(fraction T) are dense
-    (R-Sparse's 0.9). A single token is gated.
+    `real` is bool [batch, tokens], padded on either side, with T real tokens in a row. Rounding follows released code:
+    up to a half, the last int((1 - fraction) T) tokens are gated (WINA's 0.01, TEAL's 0.5); above, the first
+    int(fraction T) are dense (R-Sparse's 0.9). A single token is gated.
     """
     lengths = real.sum(-1, keepdim=True)
     exact = lengths.to(torch.float64)

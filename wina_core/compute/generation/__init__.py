@@ -1,1 +1,1 @@
-"""Answering a prompt token by token, with what each token says about the distance from the dense model."""
+"""Generation token by token, with each token's distance from the dense model."""

@@ -1,23 +1,22 @@
-"""From token ids to text as they come, without ever showing half a character."""
+"""Incremental decoding of token ids to text, never showing half a character."""
 
 from collections.abc import Sequence
 from typing import Any
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 _LONGEST = 4
-"""Tokens that one character of UTF-8 can take; after so many, bytes are no character."""
+"""Most tokens of one UTF-8 character."""
 
 
 class Pieces:
-    """The text that each token adds. One that ends within a character adds nothing, and the token that completes the
-    character adds all of it; a special token stands as its name.
+    """The text that each token adds. A token that ends within a character adds nothing; the one that completes it adds
+    all of it. A special token appears as its name.
 
-    What a token adds depends on those before it (spaces, bytes of one character), so a few of them are decoded
-    with it.
+    The text of a token depends on earlier ones (spaces, bytes of one character), so a few of them are decoded with it.
     """
 
     def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
-        """`before` is what is there already, and whose text is not asked for."""
+        """Start after the tokens `before`, whose text is already shown."""
         self._tokenizer = tokenizer
         self._special = frozenset(tokenizer.all_special_ids)
         self._ids: list[int] = []
@@ -26,7 +25,7 @@ class Pieces:
             self.add(token)
 
     def add(self, token: int) -> str:
-        """What the next token adds."""
+        """Return the text that the next token adds."""
         if token in self._special:
             self._ids, self._from, self._shown = [], 0, 0
             return str(self._tokenizer.convert_ids_to_tokens(token))

@@ -8,15 +8,15 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.kl_divergence import log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import log_probabilities
 from wina_core.errors import WinaError
 
 
 class Reader:
-    """Reads a sequence piece by piece through a cache of its own; several may take turns on one model.
+    """Reader of one sequence, piece by piece, through its own cache; several may take turns on one model.
 
-    Each sets the switch of the model's gates to what it needs: `gated` or, with gates that are off, dense.
+    Each sets the model's gates as it needs them: `gated` or dense.
     """
 
     def __init__(self, loaded: LoadedModel, gates: Gates | None, *, gated: bool) -> None:
@@ -29,8 +29,8 @@ class Reader:
 
     @torch.no_grad()
     def read(self, ids: Sequence[int]) -> Tensor:
-        """Read on; log probabilities [vocabulary] of what follows, float32 at least. WinaError where the model's
-        logits are not numbers."""
+        """Read on and return log probabilities [vocabulary] of the next token, float32 at least; raise WinaError if the
+        model's logits are not numbers."""
         if self._gates is not None:
             self._gates.enabled = self._gated
         tokens = torch.tensor([ids], device=self._loaded.device)

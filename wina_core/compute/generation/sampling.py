@@ -1,4 +1,4 @@
-"""Choosing the next token, by noise that belongs to the position and not to the model."""
+"""Sampling of the next token, with noise that depends on the position and not on the model."""
 
 import torch
 from torch import Tensor
@@ -6,15 +6,14 @@ from torch import Tensor
 from wina_core.specs.generation import SamplingSpec
 
 _POSITIONS = 2**20
-"""Of one seed; longer than any context."""
+"""Positions of one seed; longer than any context."""
 
 
 def choose(log_probabilities: Tensor, sampling: SamplingSpec, position: int) -> int:
-    """The next token's id, from log probabilities [vocabulary].
+    """Return the next token's id, from log probabilities [vocabulary].
 
-    Drawing is by the Gumbel-max trick: argmax_i(log p_i / T + g_i) has the distribution softmax(log p / T). The noise g
-    comes from the seed and the position, so every model meets the same at a position: two that agree on a
-    distribution choose the same token.
+    Gumbel-max sampling: argmax_i(log p_i / T + g_i) has the distribution softmax(log p / T). The noise g comes from the
+    seed and the position, so models that agree on a distribution choose the same token.
     """
     if sampling.temperature == 0.0:
         return int(log_probabilities.argmax())
@@ -26,7 +25,7 @@ def choose(log_probabilities: Tensor, sampling: SamplingSpec, position: int) -> 
 
 
 def _nucleus(log_probabilities: Tensor, top_p: float) -> Tensor:
-    """-inf for what is not in the smallest set of tokens whose mass reaches `top_p`."""
+    """Set log probabilities outside the smallest set of tokens with mass `top_p` to -inf."""
     if top_p == 1.0:
         return log_probabilities
     ordered, order = log_probabilities.sort(descending=True, stable=True)

@@ -1,4 +1,4 @@
-"""The roofline: how fast this device moves memory, measured when a sweep begins."""
+"""The roofline: this device's memory bandwidth, measured when a sweep begins."""
 
 import torch
 
@@ -8,15 +8,15 @@ from wina_core.compute.reporter import Reporter
 
 _LEAST = 2**28
 _CACHES = 8
-"""The buffer's size in last-level caches, so that next to nothing of it stays there."""
+"""The buffer's size in last-level caches, so that almost nothing of it stays there."""
 _REPETITIONS = 10
 
 
 def measure_bandwidth(device: torch.device, reporter: Reporter) -> float:
-    """GB/s (1e9 bytes): the better of reading a large buffer (its sum) and of copying it (read and written bytes).
+    """Return GB/s (1e9 bytes): the better of reading a large buffer (its sum) and copying it (read and written bytes).
 
     Sums read at full speed on processors, where a copy also fetches what it overwrites; on GPUs the copy is the usual
-    yardstick. Each by its fastest turn, since what else runs can only slow it down.
+    yardstick. Each counts by its fastest turn, since other load only slows it down.
     """
     size = min(max(_LEAST, _CACHES * cache_bytes(device)), free_bytes(device) // 4)
     source = torch.ones(size // 4, device=device)

@@ -1,4 +1,4 @@
-"""Computing a DecodeJob: tokens per second of greedy decoding, gated against dense."""
+"""Timing of a DecodeJob: tokens per second of greedy decoding, gated against dense."""
 
 import time
 from collections import Counter
@@ -33,12 +33,11 @@ _TEXT = "demo:heldout"
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
-    """Measure the sparsities that are not stored yet. One that the method cannot reach is skipped with its reason.
+    """Measure the sparsities that are not stored yet; skip an unreachable one with its reason.
 
-    The dense model is the one without a rotation: that of the rotated weights where the rotation is free, and one of
-    its own where shortcuts make decoding slower. Raises WinaError for a method that there is not, a prompt beyond the
-    model's context, where no sparsity at all could be measured, and too little memory for both models; Cancelled
-    between two tokens.
+    The dense model has no rotation: it is the rotated one if the rotation is free, and a separate one if shortcuts slow
+    decoding. Raises WinaError for an unknown method, a prompt beyond the model's context, no measurable sparsity, and
+    too little memory for both models; Cancelled between two tokens.
     """
     spec = job.spec
     get_method(spec.method)
@@ -65,10 +64,10 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        for index, (point, plan, (calibration, cuts_at)) in enumerate(zip(wanted, plans, found, strict=True)):
+        for index, (point, plan, (calibration, corrected)) in enumerate(zip(wanted, plans, found, strict=True)):
             stage = _Stage(reporter, point, index, len(wanted))
             speeds = _speeds(dense, prompt, point, stage)
-            with attach(gated, point.method, plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
+            with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 own = _speeds(gated, prompt, point, stage)
                 sparsity = gates.counted_sparsity
             p10, median, p90 = np.percentile(own, (10, 50, 90))
@@ -95,7 +94,7 @@ def _check_context(config: Any, spec: DecodeSpec) -> None:
 
 
 def _reachable(points: Sequence[DecodePoint], layout: PlanLayout) -> tuple[list[DecodePoint], Counter[str]]:
-    """The points whose sparsity the method reaches on such a model, and how many it does not, by the reason."""
+    """Return the points whose sparsity the method reaches, and the number of others by reason."""
     reached = []
     refused: Counter[str] = Counter()
     for point in points:
@@ -131,8 +130,11 @@ def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
 
 
 def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
-    """Tokens per second of each repetition after one that is not counted: from the first new token to the last, so that
-    the prompt is not part of it. By transformers' generate(), which users run, or on CUDA by steps in a graph."""
+    """Return tokens per second of each repetition after a warm-up, from the first new token to the last, without the
+    prompt.
+
+    Uses transformers' generate(), as users do, or steps in a CUDA graph.
+    """
     speeds = []
     if can_be_captured(loaded.model):
         decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens)
@@ -157,7 +159,7 @@ def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_St
 
 
 class _Clock(StoppingCriteria):
-    """Notes when each token is there, and asks whether to go on; never stops by itself."""
+    """Stopping criterion that records each token's time and checks for cancellation; it never stops."""
 
     def __init__(self, stage: "_Stage", device: torch.device) -> None:
         self.times: list[float] = []
@@ -173,7 +175,7 @@ class _Clock(StoppingCriteria):
 
 
 class _Stage:
-    """Reports one point's share of the job."""
+    """Progress of one point's share of the job."""
 
     def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
         self._reporter = reporter
@@ -185,7 +187,7 @@ class _Stage:
         self._tell()
 
     def repetition(self) -> None:
-        """One more of the dense or the gated model is done."""
+        """Count one repetition of the dense or the gated model."""
         self._done += 1
         self._tell()
 

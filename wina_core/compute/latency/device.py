@@ -1,4 +1,4 @@
-"""The device that a sweep runs on: which it is, what it is made of, and how much it holds."""
+"""The device of a sweep: its name, environment, caches and memory."""
 
 import os
 from pathlib import Path
@@ -16,12 +16,13 @@ from wina_core.records import Environment
 from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
 
 _UNKNOWN_CACHE = 64 * 2**20
-"""Taken for the last-level cache where the platform does not tell: more than most processors have."""
+"""Assumed last-level cache where the platform reports none: more than most processors have."""
 _KERNEL_PACKAGES = ("numba", "triton")
 
 
 def device_of(name: str) -> torch.device:
-    """The device of that name, "auto" the accelerator if there is one; WinaError where there is none such."""
+    """Return the device of that name, with "auto" the accelerator if there is one; raise WinaError if it does not
+    exist."""
     device = torch_device(name)
     if device.type not in ("cpu", "cuda"):
         raise WinaError(f'Latency is measured on "cpu" or "cuda", not on "{name}".')
@@ -31,7 +32,7 @@ def device_of(name: str) -> torch.device:
 
 
 def environment_on(device: torch.device) -> Environment:
-    """What timings on the device depend on: the hardware, the threads in use, and the versions of what computes."""
+    """Return the environment of timings: the hardware, the threads in use, and the versions."""
     found = {**environment().versions, **versions(_KERNEL_PACKAGES)}
     if device.type == "cuda":
         hardware = torch.cuda.get_device_name(device)
@@ -42,7 +43,7 @@ def environment_on(device: torch.device) -> Environment:
 
 
 def cache_bytes(device: torch.device) -> int:
-    """The size of the last-level cache."""
+    """Return the size of the last-level cache."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = [_size(file.read_text()) for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
@@ -50,14 +51,14 @@ def cache_bytes(device: torch.device) -> int:
 
 
 def _size(text: str) -> int:
-    """Bytes of what Linux writes as 32768K."""
+    """Return the bytes of a Linux size such as 32768K."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     number, unit = text.strip()[:-1], text.strip()[-1]
     return int(number) * units[unit]
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be taken, what PyTorch keeps for later included."""
+    """Return available memory, including PyTorch's cached memory."""
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept
@@ -65,7 +66,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def check_dtype(dtype: LatencyDType, device: torch.device) -> None:
-    """Raise WinaError where the device does not compute in it."""
+    """Raise WinaError if the device cannot compute in the dtype."""
     too_old = device.type == "cuda" and dtype == "bfloat16" and torch.cuda.get_device_capability(device) < (8, 0)
     if too_old and torch.version.hip is None:
         raise WinaError(
@@ -74,7 +75,8 @@ def check_dtype(dtype: LatencyDType, device: torch.device) -> None:
 
 
 def backend_of(name: str, device: torch.device) -> tuple[BackendName, backends.Backend]:
-    """The backend of that name, or for "auto" the fastest that works; WinaError where it does not on this device."""
+    """Return the backend of that name, or for "auto" the fastest that works; raise WinaError if it does not work
+    here."""
     if name == DISPATCHED:
         return DISPATCHED, wina_kernels
     usable = backends.usable(device)

@@ -1,8 +1,7 @@
-"""Greedy decoding into a cache of fixed size, its step captured in a CUDA graph.
+"""Greedy decoding into a cache of fixed size, with its step captured in a CUDA graph.
 
-A step of a large model is some hundreds of launches, each shorter than the processor takes to make it: replayed as one
-graph they follow each other without a gap, so that what is measured is what the device does. Elsewhere than on CUDA the
-step is called plainly, and gives the same tokens.
+A step of a large model has hundreds of launches, each shorter than the processor takes to issue it. As one graph they
+follow without gaps, so the measurement is the device's time. Elsewhere the step runs plainly and gives the same tokens.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from transformers.cache_utils import Cache, StaticLayer
 from wina_core.errors import WinaError
 
 _WARM_UP = 3
-"""Steps before the capture: in them kernels are compiled and chosen, and libraries take their working memory."""
+"""Steps before the capture, in which kernels are compiled and chosen and libraries allocate."""
 _READS_POSITIONS = ("opt",)
-"""Model types whose step asks the device for the position, which a graph cannot."""
+"""Model types whose step reads the position back from the device, which a graph cannot do."""
 _MULTIPLE = 8
-"""Of the cache's length: attention kernels copy a mask whose rows are aligned otherwise."""
+"""Divisor of the cache's length: attention kernels copy masks with other alignments."""
 
 
 def can_be_captured(model: Any) -> bool:
-    """Whether the model is on CUDA and its step asks the device for nothing."""
+    """Return whether the model is on CUDA and its step reads nothing back from the device."""
     return model.device.type == "cuda" and model.config.model_type not in _READS_POSITIONS
 
 
 class GraphDecoder:
-    """Decodes one sequence at a time of at most `capacity` tokens.
+    """Decoder of one sequence at a time, of at most `capacity` tokens.
 
-    The weights and what gates them must stay as they are: a graph remembers the memory that it was captured with. The
-    tokens of the warm-up pass through the gates, and are counted there.
+    Weights and gates must stay in place: a graph keeps the addresses it was captured with. Warm-up tokens pass the
+    gates and are counted.
     """
 
     def __init__(self, model: Any, capacity: int) -> None:
@@ -52,9 +51,9 @@ class GraphDecoder:
 
     @torch.no_grad()
     def tokens(self, prompt: Tensor, count: int) -> Iterator[Tensor]:
-        """The `count` most likely tokens after the prompt [1, tokens], each int64 [1, 1] on the model's device.
+        """Yield the `count` most likely tokens after the prompt [1, tokens], each int64 [1, 1] on the model's device.
 
-        Nothing waits for the device, which lags behind; whoever reads a token does. WinaError when they do not fit.
+        Nothing waits for the device until a token is read. Raises WinaError if the tokens exceed the capacity.
         """
         if prompt.shape[1] + count - 1 > self._capacity:
             raise WinaError(
@@ -75,7 +74,7 @@ class GraphDecoder:
             self._graph.replay()
 
     def _read(self, tokens: Tensor) -> None:
-        """Put the token that follows in the place of the last one."""
+        """Replace the last token by the next one."""
         logits = self._model(tokens, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
         self._token.copy_(logits.argmax(-1))
 
@@ -93,9 +92,9 @@ class GraphDecoder:
 
 
 def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> float:
-    """From the first of `count` new tokens, 2 or more, to the last, so that the prompt is not part of it.
+    """Return the speed from the first of `count` (at least 2) new tokens to the last, without the prompt.
 
-    `check` is called between tokens, to raise where it should end.
+    `check` is called between tokens and may raise.
     """
     tokens = decoder.tokens(prompt, count)
     next(tokens)

@@ -1,4 +1,4 @@
-"""The products that are timed: weights in cold copies, inputs of exact sparsity, the dense call and the gated one."""
+"""The timed products: weights in cold copies, inputs of exact sparsity, the dense call and the gated one."""
 
 import math
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from wina_core.compute.reporter import Reporter
 from wina_core.specs.latency import DISPATCHED, LatencyPoint
 
 _BLOCK = 2**22
-"""Weights that are made at a time, which takes some hundredths of a second."""
+"""Weights made at a time, in some hundredths of a second."""
 _RAISED = 1 + 2**-5
-"""What takes a score above an equal one in every dtype."""
+"""Factor that raises a score above an equal one in every dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,18 +38,18 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """x and what gates it."""
+    """x and its gate."""
 
     x: Tensor
     """[batch, n]."""
     threshold: float
     keep: int
     mask: Tensor
-    """What the point's selection keeps, bool [batch, n]."""
+    """The point's selection, bool [batch, n]."""
 
 
 def make_weights(point: LatencyPoint, copies: int, device: torch.device, reporter: Reporter) -> Weights:
-    """W ~ N(0, 1/n), from the same seed for everyone; asks whether to go on every so many rows."""
+    """Draw W ~ N(0, 1/n) from a fixed seed; check for cancellation regularly."""
     shape, dtype = (point.outputs, point.inputs), getattr(torch, point.dtype)
     dense = torch.empty(copies, *shape, dtype=dtype, device=device)
     transposed = torch.empty(copies, *reversed(shape), dtype=dtype, device=device)
@@ -69,10 +69,10 @@ def make_weights(point: LatencyPoint, copies: int, device: torch.device, reporte
 
 
 def make_inputs(point: LatencyPoint, norms: Tensor) -> list[Inputs]:
-    """Several x ~ N(0, 1), each with the threshold that drops exactly the wanted fraction of its scores.
+    """Draw several x ~ N(0, 1), each with the threshold that drops exactly the wanted fraction of its scores.
 
-    That is, floor(s batch n + 1/2) of all rows' together. Scores that tie with the threshold and are to be kept, as 16
-    bits often make them, are raised by 3 %.
+    That is floor(s batch n + 1/2) over all rows. Kept scores that tie with the threshold, frequent in 16 bits, are
+    raised by 3 %.
     """
     generator = _generator(norms.device)
     sparsity, scale = mask_sparsity(point), norms if point.method == "wina" else None
@@ -98,12 +98,12 @@ def _inputs(
 
 
 def measured_sparsity(inputs: list[Inputs]) -> float:
-    """Dropped fraction, counted over all rows."""
+    """Return the dropped fraction over all rows."""
     return 1.0 - sum(float(each.mask.double().mean()) for each in inputs) / len(inputs)
 
 
 def kept_by_any_row(inputs: list[Inputs]) -> float:
-    """Inputs whose weights must be read: the union over a batch's rows, in the mean."""
+    """Return the mean number of inputs whose weights must be read: the union over a batch's rows."""
     return sum(int(each.mask.any(0).sum()) for each in inputs) / len(inputs)
 
 
@@ -112,7 +112,7 @@ Product = Callable[[int, int], Work]
 
 
 def dense_product(weights: Weights, inputs: list[Inputs]) -> Product:
-    """The vendor's call: a matrix-vector product for one row, a linear layer's for more."""
+    """Return the vendor's call: a matrix-vector product for one row, a linear layer's for more."""
 
     def product(turn: int, rows: int) -> Work:
         w, x = weights.dense[turn % len(weights.dense)], inputs[turn % INPUTS].x[:rows]
@@ -122,10 +122,10 @@ def dense_product(weights: Weights, inputs: list[Inputs]) -> Product:
 
 
 def gated_product(point: LatencyPoint, weights: Weights, inputs: list[Inputs], backend: Backend) -> Product:
-    """The point's method, gating included.
+    """Return the point's method, gating included.
 
-    R-Sparse's y = W (m * x) + L (1 - m) * x, L of rank r, is computed as (W - L)(m * x) + L x, which the same kernel
-    does on a matrix made beforehand, and two thin products: no second mask is needed.
+    R-Sparse's y = W (m * x) + L (1 - m) * x, L of rank r, is computed as (W - L)(m * x) + L x: one kernel call on a
+    prepared matrix and two thin products, without a second mask.
     """
     scale = weights.norms if point.method == "wina" else None
     copies = len(weights.transposed)

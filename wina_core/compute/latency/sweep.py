@@ -1,4 +1,4 @@
-"""Computing a LatencyJob: one matrix after the other, each point sent the moment it is measured."""
+"""Timing of a LatencyJob: matrix by matrix, each point sent as soon as it is measured."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs.latency import VENDOR, BackendName, LatencyPoint, LatencySpec, Shape
 
 _MAY_TAKE = 0.9
-"""Of the free memory: the rest of the machine goes on."""
+"""Fraction of the free memory that a sweep may use."""
 
 
 def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
-    """Measure the points that are not stored yet. One that cannot be is skipped with its reason.
+    """Measure the points that are not stored yet; skip one that cannot be measured with its reason.
 
-    Raises WinaError for a device or backend that does not work here, and where no point at all could be measured;
-    Cancelled within a second, compiling and the making of weights aside.
+    Raises WinaError for a device or backend that does not work here, and if no point can be measured; Cancelled within
+    a second, except while compiling and making weights.
     """
     device = device_of(job.spec.device)
     here = environment_on(device)
@@ -78,7 +78,7 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
 
 
 class _Sweep:
-    """What all points of one sweep share."""
+    """State that all points of one sweep share."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Sweep:
         """How many points were left out, by the reason."""
 
     def records(self, points: Sequence[LatencyPoint]) -> Iterator[LatencyRecord]:
-        """One for each point in turn that can be measured; those on the same weights come together."""
+        """Yield one record for each measurable point; points on the same weights come together."""
         weights: Weights | None = None
         made_for: tuple[Shape, str] | None = None
         for done, point in enumerate(points):

@@ -1,4 +1,4 @@
-"""Timing calls turn by turn, in milliseconds: a machine's speed drifts, so those that are compared take turns."""
+"""Timing of calls turn by turn, in milliseconds: contenders alternate, because a machine's speed drifts."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,20 +10,20 @@ from wina_core.errors import WinaError
 
 Work = Callable[[], object]
 Contender = Callable[[int], Work]
-"""Turn -> what is timed in it. Whatever must be ready for the work is made here, outside of the timing."""
+"""Turn -> the timed work. Preparations happen here, outside of the timing."""
 WARM_UP = 3
 """Turns before those that count."""
 LONGEST_SECONDS = 0.8
-"""Of a single call, so that a cancellation is seen within a second."""
+"""Longest single call, so that a cancellation is seen within a second."""
 _HEAD_START = 200_000
-"""Cycles, about a tenth of a millisecond, that a GPU is kept busy before each call: by the time it begins, the call is
-queued, and the time that the processor takes to launch it is not part of it."""
+"""Cycles, about a tenth of a millisecond, that keep a GPU busy before each call, so that launch time is not
+measured."""
 
 
 def time_turns(
     contenders: Sequence[Contender], repetitions: int, device: torch.device, reporter: Reporter
 ) -> list[list[float]]:
-    """Milliseconds by contender and turn, after WARM_UP turns that are not counted."""
+    """Return milliseconds by contender and turn, after WARM_UP turns."""
     timed = _on_cuda if device.type == "cuda" else _on_cpu
     times: list[list[float]] = [[] for _ in contenders]
     for turn in range(WARM_UP + repetitions):
@@ -34,10 +34,10 @@ def time_turns(
 
 
 def check_quick(by_rows: Callable[[int], Work], batch: int, reporter: Reporter) -> None:
-    """Call with 1, 2, 4, ... up to `batch` rows; WinaError, before it is made, of a call that would take too long.
+    """Call with 1, 2, 4, ... up to `batch` rows; raise WinaError before a call that would take too long.
 
-    For the processor alone, whose calls cannot be interrupted and can take minutes. Each is made twice, since the first
-    may have to compile.
+    For the processor alone, whose calls cannot be interrupted and can take minutes. Each call runs twice, since the
+    first may compile.
     """
     rows = 1
     while True:

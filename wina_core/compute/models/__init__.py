@@ -1,5 +1,5 @@
-"""Loading Hugging Face models and seeing them through one architecture table."""
+"""Hugging Face models, loaded and seen through one table of architectures."""
 
-from wina_core.compute.models.lean_transformers import leave_out_quantizers
+from wina_core.compute.models.quantizer_backends import hide_quantizer_backends
 
-leave_out_quantizers()
+hide_quantizer_backends()

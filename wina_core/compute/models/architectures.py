@@ -1,4 +1,4 @@
-"""The supported decoder families, in one table, and the uniform view of a model that is built from it."""
+"""The supported decoder families, in one table, and the uniform view of a model."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,35 +60,34 @@ def _opt_obstacle(config: Any) -> str:
 
 @dataclass(frozen=True)
 class Family:
-    """Where a decoder keeps its parts (dotted attributes), and what sets it apart from the llama family.
+    """Attribute paths of a decoder's parts, and its differences from the llama family.
 
-    Projections that name the same linear layer are its row blocks, in the order of PROJECTIONS. A bias, where
-    there is one, lies with its linear layer, and an embedding is tied when head and embedding share one parameter:
-    both are read off the model, so that checkpoints which differ from their family's habit are covered.
+    Projections that name the same linear layer are its row blocks, in the order of PROJECTIONS. Biases and tied
+    embeddings are read off the model, so checkpoints that differ from their family's habit are covered.
     """
 
     model_class: str
     """transformers' class."""
     projections: Mapping[str, str]
-    """Canonical name -> linear layer within the decoder layer; no "gate" where the MLP is not gated."""
+    """{canonical name: linear layer within the decoder layer}; no "gate" without a gated MLP."""
     embedding: str = "model.embed_tokens"
     positions: str | None = None
-    """Learned positions, where there are any."""
+    """Learned positions, if any."""
     layers: str = "model.layers"
     final_norm: str = "model.norm"
     head: str = "lm_head"
     attention_norm: str | None = "input_layernorm"
-    """Within the decoder layer, like the next three; None where q, k, v read the residual stream itself."""
+    """Within the decoder layer, like the next three; None if q, k, v read the residual stream itself."""
     mlp_norm: str | None = "post_attention_layernorm"
     attention: str = "self_attn"
     mlp: tuple[str, ...] = ("mlp",)
-    """Modules from mlp_norm's output to what is written, in order."""
+    """Modules from mlp_norm's output to the written result, in order."""
     parallel: bool = False
-    """Whether attention and MLP read the same point of the stream, where the configuration does not say."""
+    """Whether attention and MLP read the same point of the stream, unless the configuration says."""
     interleaved: bool = False
-    """Whether fused q, k, v lie head by head, (heads, 3, head_dim), instead of one after the other."""
+    """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
     obstacle: Callable[[Any], str] = _no_obstacle
-    """From the configuration: why the residual stream cannot be rotated, as a clause; empty where it can."""
+    """Function of the configuration: why the residual stream cannot be rotated, as a clause; empty if it can."""
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -133,7 +132,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(model_type: str, model_class: str | None) -> Family:
-    """The table's entry; raises WinaError for a class that is not in it. The class may be unknown (None)."""
+    """Return the table's entry; raise WinaError for a class that is not in it. The class may be unknown (None)."""
     family = FAMILIES.get(model_type)
     if family is None or model_class not in (None, family.model_class):
         raise WinaError(
@@ -144,7 +143,8 @@ def family_of(model_type: str, model_class: str | None) -> Family:
 
 
 def view(model: nn.Module) -> ModelView:
-    """Uniform access to a transformers model's norms and projections; raises WinaError for an unsupported class."""
+    """Return uniform access to a transformers model's norms and projections; raise WinaError for an unsupported
+    class."""
     config: Any = model.config
     family = family_of(config.model_type, type(model).__name__)
     heads = config.num_attention_heads

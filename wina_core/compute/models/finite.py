@@ -1,4 +1,4 @@
-"""Refusing a model that computes no numbers, and finding out where it begins to."""
+"""Checks for NaN and infinity, and the search for their origin."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from wina_core.errors import WinaError
 
 
 def check_numbers(values: Tensor, what: str = "logits") -> None:
-    """Raise WinaError where what the dense model computed, named by `what`, has a NaN or an infinity."""
+    """Raise WinaError if the dense model's result `what` has a NaN or an infinity."""
     if not values.isfinite().all():
         raise WinaError(
             f"The model's {what} are not numbers; check its weights, or open it in bfloat16 or float32 instead."
@@ -21,8 +21,11 @@ def check_numbers(values: Tensor, what: str = "logits") -> None:
 
 @contextmanager
 def numbers_only(view: ModelView, where: str) -> Iterator[None]:
-    """Within: a forward pass whose logits are not numbers raises WinaError with what was measured, as in
-    "on demo_choice", and the module where it begins, for which the pass is repeated."""
+    """Raise WinaError within the block when a forward pass gives logits that are not numbers.
+
+    The error names the measurement (`where`, as in "on demo_choice") and the module of origin, found by repeating the
+    pass.
+    """
     hook = view.model.register_forward_hook(_LogitsCheck(view, where), with_kwargs=True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""From a ModelSource to a live model: safetensors only, no remote code, no surprises."""
+"""Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class LoadedModel:
     """transformers' tokenizer."""
     view: ModelView
     folder: Path | None = None
-    """Where its files are; None for a model that was built in memory."""
+    """Folder of its files; None for a model built in memory."""
     rotation: RotationSpec | None = None
     """The last rotation applied, here or before the model was exported."""
     rotation_report: RotationReport | None = None
@@ -47,12 +47,12 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.view.embedding.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights are stored as."""
+        """Dtype of the weights."""
         return self.view.embedding.weight.dtype
 
 

@@ -1,4 +1,4 @@
-"""What all norms of a residual stream have in common: they normalize, multiply by a gain, and some add a bias."""
+"""Norms of a residual stream: they normalize, multiply by a gain, and some add a bias."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 
 _GAIN_ABOVE_ONE = ("Gemma2RMSNorm", "Gemma3RMSNorm")
-"""Classes whose weight is the gain's distance from 1."""
+"""Classes whose weight is the gain minus 1."""
 
 
 def centres(norm: nn.Module) -> bool:
-    """Whether the norm subtracts the mean (LayerNorm) before it divides by the root mean square (RMSNorm)."""
+    """Return whether the norm subtracts the mean (LayerNorm), unlike RMSNorm."""
     return isinstance(norm, nn.LayerNorm)
 
 
 def normalized(norm: nn.Module, x: Tensor) -> Tensor:
-    """x [..., d] as the norm normalizes it, before its gain and bias, in x's dtype."""
+    """Normalize x [..., d] as the norm does before its gain and bias, in x's dtype."""
     module: Any = norm
     if centres(norm):
         x = x - x.mean(-1, keepdim=True)
@@ -24,7 +24,7 @@ def normalized(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def norm_gain(norm: nn.Module) -> Tensor:
-    """g [d], float64: what the norm multiplies the normalized stream by; ones where it has no gain."""
+    """Return the gain g [d], float64; ones without one."""
     module: Any = norm
     if module.weight is None:
         return torch.ones(module.normalized_shape, dtype=torch.float64)
@@ -33,6 +33,6 @@ def norm_gain(norm: nn.Module) -> Tensor:
 
 
 def norm_bias(norm: nn.Module) -> Tensor | None:
-    """b [d], float64: what the norm adds at last; None where that is nothing."""
+    """Return the bias b [d], float64, or None."""
     bias: Tensor | None = getattr(norm, "bias", None)
     return bias.double() if bias is not None and bias.any() else None

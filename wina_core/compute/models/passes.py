@@ -1,4 +1,4 @@
-"""Forward passes that end early, or that other functions stand in for parts of."""
+"""Forward passes that end early or have parts replaced."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ def standing_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
 
 
 class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error
-    """Ends a forward pass at the inputs it was started for."""
+    """End of a forward pass, with the inputs it was started for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Norms that compute in float64 when the model does."""
+"""Norms that compute in float64 if the model does."""
 
 from types import MethodType
 

@@ -1,9 +1,9 @@
 """Weight-only quantization of a loaded model's gated matrices: INT8 by torchao, INT4 by HQQ.
 
 INT8: symmetric, one scale for each row of W (output channel). INT4: half-quadratic quantization (Badri and Shaji,
-2023), one scale and one zero for each group of inputs of a row: 64, or where 64 does not divide their number, the
-largest of 32 and 16 that does. Embedding, head and norms stay as they are. Both run on the CPU, where torchao has no
-INT4. The libraries are imported when they are needed, and download nothing.
+2023), one scale and one zero for each group of a row's inputs: 64, or the largest of 32 and 16 that divides them.
+Embedding, head and norms stay unchanged. Both run on the CPU, where torchao has no INT4. The libraries are imported on
+use and download nothing.
 """
 
 import logging
@@ -11,33 +11,32 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from wina_kernels.weights import QuantizedWeight, pack_halves
 
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import mean_divergence, probe_logits, relative_deviation
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.measure import probe_logits, relative_deviation
 from wina_core.errors import WinaError
 from wina_core.records import QuantizationReport
 from wina_core.specs import Bits, TextSpec
 
 PROBE = TextSpec(tokens=512, sequence=128)
-"""Text on which the quantized model is compared with the model as it was."""
+"""Text on which the quantized model is compared with the original."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> QuantizationReport:
-    """Quantize the gated matrices of `loaded.model` in place, one after the other, and measure what that changed.
+    """Quantize the gated matrices of `loaded.model` in place, one by one, and measure the change.
 
-    To be done after rotating: a rotation works on the weights themselves. Raises WinaError before the model is touched
-    when a matrix cannot be quantized. When it is cancelled on the way, the model must be loaded anew.
+    Quantize after rotating. Raises WinaError before the model is touched if a matrix cannot be quantized. After a
+    cancellation, load the model again.
     """
     linears = gated_linears(loaded.view)
     for name, linear in linears.items():
@@ -71,7 +70,7 @@ def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> Quantizatio
 
 
 def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
-    """The distinct linear layers of all projections, by the name of the first one, for example "q of layer 0"."""
+    """Return the distinct linear layers of all projections by the name of the first one, such as "q of layer 0"."""
     linears: dict[nn.Linear, str] = {}
     for layer in view.layers:
         for name, projection in layer.projections.items():
@@ -80,7 +79,7 @@ def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
 
 
 def check_quantizable(name: str, linear: nn.Linear, bits: Bits) -> None:
-    """Raise WinaError when a matrix cannot be quantized."""
+    """Raise WinaError if a matrix cannot be quantized."""
     if linear.weight.dtype not in _DTYPES:
         dtype = str(linear.weight.dtype).removeprefix("torch.")
         raise WinaError(f"{bits} quantization does not work on {dtype} weights; load the model in float32 or bfloat16.")
@@ -96,7 +95,7 @@ def _group(linear: nn.Linear) -> int | None:
 
 
 def int8(linear: nn.Linear) -> QuantizedLinear:
-    """torchao's weight-only INT8."""
+    """Quantize by torchao's weight-only INT8."""
     _quiet_torchao()
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
@@ -111,13 +110,13 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
 
 
 def _quiet_torchao() -> None:
-    """Silence what it says when it is imported, about extensions for accelerators that are not here."""
+    """Silence torchao's remarks on import about extensions for other accelerators."""
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:
-    """HQQ with 4 bits; scales and zeros in the model's dtype."""
+    """Quantize by HQQ with 4 bits; scales and zeros in the model's dtype."""
     from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
 
     dtype, device, group = linear.weight.dtype, str(linear.weight.device), _group(linear)
@@ -130,11 +129,3 @@ def int4(linear: nn.Linear) -> QuantizedLinear:
 
 
 _QUANTIZERS: dict[Bits, Callable[[nn.Linear], QuantizedLinear]] = {"int8": int8, "int4": int4}
-
-
-def mean_divergence(before: Tensor, after: Tensor) -> float:
-    """Mean over tokens of KL(before || after) between next-token distributions, in nats; logits [rows, tokens, v]."""
-    total = 0.0
-    for row_before, row_after in zip(before, after, strict=True):  # a row at a time: wide logits are large in 32 bits
-        total += float(divergences(log_probabilities(row_before), log_probabilities(row_after)).double().mean())
-    return total / len(before)

@@ -1,4 +1,4 @@
-"""A linear layer whose weight is held in 8 or 4 bits, and stands wherever a plain one did."""
+"""A linear layer with weights of 8 or 4 bits, in the place of a plain one."""
 
 import torch
 from torch import Tensor, nn
@@ -9,11 +9,10 @@ from wina_kernels.weights import FLOATS, QuantizedWeight
 
 
 class QuantizedLinear(nn.Linear):
-    """y = W x + b with W [m, n] quantized. What is stored are buffers, so that the model's memory counts them.
+    """y = W x + b with W [m, n] quantized, stored in buffers, so that the model's memory counts them.
 
-    A few tokens at a time are multiplied by a kernel that dequantizes on the way and reads no weights of inputs that
-    are 0, as gates make them. For more of them, and whenever it is asked for, `weight` is dequantized anew: nothing is
-    kept of it, so whoever needs it twice keeps it.
+    A few tokens are multiplied by a kernel that dequantizes on the way and skips weights of inputs that are 0. For more
+    tokens, and on every access, `weight` is dequantized anew and not kept.
     """
 
     codes: Tensor
@@ -31,7 +30,7 @@ class QuantizedLinear(nn.Linear):
 
     @property
     def weight_t(self) -> QuantizedWeight:
-        """W^T as it is stored."""
+        """W^T as stored."""
         return QuantizedWeight(self.codes, self.scale, self.zero, self._group, self._bits)
 
     @property
@@ -40,7 +39,7 @@ class QuantizedLinear(nn.Linear):
         return self.weight_t.dequantize().to(self._dtype).t()
 
     def forward(self, input: Tensor) -> Tensor:
-        """x [..., n] -> y [..., m]."""
+        """Return y [..., m] for x [..., n]."""
         few = 0 < input.numel() <= MOST_ROWS * self.in_features
         if few and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
             y = sparse_linear(input, self.weight_t, None, 0.0)
@@ -49,6 +48,6 @@ class QuantizedLinear(nn.Linear):
 
 
 def quantized_weights(model: nn.Module) -> int:
-    """How many weights of the model are held quantized; they are none of its parameters."""
+    """Return the number of quantized weights of the model, which are not among its parameters."""
     linears = (module for module in model.modules() if isinstance(module, QuantizedLinear))
     return sum(linear.in_features * linear.out_features for linear in linears)

@@ -1,6 +1,6 @@
-"""Residual shortcuts: d x d matrices that carry the residual from one rotated basis into the next.
+"""Matrices that carry the residual from one rotated basis into the next.
 
-SliceGPT's shortcut Q_in^T Q_out, needed where a decoder layer's sites are rotated differently.
+SliceGPT's shortcut Q_in^T Q_out, needed if the sites of a decoder layer are rotated differently.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.errors import WinaError
 
 Branch = Literal["attention", "mlp"]
-"""The residual that passes by the attention, or by the MLP; in a parallel layer "mlp", which passes by both."""
+"""The residual around the attention or around the MLP; in a parallel layer "mlp", around both."""
 _BRANCHES: tuple[Branch, ...] = ("attention", "mlp")
 _SUFFIX = "_shortcut"
 
 
 def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
-    """Multiply the residual past a decoder layer's attention or MLP by `matrix` [d, d], from the right.
+    """Multiply the residual around a decoder layer's attention or MLP by `matrix` [d, d], from the right.
 
     The matrix becomes a buffer of the layer, so that it moves and is stored with it.
     """
@@ -29,7 +29,7 @@ def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
 
 
 def shortcuts(view: ModelView) -> dict[str, Tensor]:
-    """All shortcut matrices by name, for example "layers.3.attention"."""
+    """Return all shortcut matrices by name, such as "layers.3.attention"."""
     return {
         f"layers.{layer.index}.{branch}": matrix
         for layer in view.layers
@@ -39,7 +39,7 @@ def shortcuts(view: ModelView) -> dict[str, Tensor]:
 
 
 def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
-    """Attach matrices named as by `shortcuts`; raises WinaError when they do not fit the model."""
+    """Attach matrices named as by `shortcuts`; raise WinaError if they do not fit the model."""
     places = {f"layers.{layer.index}.{branch}": (layer, branch) for layer in view.layers for branch in _BRANCHES}
     for name, matrix in matrices.items():
         if name not in places or matrix.shape != (view.hidden_size, view.hidden_size):
@@ -49,17 +49,17 @@ def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
 
 
 def shortcut_parameters(model: nn.Module) -> int:
-    """Shortcut weights that the model reads for every token beside its own; 0 where there are no shortcuts."""
+    """Return the number of shortcut weights that the model reads for every token."""
     return sum(buffer.numel() for name, buffer in model.named_buffers() if is_shortcut(name))
 
 
 def is_shortcut(name: str) -> bool:
-    """Whether a state dict's key is a residual shortcut."""
+    """Return whether a state dict's key is a residual shortcut."""
     return name.rpartition(".")[2] in {branch + _SUFFIX for branch in _BRANCHES}
 
 
 def _forward(layer: LayerView, hidden_states: Tensor, **kwargs: Any) -> Tensor:
-    """A pre-norm decoder layer of any supported family, with shortcuts, in evaluation mode."""
+    """Run a pre-norm decoder layer of any supported family with shortcuts, in evaluation mode."""
     attended = layer.attention(hidden_states=layer.attention_norm(hidden_states), **kwargs)[0] * layer.multiplier
     hidden_states = hidden_states.to(attended.device)  # of a layer before on another device
     if layer.parallel:

@@ -1,4 +1,4 @@
-"""What a loaded model is, in numbers."""
+"""Numbers of a loaded model: sizes, dtype, memory and possible rotations."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _ROTATED = "This model was exported with the residual shortcuts of a rotation; o
 
 
 def summarize(loaded: LoadedModel) -> ModelSummary:
-    """Sizes, dtype and memory of a model; a tied embedding counts once."""
+    """Return sizes, dtype and memory of a model; a tied embedding counts once."""
     config: Any = loaded.model.config
     view = loaded.view
     parameters = list(loaded.model.parameters())
@@ -48,7 +48,7 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
 
 
 def rotation_reason(view: ModelView) -> str:
-    """Which rotations are refused and why, in one sentence; empty where none is."""
+    """Return the refused rotations and their reason, in one sentence; empty if none is refused."""
     refused = view.refused_rotations
     if not refused:
         return ""

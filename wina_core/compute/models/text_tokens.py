@@ -1,4 +1,4 @@
-"""Texts as rows of tokens, for calibration, activation statistics and deviation from dense."""
+"""Rows of tokens of a text, for calibration, activation statistics and fidelity."""
 
 from typing import Any
 
@@ -10,23 +10,23 @@ from wina_core.sources.resolve import text_file
 from wina_core.specs import TextSpec
 
 _LONGEST = 16 * 2**20
-"""Characters of a text that are read at most, so that a file of many GB costs no more than a few seconds."""
+"""Most characters read of a text, so that a file of many GB takes seconds at most."""
 
 
 def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
-    """Token ids, int64 [spec.tokens // spec.sequence, spec.sequence], no special ones added.
+    """Return token ids, int64 [spec.tokens // spec.sequence, spec.sequence], without special ones.
 
-    The rows are spread evenly over the text, since neighbouring passages are alike: what is measured on some rows
-    then holds for the text. Raises WinaError when the file is missing, not UTF-8, or shorter than asked for.
+    The rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
+    missing, not UTF-8, or too short.
     """
     return _Encoding(spec, tokenizer).rows(spec.sequence)
 
 
 def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
-    """`read_tokens`, and the UTF-8 bytes that each of its tokens adds to the text, int64 of the same shape.
+    """Return `read_tokens` and the UTF-8 bytes that each token adds to the text, int64 of the same shape.
 
-    Sums of the bytes turn log-likelihoods into bits per byte. Bytes that belong to no token count with the next one.
-    Raises WinaError also for a tokenizer that does not know character offsets (all "fast" ones do).
+    Sums of the bytes turn log-likelihoods into bits per byte. Bytes of no token count with the next one. Raises
+    WinaError also for a tokenizer without character offsets (all "fast" ones have them).
     """
     encoding = _Encoding(spec, tokenizer)
     if not encoding.ends:
@@ -41,7 +41,7 @@ def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tenso
 
 
 class _Encoding:
-    """A text's tokens, and where the rows of a TextSpec begin among them."""
+    """A text's tokens, and the starts of a TextSpec's rows among them."""
 
     def __init__(self, spec: TextSpec, tokenizer: Any) -> None:
         if spec.tokens < spec.sequence:
@@ -63,7 +63,7 @@ class _Encoding:
         self.starts = [row * available // wanted * spec.sequence for row in range(wanted)]
 
     def rows(self, sequence: int) -> Tensor:
-        """Token ids, int64 [rows, sequence]."""
+        """Return token ids, int64 [rows, sequence]."""
         return torch.tensor([self.ids[start : start + sequence] for start in self.starts])
 
 

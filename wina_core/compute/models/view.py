@@ -1,4 +1,4 @@
-"""Uniform access to a model's gated matrices, whatever the architecture calls them."""
+"""Uniform access to a model's gated matrices, independent of the architecture."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from wina_core.specs import ROTATION_MODES
 from wina_core.specs.plans import PlanLayout
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
-"""All canonical names, in the order of every plan's columns; a model without gated MLP has no "gate"."""
+"""All canonical names, in the order of every plan's columns; without a gated MLP there is no "gate"."""
 
 Rows = slice | Tensor
-"""Rows of a linear layer: a slice, or ascending indices [m], int64, where they do not lie together."""
+"""Rows of a linear layer: a slice, or ascending indices [m], int64, if not contiguous."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Projection:
     """One of PROJECTIONS."""
     linear: nn.Linear
     rows: Rows
-    """Its rows of `linear.weight`; all of them unless the layer is fused (qkv_proj, gate_up_proj, query_key_value)."""
+    """Its rows of `linear.weight`; all unless the layer is fused (qkv_proj, gate_up_proj, query_key_value)."""
 
     @property
     def weight(self) -> Tensor:
-        """[m, n], a view into the linear layer's weight; a copy where the rows are indices."""
+        """[m, n], a view into the linear layer's weight; a copy if the rows are indices."""
         return self.linear.weight[self.rows]
 
     @property
     def bias(self) -> Tensor | None:
-        """[m], likewise; None without one."""
+        """[m], likewise; None without a bias."""
         return None if self.linear.bias is None else self.linear.bias[self.rows]
 
     @property
@@ -45,7 +45,7 @@ class Projection:
 
 
 def joined(first: Rows, second: Rows) -> Rows:
-    """The rows of two neighbours of one linear layer."""
+    """Return the rows of two neighbours of one linear layer."""
     if isinstance(first, slice) and isinstance(second, slice):
         return slice(first.start, second.stop)
     assert isinstance(first, Tensor)
@@ -60,20 +60,19 @@ class LayerView:
     index: int
     module: nn.Module
     attention_norm: nn.Module
-    """The norm whose output q, k and v read, where the model's stream can be rotated (see `ModelView.obstacle`)."""
+    """The norm whose output q, k and v read, if the model's stream can be rotated (see `ModelView.obstacle`)."""
     mlp_norm: nn.Module
     """The norm whose output gate and up read, likewise; in some parallel layers the attention's own."""
     projections: dict[str, Projection]
     """By canonical name, in the order of PROJECTIONS."""
     attention: nn.Module
-    """From attention_norm's output to what it writes; called as the layer does, with keyword arguments."""
+    """From attention_norm's output to its write; called with keyword arguments, as in the layer."""
     mlp: tuple[nn.Module, ...]
-    """From mlp_norm's output to what is written, one module after the other."""
+    """Modules from mlp_norm's output to the MLP's write, in order."""
     parallel: bool
-    """Whether attention and MLP read the same point of the stream, h + attention(norm h) + mlp(norm' h), instead of
-    one after the other."""
+    """Whether attention and MLP read the same point: h + attention(norm h) + mlp(norm' h)."""
     multiplier: float
-    """Of what attention and MLP write, before it joins the stream."""
+    """Factor of what attention and MLP write to the stream."""
 
 
 def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
@@ -84,14 +83,14 @@ def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class ModelView:
-    """What rotation and gating need to know about a model."""
+    """The model's structure for rotation and gating."""
 
     family: str
     """Key in the architecture table."""
     model: nn.Module
     embedding: nn.Embedding
     positions: nn.Embedding | None
-    """Learned positions that are added to the token's embedding."""
+    """Learned positions added to the token's embedding."""
     layers: tuple[LayerView, ...]
     final_norm: nn.Module
     head: nn.Linear
@@ -100,7 +99,7 @@ class ModelView:
     kv_heads: int
     head_dim: int
     obstacle: str
-    """Why the residual stream cannot be rotated exactly, as a clause about the model; empty where it can."""
+    """Why the residual stream cannot be rotated exactly, as a clause about the model; empty if it can."""
 
     @property
     def projections(self) -> tuple[str, ...]:
@@ -109,7 +108,7 @@ class ModelView:
 
     @property
     def layout(self) -> PlanLayout:
-        """The plan table this model needs."""
+        """The plan table of this model."""
         shapes = [[projection.shape for projection in layer.projections.values()] for layer in self.layers]
         return PlanLayout(
             projections=self.projections,
@@ -123,9 +122,9 @@ class ModelView:
 
     @property
     def refused_rotations(self) -> dict[str, str]:
-        """Modes that would not be exact here, each with the reason, a clause about the model.
+        """{mode that is not exact here: reason, a clause about the model}.
 
-        Rotating the values per head is exact in every supported model, and possible in any mode that is.
+        Rotating the values per head is exact in every supported model, in any exact mode.
         """
         if self.obstacle:
             return dict.fromkeys(ROTATION_MODES[1:], self.obstacle)

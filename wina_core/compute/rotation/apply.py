@@ -1,9 +1,8 @@
 """The orthogonal tensor transformation (paper, appendix, algorithm 1; SliceGPT's computational invariance).
 
-With the norms' gains folded into the matrices that follow, a residual stream h may be replaced by h Q: matrices
-that read it become W Q, matrices that write it become Q^T W, and between two bases it is carried by Q_in^T Q_out.
-All arithmetic is on blocks of rows, in float64, for 16-bit weights in float32: either has more than twice their digits,
-so that what tells is that each weight is rounded to its dtype once.
+With the norms' gains folded into the matrices that follow, h Q may replace a residual stream h: readers become W Q,
+writers Q^T W, and Q_in^T Q_out carries it between two bases. Arithmetic is on blocks of rows, in float64 (float32 for
+16-bit weights): twice the digits of the weights, so each weight is effectively rounded once.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 
 _BLOCK = 512
-"""Rows or columns of a weight that are multiplied at a time."""
+"""Rows or columns of a weight multiplied at a time."""
 _ATTENTION_READS, _MLP_READS = ("q", "k", "v"), ("gate", "up")
 
 
@@ -28,9 +27,9 @@ class LayerBases:
     """The bases of one decoder layer, float64; None where it is not rotated."""
 
     attention: Tensor | None = None
-    """[d, d], of the stream that attention_norm reads."""
+    """[d, d], of the stream read by attention_norm."""
     mlp: Tensor | None = None
-    """[d, d], of the stream that mlp_norm reads."""
+    """[d, d], of the stream read by mlp_norm."""
     heads: Tensor | None = None
     """[kv_heads, head_dim, head_dim], of the values."""
 
@@ -39,8 +38,8 @@ class LayerBases:
 def apply_bases(view: ModelView, bases: Iterable[LayerBases], reporter: Reporter) -> None:
     """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
 
-    In a parallel layer the bases of attention and MLP are one. Where the model's norms centre the stream (LayerNorm),
-    all its bases keep the mean (see `centring`).
+    Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
+    keep the mean (see `centring`).
     """
     stream: Tensor | None = None  # the basis in which the residual leaves the part that is done
     previous: LayerView | None = None
@@ -66,7 +65,7 @@ def apply_bases(view: ModelView, bases: Iterable[LayerBases], reporter: Reporter
 
 
 def untie(view: ModelView) -> None:
-    """Give a tied head its own copy of the embedding, and tell the configuration so that nothing ties them again."""
+    """Give a tied head its own copy of the embedding, and set the configuration so that nothing ties them again."""
     model: Any = view.model
     if view.head.weight is view.embedding.weight:
         view.head.weight = nn.Parameter(view.embedding.weight.clone(), requires_grad=False)
@@ -75,7 +74,7 @@ def untie(view: ModelView) -> None:
 
 
 def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
-    """A norm is folded into all that read it at once: in some parallel layers q, k, v and the MLP share one."""
+    """Fold each norm into all of its readers at once: in some parallel layers q, k, v and the MLP share one."""
     linears: dict[nn.Module, dict[nn.Linear, None]] = {}
     for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
         readers = (layer.projections[name].linear for name in names if name in layer.projections)
@@ -85,11 +84,11 @@ def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
 
 
 def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None:
-    """W <- (W g) Q and c <- c + W b of y = W (g n + b) + c, for the normalized stream n; then g = 1 and b = 0.
+    """Set W <- (W g) Q and c <- c + W b of y = W (g n + b) + c, for the normalized stream n; then g = 1 and b = 0.
 
-    Where a norm's bias meets linear layers without one, the direction that LayerNorm makes empty carries it: n sums
-    to zero, so with the bias s (1, ..., 1) the matrix (W g) Q + (W b / (d s)) (1, ..., 1) gives W (g n + b) exactly for
-    any s > 0. Here it is chosen so that the constant input is to n about as large as the constant column is to W g.
+    Where linear layers have no bias for the norm's, the direction that LayerNorm empties carries it: n sums to zero, so
+    with the bias s (1, ..., 1) the matrix (W g) Q + (W b / (d s)) (1, ..., 1) gives W (g n + b) exactly for any s > 0.
+    The chosen s makes the constant input about as large to n as the constant column is to W g.
     """
     gain, bias, d = norm_gain(norm).to(basis.dtype), norm_bias(norm), len(basis)
     carried: dict[nn.Linear, Tensor] = {}
@@ -117,8 +116,7 @@ def _rotate_columns(
     centred: bool = False,
     column: Tensor | None = None,
 ) -> None:
-    """W <- (W g) Q of W [m, d]; with `centred`, less the mean of each row, which no centred input sees; and with
-    `column` [m] added to all of its columns."""
+    """Set W <- (W g) Q of W [m, d]; with `centred`, minus each row's mean; with `column` [m], added to all columns."""
     digits = _digits(weight)
     basis = basis.to(weight.device, digits)
     gain = None if gain is None else gain.to(weight.device, digits)
@@ -133,12 +131,13 @@ def _rotate_columns(
 
 
 def _digits(weight: Tensor) -> torch.dtype:
-    """What a weight is multiplied in."""
+    """Return the dtype in which a weight is multiplied."""
     return torch.float32 if weight.element_size() == 2 else torch.float64
 
 
 def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: Tensor) -> None:
-    """W <- Q_out^T W of the matrices that end a branch, b likewise; Q_in^T Q_out beside them where they differ.
+    """Set W <- Q_out^T W and b likewise in the matrices that end a branch; add the shortcut Q_in^T Q_out if they
+    differ.
 
     In a parallel layer both matrices end where the MLP does.
     """
@@ -159,7 +158,7 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
 
 
 def _rotate_heads(view: ModelView, layer: LayerView, heads: Tensor) -> None:
-    """W_v <- R^T W_v and b_v <- R^T b_v for each key-value head, W_o <- W_o R for the query heads that read it.
+    """Set W_v <- R^T W_v and b_v <- R^T b_v for each key-value head, and W_o <- W_o R for its query heads.
 
     Exact because attention is linear in the values.
     """

@@ -1,4 +1,4 @@
-"""Orthogonal bases from Gram matrices, the same ones on every machine."""
+"""Orthogonal bases from Gram matrices, identical on every machine."""
 
 from collections.abc import Callable
 
@@ -6,28 +6,27 @@ import torch
 from torch import Tensor
 
 _DEGENERATE = 1e-10
-"""Eigenvalues closer than this, relative to the Frobenius norm, are one eigenspace: far above the rounding of
-float64 (1e-13 for the sums that occur here), far below any distance that matters for a basis."""
+"""Eigenvalues closer than this, relative to the Frobenius norm, form one eigenspace: far above float64 rounding (1e-13
+here), far below any distance that matters for a basis."""
 
 _ROUNDING = 1e-12
-"""max |Q^T Q - I| of a float64 matrix that is as orthogonal as rounding lets it be."""
+"""max |Q^T Q - I| of a float64 matrix that is orthogonal to rounding."""
 _STEPS = 3
 """Enough from the 1e-5 that given matrices may be off by."""
 
 
 def trace_normalized(gram: Tensor) -> Tensor:
-    """The Gram matrix divided by its trace, in place; a zero matrix stays."""
+    """Divide a Gram matrix by its trace in place; a zero matrix stays."""
     trace = float(gram.trace())
     return gram.div_(trace) if trace > 0 else gram
 
 
 def canonical_basis(gram: Tensor, *further: Callable[[], Tensor]) -> Tensor:
-    """Eigenvectors of a Gram matrix, float64 [d, d] in columns, by falling eigenvalue.
+    """Return eigenvectors of a Gram matrix, float64 [d, d] in columns, by falling eigenvalue.
 
-    This is V of the SVD of any W with W^T W = gram (paper, appendix "Orthogonal Tensor Transformation").
-    Where its eigenvalues coincide, as in the null space of a k_proj with fewer rows than columns, any basis of
-    the eigenspace would do: there the `further` matrices decide, each made only when what came before left anything
-    open, and at last the fixed matrix diag(d, ..., 1). The entry of largest magnitude in each vector is positive.
+    This is V of the SVD of any W with W^T W = gram (paper, appendix "Orthogonal Tensor Transformation"). Where
+    eigenvalues coincide, as in the null space of a k_proj with fewer rows than columns, the `further` matrices decide,
+    each made only if needed, and at last diag(d, ..., 1). The entry of largest magnitude in each vector is positive.
     """
     d = gram.shape[0]
     ranking = torch.arange(d, 0, -1, dtype=torch.float64, device=gram.device)
@@ -54,8 +53,7 @@ def _tolerance(gram: Tensor) -> float:
 
 
 def _eigenspaces(gram: Tensor, tolerance: float, within: Tensor | None = None) -> list[Tensor]:
-    """Orthonormal columns for each distinct eigenvalue, by falling ones; carried over `within`, the basis [d, n] in
-    which the matrix is given."""
+    """Return orthonormal columns for each distinct eigenvalue, by falling ones, mapped by the basis `within` [d, n]."""
     values, vectors = torch.linalg.eigh(gram)
     vectors = vectors.flip(1) if within is None else within @ vectors.flip(1)
     ends = (values.diff().flip(0) > tolerance).nonzero().flatten() + 1
@@ -63,14 +61,14 @@ def _eigenspaces(gram: Tensor, tolerance: float, within: Tensor | None = None) -
 
 
 def orthogonality_error(matrix: Tensor) -> float:
-    """max |Q^T Q - I| of [.., d, d]."""
+    """Return max |Q^T Q - I| of [.., d, d]."""
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     return float((matrix.mT @ matrix - identity).abs().max())
 
 
 def orthonormalized(matrix: Tensor) -> Tensor:
-    """A nearly orthogonal float64 [.., d, d] made orthogonal to rounding, by Newton-Schulz steps, whose error squares
-    with each; one that is orthogonal already comes back as it is."""
+    """Make a nearly orthogonal float64 [.., d, d] orthogonal to rounding by Newton-Schulz steps, which converge
+    quadratically."""
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     for _ in range(_STEPS):
         if orthogonality_error(matrix) <= _ROUNDING:

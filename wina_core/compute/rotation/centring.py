@@ -1,8 +1,8 @@
-"""What LayerNorm asks of a rotation: it subtracts the mean of its input, so the all-ones direction must stay.
+"""Bases that keep the mean, as LayerNorm requires: it subtracts the mean, so the all-ones direction must stay.
 
-With e = (1, ..., 1) / sqrt(d), LayerNorm sees h (I - e e^T), which commutes with every Q for which Q e = +-e: then the
-rotated model keeps its own LayerNorms, and any loader can run it. (SliceGPT instead writes the centring into the
-weights and needs RMSNorm in place of LayerNorm.) The price is one dimension of the stream that Q cannot choose.
+With e = (1, ..., 1) / sqrt(d), LayerNorm sees h (I - e e^T), which commutes with every Q for which Q e = +-e: the
+rotated model keeps its LayerNorms, and any loader runs it. (SliceGPT instead folds the centring into the weights and
+uses RMSNorm.) The price is one dimension of the stream that Q cannot choose.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ _ROUNDING = 1e-12
 
 
 def centred_gram(gram: Tensor) -> Tensor:
-    """(I - e e^T) G (I - e e^T) of G [d, d], in place: what of a Gram matrix a centred input can see."""
+    """Set G [d, d] to (I - e e^T) G (I - e e^T) in place: the part that a centred input can see."""
     gram -= gram.mean(0, keepdim=True)
     gram -= gram.mean(1, keepdim=True)
     return gram
 
 
 def mean_kept(bases: Iterator[LayerBases]) -> Iterator[LayerBases]:
-    """The same bases, those of the stream turned by `keeping_mean`; what was one object stays one."""
+    """Yield the same bases, those of the stream turned by `keeping_mean`; shared objects stay shared."""
     latest: list[tuple[Tensor, Tensor]] = []
 
     def kept(basis: Tensor | None) -> Tensor | None:
@@ -41,10 +41,10 @@ def mean_kept(bases: Iterator[LayerBases]) -> Iterator[LayerBases]:
 
 
 def keeping_mean(basis: Tensor) -> Tensor:
-    """Q R [d, d] for the rotation R in one plane, and by the smallest angle, that makes Q R e = +-e.
+    """Return Q R [d, d], R the rotation in one plane by the smallest angle for which Q R e = +-e.
 
-    A basis that has +-e among its columns only loses that the stream's mean lies in one coordinate, as LayerNorm
-    subtracts it from all of them; one that has Q e = +-e already comes back as it is.
+    A basis with +-e among its columns only loses that the stream's mean lies in one coordinate, as LayerNorm subtracts
+    it from all of them. A basis with Q e = +-e comes back unchanged.
     """
     d = basis.shape[0]
     image = basis.T @ basis.new_full((d,), d**-0.5)

@@ -1,4 +1,4 @@
-"""The bases that a RotationSpec asks for, computed from the model and, where it says so, from a text."""
+"""The bases of a RotationSpec, computed from the model and, where needed, a text."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
@@ -18,23 +18,23 @@ from wina_core.specs import RotationSpec
 
 _QKV, _GATE_UP = ("q", "k", "v"), ("gate", "up")
 _PROJECTIONS = {"k": ("k",), "qkv": _QKV, "gate": ("gate",), "gate_up": _GATE_UP}
-"""Basis name -> the projections whose Gram matrices it sums."""
+"""{basis name: projections whose Gram matrices it sums}."""
 _WHOLE = {"k": _QKV, "gate": _GATE_UP}
 """The same where these are rows of one matrix."""
 _Site = Callable[[LayerView, RotationSpec, Moments | None], Tensor | None]
-"""The Gram matrix of what a spec names at one site of a layer, float64 [d, d]; None where it names nothing."""
+"""The Gram matrix of a spec's basis at one site of a layer, float64 [d, d], or None if the spec names nothing there."""
 _EVERYTHING = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
-"""All that reads the stream: decides where what the spec names is degenerate."""
+"""All readers of the stream; they decide where the spec's basis is degenerate."""
 
 
 def choose_bases(
     view: ModelView, spec: RotationSpec, tokens: Tensor | None, reporter: Reporter
 ) -> Iterator[LayerBases]:
-    """The bases layer by layer; `tokens` [rows, sequence] is given where `spec.reads_text`, else a ValueError.
+    """Yield the bases layer by layer; `tokens` [rows, sequence] is required if `spec.reads_text` (ValueError).
 
-    `global` sees every layer of the dense model before it gives the first basis; the other modes look at a layer
-    only when its bases are taken, so that the layers before it may be rotated by then. What is measured on gradients
-    (see `measured`) is all measured before the first basis.
+    `global` reads every layer of the dense model before the first basis. Other modes read a layer when its bases are
+    taken, so the layers before it may be rotated by then. Measurements on gradients (`measured`) all precede the first
+    basis.
     """
     if tokens is None and (spec.reads_text or is_measured(spec)):
         raise ValueError(f"the bases {spec.label} are measured on a text, but no tokens were given")
@@ -77,7 +77,7 @@ def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites:
 def _one_basis(
     view: ModelView, spec: RotationSpec, layers: Iterable[tuple[LayerView, Moments | None]], reporter: Reporter
 ) -> Iterator[LayerBases]:
-    """One basis for the whole stream, from the sum over all sites."""
+    """Yield one basis for the whole stream, from the sum over all sites."""
 
     def grams() -> Iterator[Tensor]:
         for layer, moment in layers:
@@ -102,8 +102,7 @@ def _mlp(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor
 
 
 def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Tensor | None) -> Tensor | None:
-    """The sum of what is named, each divided by its trace, so that all weigh alike whatever their scale; None where
-    nothing is."""
+    """Sum the named Gram matrices, each divided by its trace to weigh alike; None if nothing is named."""
     if not names:
         return None
     if moment is not None:
@@ -113,7 +112,7 @@ def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Ten
 
 
 def _everything(layers: Iterable[LayerView], sites: Iterable[_Site]) -> Tensor:
-    """The Gram matrix of all that reads the stream at these sites."""
+    """Return the Gram matrix of all readers of the stream at these sites."""
     grams = (site(layer, _EVERYTHING, None) for layer in layers for site in sites)
     return _summed(gram for gram in grams if gram is not None)
 
@@ -124,17 +123,15 @@ def _read(layer: LayerView, name: str) -> tuple[str, ...]:
 
 
 def _summed(grams: Iterable[Tensor]) -> Tensor:
-    """Added up in place in the first, so that never more than two are held."""
+    """Add up in place in the first, so that at most two are held."""
     return reduce(lambda total, gram: total.add_(gram.to(total.device)), grams)
 
 
 def _head_bases(view: ModelView, layer: LayerView) -> Tensor:
-    """[kv_heads, head_dim, head_dim]: for each key-value head, what makes the columns of O that read it orthogonal,
-    by the Gram matrix summed over its query heads.
+    """Return [kv_heads, head_dim, head_dim]: the basis that makes the columns of O of each key-value head orthogonal.
 
-    Chosen by measurement on the demo model (global rotation, WINA, top-k at 65 %, KL from dense on 8,192 held-out
-    tokens): 0.0266 with this basis, 0.0269 with O's Gram matrix plus the second moment of O's inputs or plus V's Gram
-    matrix, no difference worth a text. With only O gated: 0.00103, 0.00079, 0.00098, against 0.02006 without head
-    rotation; that gain of the second moment is lost among the other projections.
+    It comes from the Gram matrix summed over the head's query heads. Alternatives measured on the demo model (global,
+    WINA, top-k at 65 %, KL on 8,192 held-out tokens): 0.0266 with this basis, 0.0269 with the second moment of O's
+    inputs or V's Gram matrix added. With only O gated: 0.00103, 0.00079, 0.00098, and 0.02006 without head rotation.
     """
     return torch.stack([canonical_basis(gram) for gram in head_grams(view, layer)])

@@ -8,11 +8,11 @@ from torch import Tensor
 from wina_core.compute.rotation.bases import orthonormalized
 
 LEARNING_RATE = 4e-3
-"""Of the entries of A below: about the angle, in radians, that a plane may turn in one step."""
+"""Learning rate for the entries of A below: about the angle, in radians, that a plane may turn in one step."""
 
 
 def cayley(skew: Tensor) -> Tensor:
-    """(I + A)^-1 (I - A) of skew-symmetric A [.., n, n]: orthogonal, with determinant 1, and I for A = 0."""
+    """Return (I + A)^-1 (I - A) of skew-symmetric A [.., n, n]: orthogonal, with determinant 1, and I for A = 0."""
     identity = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
     return torch.linalg.solve(identity + skew, identity - skew)
 
@@ -23,12 +23,12 @@ def descend(
     steps: int,
     rate: float = LEARNING_RATE,
 ) -> list[Tensor]:
-    """Orthogonal matrices of lower loss, float64, near `starts` ([.., n, n] each).
+    """Return orthogonal float64 matrices of lower loss near `starts` ([.., n, n] each).
 
-    Each is its start times the Cayley transform of a skew-symmetric matrix, on which Adam descends with a cosine
-    decay: every iterate is orthogonal, and none needs a retraction (as in the Cayley parametrization of Li et al.,
-    "Efficient Riemannian optimization on the Stiefel manifold via the Cayley transform", but with a fixed base
-    point). `loss` is given float32 matrices and the step's number from 0 on.
+    Each is its start times the Cayley transform of a skew-symmetric matrix, on which Adam descends with a cosine decay,
+    so every iterate is orthogonal (the Cayley parametrization of Li et al., "Efficient Riemannian optimization on the
+    Stiefel manifold via the Cayley transform", with a fixed base point). `loss` gets float32 matrices and the step's
+    number.
     """
     bases = [start.float() for start in starts]
     free = [torch.zeros_like(base, requires_grad=True) for base in bases]
@@ -48,6 +48,6 @@ def descend(
 
 
 def _skew(free: Tensor) -> Tensor:
-    """A skew-symmetric matrix from the entries below the diagonal."""
+    """Return a skew-symmetric matrix from the entries below the diagonal."""
     lower = free.tril(-1)
     return lower - lower.mT

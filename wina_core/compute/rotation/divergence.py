@@ -1,4 +1,4 @@
-"""Turning all bases of a model at once for the least KL divergence of the gated model from the dense one."""
+"""Refinement of all bases of a model at once for the least KL divergence of the gated model from the dense one."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
-from wina_core.compute.gating.column_norms import column_norms
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend
 from wina_core.compute.rotation.refine import SPARSITIES, dropped_part, of_all_heads
 from wina_core.compute.rotation.sites import Reader, Site
+from wina_core.compute.scoring.column_norms import column_norms
 from wina_core.errors import WinaError
 from wina_core.methods.base import BLOCKS
 
@@ -25,14 +25,14 @@ _READ_FROM_STREAM = ("q", "k", "v", "gate", "up")
 _ROWS = 2
 """Rows of the text in each step."""
 _NOISE = 1e-9
-"""Nats that rounding alone makes a divergence of."""
+"""Nats of divergence that rounding alone causes."""
 _RATE = LEARNING_RATE / 2
-"""Smaller than for the error of single inputs, whose optimum is where this descent begins."""
+"""Smaller than for the error of single inputs, whose optimum is the start of this descent."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A site, and which of the bases it is gated in."""
+    """A site and the index of the basis that it is gated in."""
 
     site: Site
     basis: int
@@ -46,12 +46,11 @@ def turned_for_divergence(
     steps: int,
     reporter: Reporter,
 ) -> list[Tensor]:
-    """`bases` ([n, n] or [kv_heads, hd, hd] each), turned by descent on the mean KL divergence, in nats per token,
-    of the model gated everywhere from the dense one on rows of `tokens`; float64.
+    """Turn `bases` ([n, n] or [kv_heads, hd, hd] each) by descent on the gated model's mean KL divergence; float64.
 
-    The gradient flows through the whole unrotated model, in which an input x is replaced by x - B ((1 - m) * B^T x):
-    the same as gating the rotated one. Inputs without a place, as down's always are, are gated as they are. Raises
-    WinaError where a divergence is no number.
+    The divergence is in nats per token from the dense model on rows of `tokens`. The gradient flows through the whole
+    unrotated model with each input x replaced by x - B ((1 - m) * B^T x), which equals gating the rotated one. Inputs
+    without a place, such as down's, are gated unrotated. Raises WinaError if a divergence is not a number.
     """
     generator = torch.Generator().manual_seed(0)
     device = view.embedding.weight.device
@@ -80,7 +79,8 @@ def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
 
 @contextmanager
 def _gated(view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sparsity: float) -> Iterator[None]:
-    """Within: every input is gated by WINA's rule with masks shared by its readers, differentiably in the bases."""
+    """Gate every input by WINA's rule within the block, with masks shared by its readers, differentiably in the
+    bases."""
     by_reader: Mapping[tuple[int, Reader], Place] = {(place.site.layer, place.site.reader): place for place in places}
     turned = {name for _, reader in by_reader for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
     hooks: list[Any] = []
@@ -107,7 +107,7 @@ def _gated(view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sp
 
 
 class _StreamGate:
-    """Gates what a norm gives, in a basis of the stream."""
+    """Gate on a norm's output, in a basis of the stream."""
 
     def __init__(self, norm: nn.Module, basis: Tensor, site: Site, sparsity: float) -> None:
         self._basis, self._site, self._sparsity = basis, site, sparsity
@@ -119,7 +119,7 @@ class _StreamGate:
 
 
 class _InputGate:
-    """Gates a linear layer's input in a basis."""
+    """Gate on a linear layer's input, in a basis."""
 
     def __init__(self, basis: Tensor, gram: Tensor, sparsity: float) -> None:
         self._basis, self._gram, self._sparsity = basis, gram, sparsity
@@ -130,7 +130,7 @@ class _InputGate:
 
 
 class _PlainGate:
-    """Gates the input that some weights read as it is."""
+    """Gate on an input in its own coordinates."""
 
     def __init__(self, weights: Sequence[Tensor], sparsity: float) -> None:
         self._norms, self._sparsity = column_norms(torch.cat(list(weights))), sparsity

@@ -1,7 +1,7 @@
-"""Rotation matrices in a safetensors file, so that a rotation can be replayed exactly.
+"""Rotation matrices in a safetensors file, for exact replay of a rotation.
 
-Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and "layers.3.mlp" (per_site), each
-[d, d]; "layers.3.heads" [kv_heads, head_dim, head_dim]. A basis is in the columns: weights become W Q.
+Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and "layers.3.mlp" (per_site), each [d, d];
+"layers.3.heads" [kv_heads, head_dim, head_dim]. Columns are basis vectors: weights become W Q.
 """
 
 import uuid
@@ -23,11 +23,11 @@ from wina_core.specs import RotationSpec
 _TOLERANCE = 1e-5
 """Largest accepted |Q^T Q - I|: float32 matrices pass, bfloat16 ones do not."""
 _KEY = "found for"
-"""In the file's metadata: what tells the question apart that the bases answer."""
+"""Key in the file's metadata of what the bases were found for."""
 
 
 def _site_keys(mode: str, layer: int) -> tuple[str, str]:
-    """The keys of the attention's and the MLP's basis."""
+    """Return the keys of the attention's and the MLP's basis."""
     return {
         "global": ("stream", "stream"),
         "per_layer": (f"layers.{layer}.stream", f"layers.{layer}.stream"),
@@ -36,10 +36,10 @@ def _site_keys(mode: str, layer: int) -> tuple[str, str]:
 
 
 def given_bases(view: ModelView, spec: RotationSpec, path: Path, key: str | None = None) -> Iterator[LayerBases]:
-    """The bases in a file, as many as the spec's mode needs, all checked before the first is given.
+    """Yield the bases in a file that the spec's mode needs, all checked before the first.
 
-    Raises WinaError when the file is missing or damaged, was not saved with the `key` that is asked for, lacks a matrix
-    that the mode needs, or holds one that has the wrong shape or is not orthogonal.
+    Raises WinaError if the file is missing or damaged, was saved with another `key`, lacks a matrix that the mode
+    needs, or holds one of the wrong shape or not orthogonal.
     """
     if not path.is_file():
         raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
@@ -107,7 +107,7 @@ def _read(path: Path, view: ModelView, spec: RotationSpec) -> Iterator[LayerBase
 
 
 def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, Tensor]) -> Iterator[LayerBases]:
-    """The same bases, each copied to the CPU into `into` under its key on the way."""
+    """Yield the same bases and copy each to the CPU into `into` under its key."""
     for index, basis in enumerate(bases):
         if basis.attention is not None and basis.mlp is not None:
             for key, matrix in zip(_site_keys(spec.mode, index), (basis.attention, basis.mlp), strict=True):
@@ -119,8 +119,8 @@ def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, T
 
 
 def save_matrices(matrices: dict[str, Tensor], path: Path, key: str | None = None) -> None:
-    """Write matrices to a safetensors file, whole or not at all, with a `key` for `given_bases` to ask for; raises
-    WinaError when the disk refuses."""
+    """Write matrices to a safetensors file atomically, with a `key` for `given_bases`; raise WinaError if the disk
+    refuses."""
     temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # of its own: several engines may find the same bases
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,32 +1,18 @@
-"""How well a rotation kept the model, and what it made of the Gram matrices."""
-
-from typing import Any
+"""Measures of a rotation's effect on Gram matrices and column norms."""
 
 import torch
 from torch import Tensor
 
-from wina_core.compute.gating.column_norms import kept_column_norms
 from wina_core.compute.models.view import ModelView
+from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.records import LayerRecord
 
 _BLOCK = 1024
 
 
 @torch.no_grad()
-def probe_logits(model: Any, tokens: Tensor) -> Tensor:
-    """Logits on [rows, sequence] tokens, on the CPU, in the model's dtype."""
-    device = model.get_input_embeddings().weight.device
-    return torch.cat([model(row.to(device), use_cache=False).logits.cpu() for row in tokens.split(1)])
-
-
-def relative_deviation(logits: Tensor, dense: Tensor) -> float:
-    """||logits - dense||_F / ||dense||_F, in float64."""
-    return float(torch.linalg.vector_norm(logits.double() - dense.double()) / torch.linalg.vector_norm(dense.double()))
-
-
-@torch.no_grad()
 def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
-    """`off_diagonal_energy` of every projection, as records."""
+    """Return `off_diagonal_energy` of every projection, as records."""
     return tuple(
         LayerRecord(
             layer=layer.index,
@@ -41,8 +27,7 @@ def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
 
 @torch.no_grad()
 def norm_spreads(view: ModelView) -> tuple[LayerRecord, ...]:
-    """Standard deviation over mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all
-    columns are as long."""
+    """Return std / mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all are equal."""
     records = []
     for layer in view.layers:
         for name, projection in layer.projections.items():
@@ -53,11 +38,10 @@ def norm_spreads(view: ModelView) -> tuple[LayerRecord, ...]:
 
 
 def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
-    """||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 of W [m, n].
+    """Return ||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 of W [m, n], in float64 for float64 weights, else float32.
 
-    Computed in float64 for a float64 weight, else in float32. With `exact` the products of columns are summed one
-    by one, in m n^2 operations. Without, ||W^T W|| = ||W W^T|| is used, in n m^2 operations: good to the rounding
-    of one, and meant for wide matrices of which no orthogonality is asked (down).
+    With `exact`, products of columns are summed one by one in m n^2 operations. Without, ||W^T W|| = ||W W^T|| is used
+    in n m^2 operations: good to the rounding of 1, for wide matrices (down).
     """
     w = weight if weight.dtype == torch.float64 else weight.float()
     squares = w.pow(2).sum(0).pow(2).sum()

@@ -1,4 +1,4 @@
-"""Bases from what was measured on a text: weighted by sensitivity, or refined on the error of gating."""
+"""Bases from measurements on a text: weighted by sensitivity, or refined on the error of gating."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,33 +15,33 @@ from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.specs import RotationSpec
 
 _SAMPLED_TOKENS = 65_536
-"""Read at most for sensitivities and moments, which more would hardly change. The descent on the KL reads all: it fits
-far more numbers, and learns a short text by heart. (The demo model's KL at 65 %, refined in 600 steps: 0.0155 on
-held-out text from 32,768 tokens, 0.0150 from 131,072.)"""
+"""Most tokens read for sensitivities and moments; more would hardly change them. Descent on the KL reads all: it
+overfits a short text. (The demo model's KL at 65 %, 600 steps: 0.0155 on held-out text from 32,768 tokens, 0.0150 from
+131,072.)"""
 
 
 def is_measured(spec: RotationSpec) -> bool:
-    """Whether the bases are made here: they need more than Gram matrices and second moments."""
+    """Return whether the bases need more than Gram matrices and second moments."""
     return spec.objective != "eigen" or (spec.mode != "none" and spec.weighting == "sensitivity")
 
 
 def plain_spec(spec: RotationSpec) -> RotationSpec:
-    """The rotation whose bases those of a measured one begin from: as many, shared alike, by eigenvectors."""
+    """Return the rotation by eigenvectors whose bases are the start of a measured one's."""
     replaced = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)} if spec.weighting == "sensitivity" else {}
     return spec.model_copy(update={"weighting": "trace", "objective": "eigen", **replaced})
 
 
 def sampled_rows(tokens: Tensor) -> Tensor:
-    """Rows of tokens [rows, sequence] spread evenly over all, of about the number that is read at most."""
+    """Return rows of tokens [rows, sequence], spread evenly over all, up to about `_SAMPLED_TOKENS`."""
     return tokens[:: -(-tokens.numel() // _SAMPLED_TOKENS)]
 
 
 def measured_bases(
     view: ModelView, spec: RotationSpec, plain: Sequence[LayerBases], tokens: Tensor, reporter: Reporter
 ) -> Iterator[LayerBases]:
-    """The bases layer by layer, made from those of `plain_spec`.
+    """Yield the bases layer by layer, made from those of `plain_spec`.
 
-    `tokens` [rows, sequence] as in `measure_sites`. All is computed on the unrotated model before the first is given.
+    `tokens` [rows, sequence] as in `measure_sites`. All is computed on the unrotated model before the first is yielded.
     """
     with_heads = spec.per_head and spec.objective != "eigen"
     sites = measure_sites(view, spec.mode != "none", with_heads, sampled_rows(tokens), reporter)
@@ -63,7 +63,7 @@ def measured_bases(
 
 
 def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Tensor, list[Site]]]:
-    """Each distinct basis with the sites that share it: all of the stream's where it is global."""
+    """Return each distinct basis with the sites that share it."""
     groups: dict[int, tuple[Tensor, list[Site]]] = {}
     for site in sites:
         layer = bases[site.layer]
@@ -74,7 +74,7 @@ def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Te
 
 
 def _weighted_basis(sites: Sequence[Site]) -> Tensor:
-    """Eigenvectors of the sum of sensitivities and, each weighing as much as its site's, activation second moments."""
+    """Return eigenvectors of the sum of sensitivities and activation second moments, each weighted like its site's."""
     total = torch.zeros_like(sites[0].sensitivity, dtype=torch.float64)
     for site in sites:
         sensitivity, inputs = site.sensitivity.double(), site.inputs.double()

@@ -1,4 +1,4 @@
-"""Turning bases so that gates drop less that matters: descent on the calibrated error of gating."""
+"""Refinement of bases by descent on the calibrated error of gating."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from wina_core.compute.rotation.descent import descend
 from wina_core.compute.rotation.sites import Site
 
 SPARSITIES = (0.5, 0.65)
-"""Alternately gated at while refining, so that the result serves a range of them."""
+"""Sparsities that alternate while refining, so that the result serves a range."""
 _TOKENS = 512
-"""Drawn from each site's sample at every step."""
+"""Tokens drawn from each site's sample at every step."""
 _REPORTED = 10
 """Steps between two reports of the error."""
 
 
 def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Tensor:
-    """B ((1 - m) * B^T x) for x [..., n] and B [n, n]: what WINA drops of x at that sparsity in that basis.
+    """Return B ((1 - m) * B^T x), the part of x [..., n] that WINA drops at that sparsity in the basis B [n, n].
 
-    The mask m keeps the largest |B^T x|_i ||W B_i||, the norms from W's Gram matrix [n, n]. Differentiable in B and x
-    with the mask held fixed, whose changes move the error only where scores are equal.
+    The mask m keeps the largest |B^T x|_i ||W B_i||, with norms from W's Gram matrix [n, n]. Differentiable in B and x
+    with the mask fixed; its changes move the error only where scores are equal.
     """
     rotated = x @ basis
     with torch.no_grad():
@@ -32,15 +32,17 @@ def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Ten
 
 
 def gating_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, sparsity: float) -> Tensor:
-    """Mean over tokens of e^T F e / 2 for the dropped part e of x [tokens, n]: the expected KL divergence, in nats, of
-    gating this input alone, to second order."""
+    """Return the mean over tokens of e^T F e / 2, e the dropped part of x [tokens, n].
+
+    That is the expected KL divergence, in nats, of gating this input alone, to second order.
+    """
     error = dropped_part(x, basis, gram, sparsity)
     return ((error @ sensitivity) * error).sum(-1).mean() / 2
 
 
 def refined_basis(start: Tensor, sites: Sequence[Site], steps: int, reporter: Reporter, what: str) -> Tensor:
-    """The basis [n, n] that all of `sites` share, or that of heads [kv_heads, hd, hd], turned for the least sum of
-    gating errors; float64."""
+    """Turn the basis [n, n] that `sites` share, or heads [kv_heads, hd, hd], for the least sum of gating errors;
+    float64."""
     generator = torch.Generator().manual_seed(0)
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
@@ -59,6 +61,7 @@ def refined_basis(start: Tensor, sites: Sequence[Site], steps: int, reporter: Re
 
 
 def of_all_heads(heads: Tensor, size: int) -> Tensor:
-    """The block-diagonal basis [size, size] of o's input: each key-value head's once for every query head it serves."""
+    """Return the block-diagonal basis [size, size] of o's input: each key-value head's for every query head it
+    serves."""
     groups = size // (heads.shape[0] * heads.shape[1])
     return torch.block_diag(*heads.repeat_interleave(groups, 0))

@@ -1,5 +1,4 @@
-"""What the gates at each rotated input meet, and how much it matters there: samples and sensitivities, measured in one
-pass forward and one back."""
+"""Samples and sensitivities of each rotated input, measured in one forward and one backward pass."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,18 +16,19 @@ from wina_core.compute.rotation.centring import centred_gram
 from wina_core.compute.rotation.statistics import weight_gram
 
 Reader = Literal["attention", "mlp", "heads"]
-"""What reads the input: q, k, v; gate and up; or o. Where one norm serves both branches, "attention" is all of them."""
+"""The readers of an input: q, k, v; gate and up; or o. "attention" is all of the stream's where one norm serves
+both."""
 
 _READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
 _SAMPLED_NUMBERS = 1 << 22
-"""Numbers kept of each site's inputs: 16,384 tokens of a hidden size of 256, 1,024 of one of 4,096."""
+"""Numbers kept of each site's inputs: 16,384 tokens of hidden size 256, 1,024 of 4,096."""
 
 
 @dataclass(eq=False)
 class Site:
-    """One rotated input x of a decoder layer; n is the hidden size, or all heads' size for `heads`. All float32.
+    """One rotated input x of a decoder layer, float32; n is the hidden size, or the size of all heads for `heads`.
 
-    The stream's x is what the norm gives, without its gain, which the Gram matrix and the sensitivity contain.
+    The stream's x is the norm's output without its gain, which the Gram matrix and the sensitivity contain.
     """
 
     layer: int
@@ -38,16 +38,15 @@ class Site:
     gram: Tensor
     """[n, n], the sum of W^T W over the matrices that read x."""
     sensitivity: Tensor
-    """[n, n], E[g g^T] with g the gradient of -log p(y) with respect to x, y drawn from the model's own prediction: the
-    Fisher information. An error e of x costs about e^T F e / 2 in KL divergence."""
+    """[n, n], the Fisher information E[g g^T], g the gradient of -log p(y) with respect to x, y drawn from the model's
+    own prediction. An error e of x costs about e^T F e / 2 in KL divergence."""
 
 
 def measure_sites(view: ModelView, stream: bool, heads: bool, tokens: Tensor, reporter: Reporter) -> list[Site]:
-    """The stream's sites, the heads' sites or both, from the dense model on `tokens` [rows, sequence], in layer order.
+    """Measure the stream's sites, the heads' or both in the dense model on `tokens` [rows, sequence], in layer order.
 
-    Rows go through one by one, each forward and back: the memory is one row's activations, and for each site two
-    [n, n] matrices and the sample. Labels are drawn with a fixed seed. Raises WinaError where the logits are no
-    numbers.
+    Rows pass one by one, forward and back: memory holds one row's activations and, for each site, two [n, n] matrices
+    and the sample. Labels are drawn with a fixed seed. Raises WinaError if logits are not numbers.
     """
     collectors = list(_collectors(view, stream, heads, stride=_stride(view, tokens)))
     generator = torch.Generator().manual_seed(0)
@@ -68,7 +67,7 @@ def _stride(view: ModelView, tokens: Tensor) -> int:
 
 
 class _Collector:
-    """Gathers one site while the model runs forward and back."""
+    """Collector of one site while the model runs forward and back."""
 
     def __init__(self, layer: LayerView, reader: Reader, norm: nn.Module | None, stride: int) -> None:
         self._layer, self._reader, self._norm, self._stride = layer, reader, norm, stride
@@ -84,13 +83,13 @@ class _Collector:
         self._skip = 0
 
     def attach(self) -> Any:
-        """The hook that gathers; its `remove` takes it off again."""
+        """Register and return the hook that collects."""
         if self._norm is not None:
             return self._norm.register_forward_hook(self._after_norm)
         return self._layer.projections["o"].linear.register_forward_pre_hook(self._before_linear)
 
     def site(self, tokens: int) -> Site:
-        """What was gathered over that many tokens."""
+        """Return the site measured over that many tokens."""
         if self._norm is not None:
             gram = weight_gram(self._layer, self._names, self._norm).float()
         else:
@@ -132,7 +131,7 @@ def _collectors(view: ModelView, stream: bool, heads: bool, stride: int) -> Iter
 
 @contextmanager
 def _collecting(view: ModelView, collectors: Sequence[_Collector]) -> Iterator[None]:
-    """Within: the collectors gather, and gradients flow from the embedding on although no weight asks for them."""
+    """Collect within the block, with gradients from the embedding on although no weight requires them."""
     hooks = [view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())]
     hooks += [collector.attach() for collector in collectors]
     try:

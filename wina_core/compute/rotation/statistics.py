@@ -1,4 +1,4 @@
-"""What the bases are computed from: Gram matrices of folded weights, and second moments of activations."""
+"""Gram matrices of folded weights and second moments of activations, from which bases are computed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
 
 _ROWS = 512
-"""Rows of a weight that are held in float64 at a time."""
+"""Rows of a weight held in float64 at a time."""
 _COLUMNS = 256
-"""Columns of a Gram matrix that are computed at a time."""
+"""Columns of a Gram matrix computed at a time."""
 
 
 @dataclass
@@ -24,14 +24,14 @@ class Moments:
     """Sums of x x^T over the tokens of a text, float64, for one decoder layer of the dense model."""
 
     attention: Tensor
-    """[d, d], x = what attention_norm gives q, k, v, without its gain and bias."""
+    """[d, d], x = attention_norm's output without its gain and bias."""
     mlp: Tensor
-    """[d, d], x = what mlp_norm gives gate and up, likewise."""
+    """[d, d], x = mlp_norm's output, likewise."""
 
 
 def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tensor:
-    """Sum of (W g)^T (W g) over those of the named projections that there are, float64 [d, d], with the norm's gain g
-    folded in, and of what a centring norm can give alone."""
+    """Return the sum of (W g)^T (W g) over the named projections of the layer, float64 [d, d], with the norm's gain g;
+    centred if the norm is."""
     weights = [layer.projections[name].weight for name in names if name in layer.projections]
     d = weights[0].shape[1]
     gram = torch.zeros(d, d, dtype=torch.float64, device=weights[0].device)
@@ -46,24 +46,24 @@ def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tens
 
 
 def _add_products(gram: Tensor, block: Tensor) -> None:
-    """gram += block^T block, on and above the diagonal: the rest mirrors it, and would take as long again."""
+    """Add block^T block to the upper triangle of gram; the rest mirrors it."""
     for start in range(0, len(gram), _COLUMNS):
         columns = block[:, start : start + _COLUMNS]
         gram[start : start + _COLUMNS, start:].addmm_(columns.T, block[:, start:])
 
 
 def head_grams(view: ModelView, layer: LayerView) -> Tensor:
-    """Gram matrices of O's columns, summed over each key-value head's group, float64 [kv_heads, hd, hd]."""
+    """Return the Gram matrices of O's columns, summed over each key-value head's group, float64 [kv_heads, hd, hd]."""
     columns = layer.projections["o"].weight.double().unflatten(1, (view.kv_heads, -1, view.head_dim))
     return torch.einsum("dkgh,dkge->khe", columns, columns)
 
 
 @torch.no_grad()
 def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[Moments]:
-    """The moments of each decoder layer on `tokens` [rows, sequence], in order.
+    """Yield the moments of each decoder layer on `tokens` [rows, sequence], in order.
 
-    All rows go through one layer before any goes through the next, so only that layer's moments and one copy of
-    the hidden states are held, and a layer may be changed once its moments were yielded.
+    All rows pass one layer before the next, so only that layer's moments and one copy of the hidden states are held. A
+    layer may change once its moments were yielded.
     """
     device = view.embedding.weight.device
     layer_arguments = _layer_arguments(view, tokens[:1].to(device))
@@ -77,7 +77,7 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
 
 
 def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
-    """What the model passes to each decoder layer beside the hidden states: positions, and the layer's mask."""
+    """Return the model's arguments to each decoder layer beside the hidden states: positions and the layer's mask."""
     arguments: list[dict[str, Any]] = []
 
     def record(_module: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
 
 
 class _Recorder:
-    """Accumulates a layer's moments while it runs."""
+    """Accumulator of a layer's moments while it runs."""
 
     def __init__(self, view: ModelView, layer: LayerView) -> None:
         d, device = view.hidden_size, layer.projections["o"].linear.weight.device

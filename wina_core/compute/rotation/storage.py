@@ -1,4 +1,4 @@
-"""Exporting a rotated model as a Hugging Face folder."""
+"""Export of a rotated model as a Hugging Face folder."""
 
 import os
 import shutil
@@ -29,12 +29,11 @@ rotation's matrices to rotate the original model in the same way again.
 
 
 def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None) -> None:
-    """Write a rotated model, its tokenizer, and how it was rotated to a new folder, whole or not at all.
+    """Write a rotated model, its tokenizer and its rotation to a new folder atomically.
 
-    Without shortcuts, any loader of the Hugging Face format gets the rotated model; with them, only `load_model`
-    does, and a README.md in the folder says so. `matrices`, a file of the bases, is copied into the
-    folder as MATRICES_FILE, from which the original model can be rotated in the same way again. Raises WinaError
-    when the model was not rotated, the folder is in use, or the disk refuses.
+    Without shortcuts, any loader of the Hugging Face format reads the rotated model; with them, only `load_model` does,
+    and a README.md in the folder says so. `matrices`, a file of the bases, is copied as MATRICES_FILE for replay on the
+    original model. Raises WinaError if the model is not rotated, the folder is in use, or the disk refuses.
     """
     if loaded.rotation is None or loaded.rotation_report is None:
         raise WinaError("This model has not been rotated; rotate it before exporting it.")
@@ -55,7 +54,7 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
 
 
 def check_unused(folder: Path) -> None:
-    """Raise WinaError when a model cannot be exported to `folder` because something is there."""
+    """Raise WinaError if `folder` exists and is not empty."""
     found = what_is_at(folder)
     if found == "file" or (found == "folder" and any(folder.iterdir())):
         raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")

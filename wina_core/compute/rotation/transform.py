@@ -1,4 +1,4 @@
-"""Rotating a loaded model as a RotationSpec says."""
+"""Rotation of a loaded model by a RotationSpec."""
 
 import math
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from torch import Tensor
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
@@ -17,7 +18,7 @@ from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import collected, given_bases
-from wina_core.compute.rotation.measure import off_diagonal_energies, probe_logits, relative_deviation
+from wina_core.compute.rotation.measure import off_diagonal_energies
 from wina_core.errors import WinaError
 from wina_core.records import RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
@@ -35,14 +36,17 @@ def rotate(
 ) -> RotationReport:
     """Rotate `loaded.model` in place and measure the result.
 
-    The bases are put `into` a dict, if given, as `save_matrices` takes them; `bases`, those of an earlier call with the
-    same spec and model, are taken instead of finding them again.
+    Args:
+        loaded: The model.
+        spec: The rotation.
+        reporter: Progress and cancellation.
+        into: Receives the bases, on the CPU, as `save_matrices` takes them.
+        bases: Bases of an earlier call with the same spec and model, used instead of finding them.
 
-    Bad input raises WinaError before the model is touched, logits that are not numbers among them. When it is cancelled
-    on the way, or finds only then that an activation or the rotated model's logits are not numbers (WinaError), the
-    model is left half rotated and must be loaded anew. At its peak it holds, beside the model, some ten float64 [d, d]
-    matrices (about what one layer takes in float64), blocks of 512 rows of one weight and, with activations, one copy
-    of the text's hidden states. An untied head and the shortcuts come to stay; `into` gathers all bases on the CPU.
+    Raises WinaError for bad input, including logits that are not numbers, before the model is touched. After a
+    cancellation, or a WinaError for activations or rotated logits that are not numbers, the model is half rotated: load
+    it again. Peak memory beside the model: about ten float64 [d, d] matrices, 512 rows of one weight and, with
+    activations, one copy of the text's hidden states. An untied head and the shortcuts remain.
     """
     if shortcut_parameters(loaded.model):
         raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
@@ -83,7 +87,7 @@ def rotate(
 
 
 def check_rotation(view: ModelView, spec: RotationSpec) -> None:
-    """Raise WinaError, with the reason, for a rotation that would not be exact, or that names a basis not there."""
+    """Raise WinaError, with the reason, for a rotation that is not exact or names a missing basis."""
     if spec.mode in view.refused_rotations:
         possible = " or ".join(mode for mode in ROTATION_MODES if mode not in view.refused_rotations)
         raise WinaError(

@@ -1,4 +1,4 @@
-"""What the numbers are computed on. Needs torch, which alone knows the accelerator that it will use."""
+"""The environment of measurements. It needs torch, which alone knows its accelerator."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ PACKAGES = ("wina-workbench", "torch", "transformers", "tokenizers", "safetensor
 
 
 def environment() -> Environment:
-    """The device that "auto" stands for ("cuda" or "cpu"), its name, and the versions that could change a number."""
+    """Return the device of "auto" ("cuda" or "cpu"), its name, and the versions that could change a number."""
     found = {"python": platform.python_version(), **versions(PACKAGES)}
     if torch.cuda.is_available():
         return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=found)

@@ -14,7 +14,7 @@ from wina_core.compute.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.compute.allocation import allocate, searched, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
@@ -48,7 +48,7 @@ BASES_VERSION = "1"
 """Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
 CALIBRATION_VERSION = "3"
 """Of what a calibration measures, and raised like it."""
-CUTS_VERSION = "2"
+CORRECTION_VERSION = "2"
 """Of the way calibrated cuts are corrected, and raised like it."""
 
 
@@ -101,19 +101,24 @@ class Session:
             return calibration, None
         table = resolve_plan(plan, loaded.view.layout, method)
         identity = table.model_dump_json(exclude={"origin"})
-        parts = {"calibration": record.key, "method": method.content_hash(), "plan": identity, "steps": CUTS_VERSION}
+        parts = {
+            "calibration": record.key,
+            "method": method.content_hash(),
+            "plan": identity,
+            "steps": CORRECTION_VERSION,
+        }
         file = cache_folder() / "thresholds" / f"{_digest(parts)}.json"
-        cuts_at = _cached_cuts(file, table, reporter)
-        if cuts_at is None:
+        corrected = _cached_correction(file, table, reporter)
+        if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
             with cancellable(loaded.model, reporter):
-                cuts_at = corrected_cuts(loaded, method, table, calibration, tokens, reporter)
+                corrected = correct_targets(loaded, method, table, calibration, tokens, reporter)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, cuts_at.model_dump_json().encode())
+                write_atomically(file, corrected.model_dump_json().encode())
             except (OSError, WinaError) as error:
                 reporter.log("warning", f"The corrected thresholds are not kept for later. {error}")
-        return calibration, cuts_at
+        return calibration, corrected
 
     def calibration(
         self,
@@ -302,7 +307,7 @@ def _cached(file: Path, reporter: Reporter) -> Calibration | None:
         return None
 
 
-def _cached_cuts(file: Path, table: SparsityPlan, reporter: Reporter) -> SparsityPlan | None:
+def _cached_correction(file: Path, table: SparsityPlan, reporter: Reporter) -> SparsityPlan | None:
     """Return where corrected cuts are read, from a file of the cache; None where it is missing or damaged."""
     if not file.is_file():
         return None

@@ -1,4 +1,4 @@
-"""What a gate rule does to a random network's output."""
+"""Output errors of gate rules on random networks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from wina_core.methods.rsparse import affordable_rank, masked_fraction
 
 @dataclass(frozen=True)
 class GatedProduct:
-    """The output of one gated matrix, and what computing it costs."""
+    """The output of one gated matrix, and its cost."""
 
     y: Tensor
     """[m]."""
     kept_weights: int
-    """Weights that the mask reads."""
+    """Weights read through the mask."""
     added_weights: int = 0
     """Weights of the low-rank part."""
     norms: int = 0
@@ -31,7 +31,8 @@ Rule = Callable[[Tensor, Tensor], GatedProduct]
 
 
 def masked(sparsity: float, weighted: bool) -> Rule:
-    """y = W (m * x) with the K largest |x_i| kept (TEAL, CATS), or `weighted`, |x_i| ||W[:, i]|| (WINA)."""
+    """Return the rule y = W (m * x) that keeps the K largest |x_i| (TEAL, CATS) or, `weighted`, |x_i| ||W[:, i]||
+    (WINA)."""
 
     def rule(weight: Tensor, x: Tensor) -> GatedProduct:
         keep = kept_inputs(len(x), sparsity)
@@ -42,7 +43,8 @@ def masked(sparsity: float, weighted: bool) -> Rule:
 
 
 def masked_with_low_rank(sparsity: float, rho: float) -> Rule:
-    """R-Sparse: y = W (m * x) + U_r S_r V_r^T ((1 - m) * x), the share rho of the kept budget going to the mask.
+    """Return R-Sparse's rule y = W (m * x) + U_r S_r V_r^T ((1 - m) * x), with the share rho of the kept budget for the
+    mask.
 
     The rank r is what the rest of the budget buys in the matrix's real shape. W has orthogonal columns, so its best
     approximation of rank r keeps its r longest columns.
@@ -73,7 +75,7 @@ class Outcome:
 
 
 def outcome(network: Network, rule: Rule) -> Outcome:
-    """Run the network dense and gated; each gated matrix reads what the gated ones before it made."""
+    """Run the network dense and gated; each gated matrix reads the output of the gated ones before it."""
     dense = gated = network.x
     kept = added = norms = 0
     for index, weight in enumerate(network.matrices):

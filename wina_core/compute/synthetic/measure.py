@@ -17,10 +17,10 @@ _METHODS = ("teal", "cats", "rsparse", "wina")
 
 
 def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
-    """Errors of a run's method, under the networks' names as tasks.
+    """Return errors of a run's method, under the networks' names as tasks.
 
     - error: mean over seeds of ||y - gated y||_2, with its standard error;
-    - error_deviation: the standard deviation over seeds, which is what the paper's error bars state.
+    - error_deviation: the standard deviation over seeds, as in the paper's error bars.
 
     Raises WinaError for a method, selection or plan that the random networks do not have; Cancelled between seeds.
     """
@@ -52,7 +52,7 @@ def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
 
 
 def rule_of(run: RunSpec) -> Rule:
-    """The gate rule of a run; WinaError where it asks for what the random networks do not have."""
+    """Return the gate rule of a run; raise WinaError for options that the random networks do not have."""
     method = run.method
     if method.name not in _METHODS:
         raise WinaError(f'The synthetic study has no method "{method.name}"; choose one of {", ".join(_METHODS)}.')

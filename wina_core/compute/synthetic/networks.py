@@ -11,7 +11,7 @@ from torch import Tensor
 from wina_core.specs import NetworkName
 
 _KEPT = 40
-"""Networks kept for the runs to come: both of 20 seeds, which is 340 MB at size 1024."""
+"""Cached networks: both of 20 seeds, 340 MB at size 1024."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Network:
 
 @lru_cache(maxsize=_KEPT)
 def draw(name: NetworkName, size: int, seed: int) -> Network:
-    """The network of that seed: one [size, size] matrix, or size -> size / 2 -> size."""
+    """Draw the network of that seed: one [size, size] matrix, or size -> size / 2 -> size."""
     generator = torch.Generator().manual_seed(seed)
     widths = (size, size) if name == "lemma" else (size, size // 2, size)
     x = torch.randn(size, generator=generator, dtype=torch.float64)
@@ -37,12 +37,12 @@ def draw(name: NetworkName, size: int, seed: int) -> Network:
 
 
 def kaiming_uniform(outputs: int, inputs: int, generator: torch.Generator) -> Tensor:
-    """[outputs, inputs], uniform over +-1/sqrt(inputs): how linear layers are initialized by default."""
+    """Draw [outputs, inputs] uniform over +-1/sqrt(inputs), the default initialization of linear layers."""
     draws = torch.rand(outputs, inputs, generator=generator, dtype=torch.float64)
     return (2.0 * draws - 1.0) / math.sqrt(inputs)
 
 
 def orthogonalize_columns(weight: Tensor) -> Tensor:
-    """W V of W [m, n] = U S V^T, columns from the longest to the shortest; V as the eigenbasis of W^T W."""
+    """Return W V of W [m, n] = U S V^T, columns from the longest to the shortest; V as the eigenbasis of W^T W."""
     _, basis = torch.linalg.eigh(weight.T @ weight)
     return weight @ basis.flip(1)

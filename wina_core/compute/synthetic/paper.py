@@ -1,4 +1,4 @@
-"""The paper's table of approximation errors over randomly initialized networks (section 3.4). Light: no torch."""
+"""The paper's table of approximation errors over randomly initialized networks (section 3.4)."""
 
 from typing import NamedTuple
 
@@ -13,20 +13,20 @@ class ErrorBar(NamedTuple):
     deviation: float
 
     def holds(self, value: float) -> bool:
-        """Whether the value, to the two digits of the table, is at most one deviation from the mean."""
+        """Return whether the value, to the table's two digits, is at most one deviation from the mean."""
         return abs(round(value, 2) - self.mean) <= self.deviation + 1e-9
 
 
 SPARSITIES = (0.25, 0.40, 0.50, 0.65)
 SIZE = 1024
-"""The width at which the table comes out; the paper does not state it."""
+"""The width that reproduces the table; the paper does not state it."""
 
 _ARMS = {"teal": "TEAL", "cats": "CATS", "rsparse": "R-Sparse", "wina": "WINA"}
 """The methods' names in the registry: those in the paper."""
 
 
 def paper_error(network: str, method: str, sparsity: float) -> ErrorBar | None:
-    """The table's cell; None where it has none. CATS stands in TEAL's row."""
+    """Return the table's cell or None; CATS shares TEAL's row."""
     arm = _ARMS.get(method, method)
     mean, deviation = (
         published_value("synthetic", SYNTHETIC, arm, sparsity, network, metric)

@@ -100,9 +100,9 @@ def _measure(
     if isinstance(plan, AllocatedSparsity):
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         allocated = _cells(plan)
-    calibration, cuts_at = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+    calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
     with (
-        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, cuts_at=cuts_at) as gates,
+        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, corrected=corrected) as gates,
         cancellable(loaded.model, stage),
     ):
         for unit in units:

@@ -15,8 +15,8 @@ from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.generation.sampling import choose
-from wina_core.compute.models.kl_divergence import divergences
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
@@ -50,9 +50,9 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
         arm = job.arms[number]
         loaded = session.prepare(job.model, arm.rotation, reporter)
         prompt = _prompt(job, loaded)
-        calibration, cuts_at = session.gating(loaded, arm.rotation, arm.method, arm.plan, arm.calibration, reporter)
+        calibration, corrected = session.gating(loaded, arm.rotation, arm.method, arm.plan, arm.calibration, reporter)
         plain = session.prepare(job.model, NO_ROTATION, reporter) if shortcut_parameters(loaded.model) else loaded
-        with attach(loaded, arm.method, arm.plan, calibration, kernels=True, cuts_at=cuts_at) as gates:
+        with attach(loaded, arm.method, arm.plan, calibration, kernels=True, corrected=corrected) as gates:
             switch = gates if plain is loaded else None
             sides = [_Side(each, job, plain, prompt, Reader(plain, switch, gated=False)) for each in dense]
             reader, reference = Reader(loaded, gates, gated=True), Reader(plain, switch, gated=False)

@@ -215,7 +215,7 @@ class Server:
             if job_id in self._paused and not self._cancel.is_set():
                 self.emit(Held(job_id=job_id, held=True))
                 self._holding = True
-                with pausable_clock.standing():
+                with pausable_clock.paused():
                     self._changed.wait_for(lambda: job_id not in self._paused or self._cancel.is_set())
                 self._holding = False
 

@@ -92,7 +92,7 @@ class NaivePrefixed(NaiveErrors):
     def __call__(self, values):
         self.evaluations += 1
         with self._subject.gated(self._cells.plan(values, "greedy"), [self._layer]) as gates:
-            gates._call.begin(dense=dense_prefix(torch.ones(self._hidden.shape[:2], dtype=torch.bool), self.prefix))
+            gates._context.begin(dense=dense_prefix(torch.ones(self._hidden.shape[:2], dtype=torch.bool), self.prefix))
             return output_error(self._dense, self._outputs())
 
 

@@ -15,7 +15,7 @@ from wina_core.compute.calibration import ERROR_SPARSITIES, Calibration, calibra
 from wina_core.compute.calibration.calibrate import loss_curves, sampled_positions
 from wina_core.compute.calibration.centres import density_peak, modes
 from wina_core.compute.calibration.histogram import ScoreHistogram
-from wina_core.compute.calibration.result import CUT_SPARSITIES
+from wina_core.compute.calibration.result import THRESHOLD_SPARSITIES
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import PROJECTIONS
@@ -204,10 +204,10 @@ def test_an_input_of_zeros_has_no_error():
 def test_the_record_has_thresholds_and_errors_of_every_matrix(tmp_path):
     record = calibrated(tmp_path).record("key", 1.5)
     assert (record.key, record.tokens, record.seconds) == ("key", 512, 1.5)
-    assert len(record.layers) == 3 * 7 * (len(CUT_SPARSITIES) + 2 * 20)
+    assert len(record.layers) == 3 * 7 * (len(THRESHOLD_SPARSITIES) + 2 * 20)
     thresholds = [r for r in record.layers if (r.layer, r.projection, r.metric) == (1, "up", "threshold")]
-    assert tuple(r.x for r in thresholds) == CUT_SPARSITIES
-    assert set(ERROR_SPARSITIES) < set(CUT_SPARSITIES)
+    assert tuple(r.x for r in thresholds) == THRESHOLD_SPARSITIES
+    assert set(ERROR_SPARSITIES) < set(THRESHOLD_SPARSITIES)
     values = [r.value for r in thresholds]
     assert values[0] == -1.0
     assert values == sorted(values)
@@ -223,8 +223,11 @@ def test_what_is_read_between_stored_thresholds_is_nearly_what_gates_compare_wit
         if (row.layer, row.metric) == (1, "threshold")
     }
     names = calibration.layout.projections
-    told = [np.interp(target, CUT_SPARSITIES, [stored[names[cell], x] for x in CUT_SPARSITIES]) for cell in cells]
-    assert told == pytest.approx([calibration.cut(1, cell, target) for cell in cells], rel=0.1)
+    told = [
+        np.interp(target, THRESHOLD_SPARSITIES, [stored[names[cell], x] for x in THRESHOLD_SPARSITIES])
+        for cell in cells
+    ]
+    assert told == pytest.approx([calibration.threshold(1, cell, target) for cell in cells], rel=0.1)
 
 
 def test_calibrating_again_gives_the_same_to_the_last_bit(tmp_path):
@@ -417,7 +420,7 @@ def test_scap_finds_one_mode_for_each_matrix_of_the_mlp(tmp_path: Path) -> None:
         assert torch.equal(centre, density_peak(read[like]))
     assert calibration.quantiles[0, :4].isnan().all()
     scores_of_down = (read["down"] - calibration.centres[0, 6]).abs()
-    assert dropped(scores_of_down, calibration.cut(0, 6, 0.4)) == pytest.approx(0.4, abs=0.005)
+    assert dropped(scores_of_down, calibration.threshold(0, 6, 0.4)) == pytest.approx(0.4, abs=0.005)
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
@@ -453,7 +456,7 @@ def test_a_part_of_a_calibration_is_that_of_its_layers(tmp_path: Path) -> None:
     assert part.layout.layers == 2
     for place, layer in enumerate((2, 0)):
         for column in range(4, 7):
-            assert part.cut(place, column, 0.5) == whole.cut(layer, column, 0.5)
+            assert part.threshold(place, column, 0.5) == whole.threshold(layer, column, 0.5)
             assert torch.equal(part.centres[place, column], whole.centres[layer, column])
             assert torch.equal(part.means[place, column], whole.means[layer, column])
     assert len(part.centres) == len(part.means) == 2 * 3

@@ -67,9 +67,11 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
     logs = Logs()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
         found = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
-        seen = [part.counted()[1] for part in gates._slices]
+        seen = [part.counted()[1] for part in gates._mask_groups]
         assert found == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, NullReporter())
-        assert [part.counted()[1] for part in gates._slices] == seen, "only what was measured in the end is counted"
+        assert [part.counted()[1] for part in gates._mask_groups] == seen, (
+            "only what was measured in the end is counted"
+        )
     assert sizes[0] == 4
     assert max(sizes[1:]) == 2
     assert logs.lines == [

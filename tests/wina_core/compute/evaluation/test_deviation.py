@@ -95,7 +95,7 @@ def test_only_the_gated_pass_is_counted_and_gates_end_enabled(text):
         measured(loaded, gates, text)
         measured(loaded, gates, text)
         assert gates.enabled
-        assert {part.counted()[1] for part in gates._slices} == {320 * 32, 320 * 80}
+        assert {part.counted()[1] for part in gates._mask_groups} == {320 * 32, 320 * 80}
         assert gates.counted_sparsity == 0.5
 
 

@@ -94,7 +94,7 @@ def test_padding_is_not_counted(folder):
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5), dense_prefix=0.25) as gates:
             spec = spec_of(folder, "tiny_choice").model_copy(update={"batch_size": batch_size})
             evaluate_task(loaded, gates, spec, "tiny_choice", NullReporter())
-            seen.append((gates.counted_sparsity, [part.counted()[1] for part in gates._slices]))
+            seen.append((gates.counted_sparsity, [part.counted()[1] for part in gates._mask_groups]))
     assert seen[0] == seen[1]
     assert 0.3 < seen[0][0] < 0.4
 
@@ -105,9 +105,9 @@ def test_gates_change_the_result_and_count_one_task_at_a_time(folder):
     dense = evaluate_task(loaded, None, spec, "tiny_rolling", NullReporter())
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
         sparse = evaluate_task(loaded, gates, spec, "tiny_rolling", NullReporter())
-        seen = [part.counted()[1] for part in gates._slices]
+        seen = [part.counted()[1] for part in gates._mask_groups]
         again = evaluate_task(loaded, gates, spec, "tiny_rolling", NullReporter())
-        assert [part.counted()[1] for part in gates._slices] == seen
+        assert [part.counted()[1] for part in gates._mask_groups] == seen
         assert gates.counted_sparsity == 0.5
     assert sparse == again
     assert value(sparse, "bits_per_byte").value != value(dense, "bits_per_byte").value

@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
-from lm_eval.utils import env
 
 from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, write_rows, write_tasks
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import evaluate_task, harness
+from wina_core.compute.evaluation.lm_eval_adapter import env
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError

@@ -14,11 +14,12 @@ from lm_eval.tasks import TaskManager
 
 from tests.wina_core.compute.evaluation.test_paper_tasks import FILES, STOCK
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation import check_tasks, code_eval, evaluate_task, tasks
-from wina_core.compute.evaluation.code_eval import CodeEval, pass_at_k
+from wina_core.compute.evaluation import check_tasks, evaluate_task, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.sandbox import code_eval
+from wina_core.compute.sandbox.code_eval import CodeEval, pass_at_k
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.specs import EvaluationSpec

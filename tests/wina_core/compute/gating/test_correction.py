@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel, load_model
@@ -39,11 +39,11 @@ def measured(
     method: MethodSpec,
     plan: UniformSparsity | SparsityPlan,
     calibration: Calibration,
-    cuts_at: SparsityPlan | None,
+    corrected: SparsityPlan | None,
     tokens: Tensor,
 ) -> tuple[dict[tuple[int, str], float], float]:
     """What each gated matrix drops of a text, less its low-rank part, and what the whole model does."""
-    with attach(loaded, method, plan, calibration, cuts_at=cuts_at) as gates, torch.no_grad():
+    with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
         for row in tokens.split(32):
             loaded.model(row, use_cache=False)
         return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.counted_sparsity
@@ -102,11 +102,11 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
     table = resolve_plan(plan, loaded.view.layout, method)
     before, _ = measured(loaded, method, plan, calibration, None, tokens)
     assert max(misses(before, table, method)) > uncorrected
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
-    after, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    after, _ = measured(loaded, method, plan, calibration, corrected, tokens)
     assert max(misses(after, table, method)) <= 1e-3
     other = read_tokens(varied_text(tmp_path / "other.txt", seed=2), loaded.tokenizer)
-    _, whole = measured(loaded, method, plan, calibration, cuts_at, other)
+    _, whole = measured(loaded, method, plan, calibration, corrected, other)
     assert whole == pytest.approx(table.budget, abs=4e-3)
 
 
@@ -114,8 +114,8 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
 def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
-    found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
     assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
 
 
@@ -134,12 +134,12 @@ def test_a_trained_model_is_corrected_with_few_tokens():
     before, whole = measured(loaded, method, plan, calibration, None, tokens)
     assert max(misses(before, table, method)) > 0.1
     assert whole > 0.66
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
-    after, whole = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    after, whole = measured(loaded, method, plan, calibration, corrected, tokens)
     assert max(misses(after, table, method)) <= 1e-3
     assert whole == pytest.approx(0.65, abs=5e-4)
     other = read_tokens(TextSpec(source="demo:heldout", tokens=2048), loaded.tokenizer)
-    _, whole = measured(loaded, method, plan, calibration, cuts_at, other)
+    _, whole = measured(loaded, method, plan, calibration, corrected, other)
     assert whole == pytest.approx(0.65, abs=0.01)
 
 
@@ -151,9 +151,9 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     if name == "rsparse":
         plan = plan.model_copy(update={"rho": ((0.9,) * 7, (0.7,) * 7)})
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
-    assert [[at == 0 for at in row] for row in cuts_at.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
-    found, _ = measured(loaded, method, plan, calibration, cuts_at, tokens)
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    assert [[at == 0 for at in row] for row in corrected.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
+    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
     assert found[0, "q"] == found[1, "o"] == 0
     assert max(misses(found, plan, method)) <= 1e-3
 
@@ -161,7 +161,7 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
 def test_a_plan_of_nothing_but_zeros_stays_one(tmp_path):
     loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.0)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    assert corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter()).budget == 0
+    assert correct_targets(loaded, method, plan, calibration, tokens, NullReporter()).budget == 0
 
 
 def test_matrices_that_share_a_mask_still_do(tmp_path):
@@ -173,20 +173,20 @@ def test_matrices_that_share_a_mask_still_do(tmp_path):
     )
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
     table = resolve_plan(plan, loaded.view.layout, method)
-    cuts_at = corrected_cuts(loaded, method, plan, calibration, tokens, NullReporter())
-    (row,) = rules(loaded.view, method, table, calibration, cuts_at)
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    (row,) = rules(loaded.view, method, table, calibration, corrected)
     assert row["q"] is row["k"] is row["v"]
     assert row["gate"] is row["up"]
-    assert cuts_at.sparsity != mask_plan(table, method).sparsity
+    assert corrected.sparsity != mask_plan(table, method).sparsity
 
 
 def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
     loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, _ = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    cuts_at = SparsityPlan(layout=loaded.view.layout, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),))
-    (row,) = rules(loaded.view, method, resolve_plan(plan, loaded.view.layout, method), calibration, cuts_at)
+    corrected = SparsityPlan(layout=loaded.view.layout, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),))
+    (row,) = rules(loaded.view, method, resolve_plan(plan, loaded.view.layout, method), calibration, corrected)
     for column, name in enumerate(loaded.view.layout.projections):
-        assert row[name].select.cut == calibration.cut(0, column, cuts_at.sparsity[0][column])
+        assert row[name].select.threshold == calibration.threshold(0, column, corrected.sparsity[0][column])
 
 
 class Impatient(NullReporter):
@@ -207,7 +207,7 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=8192))
     modules = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
     with pytest.raises(Cancelled):
-        corrected_cuts(loaded, method, plan, calibration, tokens, Impatient(after))
+        correct_targets(loaded, method, plan, calibration, tokens, Impatient(after))
     assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
 
@@ -224,9 +224,9 @@ def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path
     loaded, method = tiny_loaded(layers=2), spec("teal")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
     nothing, half = Counting(), Counting()
-    corrected_cuts(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
+    correct_targets(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
     assert nothing.told == [(0, 5)]
-    corrected_cuts(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
+    correct_targets(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
     assert half.told == [(number, 5) for number in range(len(half.told))]
     assert 2 <= len(half.told) <= 5
 
@@ -235,4 +235,4 @@ def test_what_a_method_cannot_reach_is_refused(tmp_path):
     loaded, method = tiny_loaded(layers=1), spec("larosa")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
     with pytest.raises(WinaError, match="choose a target below"):
-        corrected_cuts(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())
+        correct_targets(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())

@@ -97,7 +97,7 @@ def test_padded_rows_are_counted_as_in_the_masked_model():
     for kernels in (False, True):
         with attach(loaded, METHODS["separate"], HALF, kernels=kernels) as gates:
             loaded.model(ids, attention_mask=mask, use_cache=False)
-            counted.append({(part.layer, part.names): part.counted() for part in gates._slices})
+            counted.append({(part.layer, part.names): part.counted() for part in gates._mask_groups})
     assert counted[0] == counted[1]
 
 
@@ -162,7 +162,7 @@ def test_the_transposed_memory_is_let_go_of():
     assert not any(reference() is not None for reference in held)
 
 
-@pytest.mark.parametrize("broken", ["_serve", "_trim"])
+@pytest.mark.parametrize("broken", ["bind_kernel", "_trim"])
 def test_an_attachment_that_fails_leaves_the_model_as_it_was(broken, monkeypatch):
     loaded = tiny_loaded("llama")
     linears = [projection.linear for layer in loaded.view.layers for projection in layer.projections.values()]

@@ -8,10 +8,11 @@ from torch.nn import functional
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.linear import Call
-from wina_core.compute.gating.rules import Above, Rule, TopK
+from wina_core.compute.gating.linear import ForwardContext
+from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.shortcuts import set_shortcut
 from wina_core.compute.models.view import PROJECTIONS
+from wina_core.compute.scoring.selections import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.specs import MethodSpec
@@ -30,7 +31,7 @@ def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
 
 def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
     """{(layer, projection): (inputs kept, inputs seen)}."""
-    return {(part.layer, name): part.counted() for part in gates._slices for name in part.names}
+    return {(part.layer, name): part.counted() for part in gates._mask_groups for name in part.names}
 
 
 def table(loaded, **sparsities: float) -> SparsityPlan:
@@ -134,11 +135,11 @@ def test_every_projection_gates_with_its_own_mask(family):
 def test_equal_masks_of_a_fused_layer_take_one_product():
     loaded = tiny_loaded("phi3")
     with attach(loaded, TEAL, HALF) as gates:
-        assert [part.names for part in gates._slices][:4] == [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]
+        assert [part.names for part in gates._mask_groups][:4] == [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]
     with attach(loaded, TEAL, table(loaded, q=0.5, k=0.5, v=0.2)) as gates:
-        assert [part.names for part in gates._slices][:2] == [("q", "k"), ("v",)]
+        assert [part.names for part in gates._mask_groups][:2] == [("q", "k"), ("v",)]
     with attach(loaded, WINA, HALF) as gates:
-        assert [part.names for part in gates._slices][:2] == [("q",), ("k",)]
+        assert [part.names for part in gates._mask_groups][:2] == [("q",), ("k",)]
 
 
 def test_measured_sparsity_is_counted_per_projection():
@@ -236,8 +237,8 @@ def test_a_prompt_in_parts_is_gated_as_in_one(family):
 def test_inputs_and_masks_may_be_strided(selection):
     x = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0)).permute(1, 2, 0)  # [rows, tokens, n]
     real, dense = (torch.arange(8) > 2).expand(3, 8)[:, -4:], torch.ones(4, 3, dtype=torch.bool).tril().T
-    rule = Rule(TopK(3) if selection == "topk" else Above(selection, 0.5))
-    call, twin = Call(), Call()
+    rule = Rule(TopKSelection(3) if selection == "topk" else ThresholdSelection(selection, 0.5))
+    call, twin = ForwardContext(), ForwardContext()
     call.begin(real, dense)
     twin.begin(real.flatten().clone(), dense.flatten().clone())
     strided, plain = call.gate(x, rule), twin.gate(x.reshape(12, 6).contiguous(), rule)

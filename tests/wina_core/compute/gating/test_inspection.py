@@ -91,7 +91,7 @@ def test_a_threshold_is_the_calibrated_cut_of_the_score(tmp_path, exact, method)
     record = inspected(exact, "o", asking(spec), calibration=calibration)
     x, weight = reaching(exact, "o"), exact.view.layers[1].projections["o"].weight
     score = x.abs() * ((weight**2).sum(0).sqrt() if method == "wina" else 1.0)
-    cut = calibration.cut(1, exact.view.projections.index("o"), 0.5)
+    cut = calibration.threshold(1, exact.view.projections.index("o"), 0.5)
     cell = InspectedCell(record)
     assert cell.gates[0].mask.tolist() == (score > cut).tolist()
     assert set(cell.gates[0].boundaries(0.5, cell.gates[0].mask)) == {cut}
@@ -202,7 +202,7 @@ def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_sco
     score = x.abs() * weight.norm(dim=0) if rho == 0.8 else x.abs()
     name = "wina" if rho == 0.8 else "teal"
     right = calibrated(tmp_path, exact, MethodSpec(name=name, selection="threshold"))
-    cut = right.cut(1, exact.view.layout.projections.index("up"), 0.5 if rho != 0.8 else 1 - 0.5 * 0.8)
+    cut = right.threshold(1, exact.view.layout.projections.index("up"), 0.5 if rho != 0.8 else 1 - 0.5 * 0.8)
     assert record.gates[0].mask.array().tolist() == (score > cut).tolist()
 
 

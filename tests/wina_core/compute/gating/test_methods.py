@@ -9,9 +9,9 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.evaluation import measure_deviation
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.low_rank import low_rank
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.scoring.low_rank import low_rank
 from wina_core.errors import WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -140,7 +140,9 @@ def test_rsparse_takes_the_plan_s_own_rho():
     rho = tuple(tuple(0.6 if column == 3 else 0.9 for column in range(7)) for _ in range(3))
     plan = SparsityPlan(layout=plan.layout, sparsity=plan.sparsity, rho=rho)
     with attach(loaded, MethodSpec(name="rsparse"), plan) as gates:
-        ranks = {part.names[0]: len(part.low_rank.right) for part in gates._slices if part.layer == 0 and part.low_rank}
+        ranks = {
+            part.names[0]: len(part.low_rank.right) for part in gates._mask_groups if part.layer == 0 and part.low_rank
+        }
     assert ranks["o"] == int(32 * 32 * 0.5 * 0.4 / 64)
     assert ranks["up"] == int(80 * 32 * 0.5 * 0.1 / 112 + 1e-9)
 
@@ -176,7 +178,7 @@ def test_the_low_rank_part_of_a_small_matrix_is_that_of_a_full_decomposition(sha
 
 @pytest.mark.parametrize("decay", [0.0, 0.02, 0.2])
 def test_the_low_rank_part_of_a_large_matrix_is_as_good_as_a_full_decomposition_s(decay, monkeypatch):
-    monkeypatch.setattr("wina_core.compute.gating.low_rank._EXACT", 0)
+    monkeypatch.setattr("wina_core.compute.scoring.low_rank._EXACT", 0)
     generator = torch.Generator().manual_seed(0)
     u, _ = torch.linalg.qr(torch.randn(200, 120, generator=generator, dtype=torch.float64))
     v, _ = torch.linalg.qr(torch.randn(120, 120, generator=generator, dtype=torch.float64))
@@ -189,7 +191,7 @@ def test_the_low_rank_part_of_a_large_matrix_is_as_good_as_a_full_decomposition_
 
 @pytest.mark.parametrize("exact", [0, 1024])
 def test_low_rank_parts_are_the_same_each_time(exact, monkeypatch):
-    monkeypatch.setattr("wina_core.compute.gating.low_rank._EXACT", exact)
+    monkeypatch.setattr("wina_core.compute.scoring.low_rank._EXACT", exact)
     weight = torch.randn(60, 90, generator=torch.Generator().manual_seed(1))
     torch.manual_seed(5)
     one = low_rank(weight, 4)
@@ -222,7 +224,7 @@ def test_scap_replaces_what_is_near_its_mode_by_it(tmp_path, family, selection, 
             mode = calibration.centres[1, column].double()
             assert mode.shape == ((1,) if variant == "paper" else (x.shape[-1],))
             score = (x - mode).abs()
-            mask = kept(score, 0.5) if selection == "topk" else score > calibration.cut(1, column, 0.5)
+            mask = kept(score, 0.5) if selection == "topk" else score > calibration.threshold(1, column, 0.5)
             constant = (weight * mode).sum(1)
             torch.testing.assert_close(y, ((x - mode) * mask) @ weight.T + constant + bias, rtol=1e-9, atol=1e-9)
         added = 0
@@ -296,13 +298,13 @@ def test_teal_as_released_keeps_what_exceeds_the_inverse_cdf_of_signed_values(tm
     for column, name in enumerate(layout.projections):
         values = torch.cat(seen[name]).flatten().double()
         for target in (0.25, 0.5, 0.8):
-            cut = calibration.cut(0, column, target)
+            cut = calibration.threshold(0, column, target)
             signed = float((values <= cut).double().mean())
             lowest = float((values <= 0).double().mean())
             assert signed == pytest.approx(max((1 + target) / 2, lowest), abs=0.01), (name, target)
             dropped = float((values.abs() <= cut).double().mean())
             differences.append(abs(dropped - target))
-            of_magnitude = plain.cut(0, column, target)
+            of_magnitude = plain.threshold(0, column, target)
             assert float((values.abs() <= of_magnitude).double().mean()) == pytest.approx(target, abs=0.01)
     assert max(differences) > 0.05
     with attach(loaded, method, HALF, calibration):
@@ -310,7 +312,7 @@ def test_teal_as_released_keeps_what_exceeds_the_inverse_cdf_of_signed_values(tm
             x = inputs(loaded.view.layers[0].projections[name].shape[1]).float()
             projection = loaded.view.layers[0].projections[name]
             bias = 0.0 if projection.bias is None else projection.bias
-            gated = x * (x.abs() > calibration.cut(0, column, 0.5))
+            gated = x * (x.abs() > calibration.threshold(0, column, 0.5))
             y = projection.linear(x)[..., projection.rows]
             torch.testing.assert_close(y, gated @ projection.weight.T + bias, rtol=1e-4, atol=1e-5)
 
@@ -346,7 +348,7 @@ def test_rsparse_as_released_scores_by_norms_where_a_plan_s_share_leaves_a_rank(
             target = 1 - 0.5 * rho
             mask = kept(score, target, released=True)
             if calibration is not None:
-                mask = score > calibration.cut(1, column, target)
+                mask = score > calibration.threshold(1, column, target)
             rows = n if name in ("k", "v") else m
             rank = int((rows * n * 0.5 - int(n * 0.5 * rho) * rows) / (rows + n)) if rho < 1 else 0
             assert (rank > 0) == (rho < 1)
@@ -384,7 +386,7 @@ def test_mean_correction_replaces_a_dropped_input_by_its_mean_where_it_is_droppe
             x = inputs(len(nu)) + 0.3
             y, weight, bias = of_projection(loaded, each, x)
             score = x.abs() if name == "rsparse" else x.abs() * weight.norm(dim=0).float()
-            mask = kept(score, target) if selection == "topk" else score > calibration.cut(1, column, target)
+            mask = kept(score, target) if selection == "topk" else score > calibration.threshold(1, column, target)
             expected = ((x - nu) * mask) @ weight.T + weight @ nu + bias
             if name == "rsparse":
                 m, n = weight.shape
@@ -432,7 +434,7 @@ def test_shared_masks_are_the_same_for_all_matrices_of_a_block(family, name):
         for each in ("q", "k", "v"):
             projection = layer.projections[each]
             y0 = projection.linear(x)[..., projection.rows] - (0.0 if projection.bias is None else projection.bias)
-            part = next(p for p in gates._slices if p.layer == 0 and each in p.names)
+            part = next(p for p in gates._mask_groups if p.layer == 0 and each in p.names)
             masks[each] = part.rule.mask(x)
             torch.testing.assert_close(y0, (x * masks[each]) @ projection.weight.T)
     squares = sum(layer.projections[each].weight.square().sum(0) for each in "qkv")

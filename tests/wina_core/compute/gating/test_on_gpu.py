@@ -43,7 +43,7 @@ def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, 
 
 
 def counted(gates: Gates) -> list[tuple[int, int]]:
-    return [part.counted() for part in gates._slices]
+    return [part.counted() for part in gates._mask_groups]
 
 
 @runs
@@ -62,7 +62,7 @@ def test_the_tokens_and_counts_of_the_masked_model(gated: tuple[LoadedModel, Cal
         )
         expected, numbers = out[0, PROMPT.shape[1] :].tolist(), counted(gates)
     with attached(True) as gates:
-        assert all(part.decode is not None for part in gates._slices)
+        assert all(part.decode is not None for part in gates._mask_groups)
         decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
         for _ in range(2):
             gates.reset_counts()

@@ -13,9 +13,9 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.norms import norm_bias, norm_gain, normalized
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.models.text_tokens import read_tokens
@@ -25,8 +25,8 @@ from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.centring import centred_gram, keeping_mean
 from wina_core.compute.rotation.matrices import save_matrices
-from wina_core.compute.rotation.measure import relative_deviation
 from wina_core.compute.rotation.statistics import dense_moments
+from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records import ModelSummary

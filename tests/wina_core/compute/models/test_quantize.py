@@ -9,13 +9,13 @@ from torch.nn import functional
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.scales import scales_of
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.scoring.scales import scales_of
 from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.engine.server.run_job import run_job

@@ -11,13 +11,13 @@ from torch import Tensor
 from wina_kernels.selection import kept_inputs
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
-from wina_core.compute.rotation.measure import probe_logits, relative_deviation
 from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions

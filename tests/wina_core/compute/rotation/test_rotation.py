@@ -11,13 +11,13 @@ from torch import Tensor
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.models.architectures import FAMILIES, view
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, shortcut_parameters
 from wina_core.compute.rotation.choose import choose_bases, takes_whole
 from wina_core.compute.rotation.matrices import save_matrices
-from wina_core.compute.rotation.measure import relative_deviation
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.presets import LAROSA_ROTATION

@@ -6,7 +6,7 @@ import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.gating.correction import corrected_cuts
+from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter
@@ -175,9 +175,9 @@ def corrected(monkeypatch: pytest.MonkeyPatch) -> list[SparsityPlan]:
 
     def counted(loaded, method, plan, *rest):
         found.append(plan)
-        return corrected_cuts(loaded, method, plan, *rest)
+        return correct_targets(loaded, method, plan, *rest)
 
-    monkeypatch.setattr(session_module, "corrected_cuts", counted)
+    monkeypatch.setattr(session_module, "correct_targets", counted)
     return found
 
 
@@ -212,7 +212,7 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("version", ["CUTS_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
+@pytest.mark.parametrize("version", ["CORRECTION_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
 def test_thresholds_of_another_version_are_corrected_again(
     text: TextSpec, corrected: list[SparsityPlan], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
@@ -267,8 +267,8 @@ def test_top_k_and_dense_thresholds_are_never_corrected(
 ) -> None:
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
     plan = UniformSparsity(sparsity=0.3)
-    calibration, cuts_at = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
-    assert (calibration is not None, cuts_at) == (calibrated, None)
+    calibration, corrected = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
+    assert (calibration is not None, corrected) == (calibrated, None)
     assert not corrected
     assert not (home / "cache" / "thresholds").exists()
 

@@ -199,7 +199,7 @@ def test_a_searched_share_decides_what_the_thresholds_of_its_run_are_of(model, t
             for layer in loaded.view.layers:
                 for projection in layer.projections.values():
                     assert projection.linear(torch.randn(1, projection.shape[1])).isfinite().all()
-        ranks = sum(part.low_rank is not None for part in gates._slices)
+        ranks = sum(part.low_rank is not None for part in gates._mask_groups)
         assert ranks == (0 if rho is None else sum(share < 1 for row in rho for share in row))
     assert len(keys) == 3
     paper = MethodSpec(name="rsparse", selection="threshold")
@@ -326,7 +326,7 @@ def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
 def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
     """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
     monkeypatch.setattr(
-        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+        session_module, "correct_targets", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
     )
     found = {}
     for thresholds in ("gated", "dense"):

@@ -12,8 +12,8 @@ from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.sampling import choose
-from wina_core.compute.models.kl_divergence import divergences, log_probabilities
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.session import model_session as session_module
@@ -236,7 +236,7 @@ def test_an_answer_is_gated_by_the_corrected_thresholds(
     """Whatever fraction the correction says is where the thresholds are read."""
     monkeypatch.setenv("WINA_HOME", str(tmp_path))
     monkeypatch.setattr(
-        session_module, "corrected_cuts", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
+        session_module, "correct_targets", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
     )
     (tmp_path / "text.txt").write_text(TEXT)
     text = TextSpec(source=str(tmp_path / "text.txt"), tokens=512, sequence=64)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from wina_core.compute.gating.column_norms import kept_column_norms
 from wina_core.compute.models.view import LayerView
+from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.methods.base import BLOCKS, Method
 
 Scales = dict[str, Tensor | None]

@@ -1,12 +1,10 @@
-"""Runs one untrusted program, once this process has given up everything that the program must not have.
+"""Script that gives up its process's rights and then runs one untrusted program.
 
-`wina_core.compute.evaluation.sandbox` starts this file as a script of its own, in a fresh interpreter, and never
-imports it; it needs nothing but the standard library. The request comes as JSON on standard input, and one line of
-JSON with its token answers on what was standard output. Linux on x86-64 and aarch64 only. What is given up, in order:
-time, memory, file sizes and processes by resource limits (setrlimit(2)); all files but those that Python itself reads
-by Landlock (landlock(7)); and, by a seccomp filter (seccomp(2)), every system call that computing does not need:
-sockets, new processes and programs, signals to others, changes of files and limits. Whether that holds is then tried
-out, in this very process, before the program starts.
+`wina_core.compute.sandbox.runner` starts this file in a fresh interpreter and never imports it; it uses the standard
+library only. The request is JSON on standard input; the answer is one line of JSON with the request's token on the
+original standard output. The process gives up, in order: time, memory, file sizes and processes by resource limits
+(setrlimit(2)); all files except those that Python reads by Landlock (landlock(7)); all system calls that computing
+does not need by a seccomp filter (seccomp(2)). It then tests all of this before the program starts.
 """
 
 import _socket
@@ -25,16 +23,16 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION, _BENEATH_PATH = 1, 1
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Landlock's version: how many rights on files it knows, 16 from the fifth on; all are given up."""
+"""Landlock's version: its number of rights on files (16 from the fifth on); all are given up."""
 
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-"""Where a seccomp filter finds these in what it is given (struct seccomp_data)."""
+"""Offsets in struct seccomp_data."""
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""Its name: the number by which a filter knows its system calls, and their column in the tables below."""
+"""{machine: (its AUDIT_ARCH number, its column in the tables below)}."""
 CALLS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63),
     "write": (1, 64),
@@ -105,19 +103,19 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
-"""What a program that computes may call: its numbers on x86-64 and aarch64."""
+"""Allowed system calls: their numbers on x86-64 and aarch64."""
 CHECKED_CALLS: dict[str, tuple[tuple[int, int], int, tuple[int, ...]]] = {
     "fcntl": ((72, 25), 1, (0, 1, 2, 3, 1030)),  # duplicating and flags, but no signals to an owner
     "ioctl": ((16, 29), 1, (0x5401, 0x5413, 0x5450, 0x5451)),  # is it a terminal, how wide; close on exec
     "prlimit64": ((302, 261), 2, (0,)),  # reading limits
 }
-"""What it may call with some values of one argument: its numbers, which argument, and the values."""
+"""System calls allowed with some values of one argument: (their numbers, the argument's index, its values)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Answer the request; the exit status says nothing."""
+    """Answer the request; the exit status has no meaning."""
     request = json.load(sys.stdin.buffer)
     channel = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -144,19 +142,19 @@ def _answer(
     write: Callable[[int, bytes], int],
     leave: Callable[[int], object],
 ) -> None:
-    """Run the program and say how it ended. What is needed afterwards is bound before: the program may change all."""
+    """Run the program and write its outcome. All names used afterwards are bound before: the program may change any."""
     outcome = "failed"
     try:
         exec(program, {})
         outcome = "passed"
-    except BaseException:  # SystemExit, too: a program that leaves has not come to the end of its tests
+    except BaseException:  # SystemExit, too: a program that exits has not finished its tests
         pass
     write(channel, answers[outcome])
     leave(0)
 
 
 def limit(limits: dict[str, int]) -> None:
-    """Resource limits: seconds of processor time, bytes of address space; no file bytes, processes or core dumps."""
+    """Set resource limits: seconds of processor time, bytes of address space; no files, processes or core dumps."""
     seconds = limits["seconds"]
     for which, most in {
         resource.RLIMIT_CPU: (seconds, seconds + 1),
@@ -170,7 +168,7 @@ def limit(limits: dict[str, int]) -> None:
 
 
 def confine_files(readable: Iterable[str]) -> None:
-    """Only what is beneath these paths can be read from now on, and nothing be written but /dev/null."""
+    """Restrict reading to these paths and writing to /dev/null."""
     version = _call(_CREATE_RULESET, None, 0, _ASK_VERSION, doing="Landlock")
     given_up = (1 << _RIGHTS.get(version, 16)) - 1
     ruleset = _call(_CREATE_RULESET, struct.pack("=Q", given_up), 8, 0, doing="Landlock")
@@ -189,7 +187,7 @@ def confine_files(readable: Iterable[str]) -> None:
 
 
 def confine_calls(machine: str) -> None:
-    """Only the calls of the tables are possible from now on; the others fail with EPERM."""
+    """Restrict system calls to the tables; all others fail with EPERM."""
     program = seccomp_filter(machine)
     buffer = ctypes.create_string_buffer(program, len(program))
 
@@ -233,7 +231,7 @@ def _return(action: int) -> bytes:
 
 
 def check(canary: str) -> None:
-    """Try what must be refused; OSError that names what was not. `canary` is a file that must be out of reach."""
+    """Try what must be refused, and raise OSError naming what was not. `canary` is a file that must be out of reach."""
     forbidden: dict[str, Callable[[], Any]] = {
         "the network can be reached": lambda: _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM),
         "files can be read": lambda: os.open(canary, os.O_RDONLY),
@@ -249,7 +247,7 @@ def check(canary: str) -> None:
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES):
                 continue
-        except ValueError:  # how setrlimit tells EPERM
+        except ValueError:  # setrlimit's EPERM
             continue
         raise OSError(errno.EPERM, what)
     _check_fork()
@@ -267,7 +265,7 @@ def _check_fork() -> None:
 
 def _no_new_privileges() -> None:
     if _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "the kernel does not let privileges be given up")
+        raise OSError(ctypes.get_errno(), "the kernel refuses to drop privileges")
 
 
 def _call(number: int, *arguments: object, doing: str) -> int:

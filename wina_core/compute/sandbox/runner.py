@@ -1,8 +1,4 @@
-"""Running programs that a model wrote, each in a fresh process that cannot harm: no network, no files, no processes.
-
-What confines them is in `confined`, which runs in that process. Where the system cannot give the
-isolation, the program is not run.
-"""
+"""Execution of a program in a fresh process that `confined` isolates; see the package for what it may do."""
 
 import json
 import os
@@ -23,40 +19,39 @@ _CONFINED = Path(__file__).with_name("confined.py")
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _DEVICES = (os.devnull, "/dev/urandom")
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""The program's whole environment: NumPy starts no threads, which it could not."""
+"""The program's whole environment; NumPy must start no threads."""
 _MOST_BYTES = 4096
-"""Of an answer; a program that found the way to write more waits there for its time limit."""
+"""Bytes read of an answer; a program that writes more blocks until its time limit."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use."""
+    """Resources of one program."""
 
     seconds: int = 3
-    """Processor time, the interpreter's start included; code_eval's own limit is 3 s of wall time."""
+    """Processor time, including the interpreter's start; code_eval's own limit is 3 s of wall time."""
     wall_seconds: float = 15.0
-    """Time that passes, for programs that wait; long, so that no verdict depends on how busy the machine is."""
+    """Wall time; long, so that no verdict depends on the load of the machine."""
     memory: int = 2**30
     """Bytes of address space."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended."""
+    """The outcome of a program."""
 
     passed: bool
     result: Literal["passed", "failed", "timed out"]
-    """In code_eval's words; "failed" is any exception, SystemExit too, and any other end before the last line."""
+    """In code_eval's words; "failed" is any exception, including SystemExit, and any other end before the last line."""
 
 
 def run_confined(program: str, limits: Limits = Limits()) -> Outcome:
-    """Run a program's text to its end, confined. It has this Python's standard library and packages, UTF-8, an empty
-    working folder, no input, no arguments, and its output goes nowhere.
+    """Run a program's text in the sandbox, without input, arguments or output.
 
-    Raises WinaError when it cannot be confined; it was not run then.
+    Raises WinaError, without running it, if the system cannot confine it.
     """
     if sys.platform != "linux":
-        raise _cannot(f"{platform.system() or sys.platform} lacks what it is made of")
+        raise _cannot(f"{platform.system() or sys.platform} has no Landlock")
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="wina-", ignore_cleanup_errors=True) as folder:
         canary = Path(folder) / "canary"
@@ -86,14 +81,14 @@ def run_confined(program: str, limits: Limits = Limits()) -> Outcome:
 
 
 def check_sandbox() -> None:
-    """Run two programs whose outcomes are known; WinaError where programs cannot be confined or do not run."""
+    """Run two programs with known outcomes; raise WinaError if they cannot be confined or do not run."""
     for program, expected in (("assert sum(range(4)) == 6", True), ("assert False", False)):
         if run_confined(program).passed is not expected:
-            raise _cannot("even a program of one line does not run in it")
+            raise _cannot("a program of one line fails in it")
 
 
 def _ask(request: bytes, folder: str, seconds: float) -> tuple[bool, int, bytes]:
-    """Whether the confined process had to be ended, its exit status, and what it said."""
+    """Return (whether the confined process timed out, its exit status, its output)."""
     command = [sys.executable, "-I", "-S", "-B", str(_CONFINED)]
     with subprocess.Popen(
         command,
@@ -111,7 +106,7 @@ def _ask(request: bytes, folder: str, seconds: float) -> tuple[bool, int, bytes]
                 with process.stdin as pipe:
                     pipe.write(request)
             except BrokenPipeError:
-                pass  # it ended before it read all; its status tells
+                pass  # it ended before reading all; see its status
             try:
                 process.wait(seconds)
                 timed_out = False
@@ -124,19 +119,19 @@ def _ask(request: bytes, folder: str, seconds: float) -> tuple[bool, int, bytes]
 
 
 def _python_folders() -> list[str]:
-    """Where this Python's standard library and its shared libraries are."""
+    """Return the folders of Python's standard library and shared libraries."""
     paths = sysconfig.get_paths()
     return [paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix) / "lib")]
 
 
 def _packages() -> list[str]:
-    """Where its packages are."""
+    """Return the folders of Python's packages."""
     paths = sysconfig.get_paths()
     return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
 
 
 def _cannot(why: str) -> WinaError:
     return WinaError(
-        f"Programs that the model writes run only in a sandbox, which cannot be had here ({why}); "
+        f"Programs that the model writes run only in a sandbox, which is not available here ({why}); "
         "run this task on Linux 5.13 or later with Landlock, on x86-64 or aarch64, or leave it out."
     )

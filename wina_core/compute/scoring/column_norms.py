@@ -1,5 +1,4 @@
-"""Norms of a matrix's columns, which weigh its inputs' scores, computed once for as long as the weights stay. Light:
-importing it loads no torch."""
+"""Column norms of matrices, which weigh their inputs' scores, computed once while the weights stay."""
 
 from __future__ import annotations
 
@@ -12,17 +11,17 @@ if TYPE_CHECKING:
     from wina_core.compute.models.view import Projection
 
 _BLOCK = 1 << 16
-"""Numbers converted at a time, or as few columns as one block takes: what is freed between others' memory the C library
-keeps, and of larger blocks that would add up to a fifth of a model."""
+"""Numbers converted at a time (at least a column's): larger freed blocks fragment memory, by up to a fifth of a
+model."""
 _ROUND = 32
-"""Blocks are of a multiple of so many columns: torch sums those of whole cache lines alike, a single one otherwise."""
+"""Blocks are multiples of this many columns: torch sums whole cache lines alike, single columns otherwise."""
 
 
 def column_norms(weight: Tensor) -> Tensor:
-    """c_i = ||W[:, i]||_2 of W [m, n], as [n] in at least float32.
+    """Return c_i = ||W[:, i]||_2 of W [m, n], [n] in at least float32.
 
-    On the CPU, 16-bit weights are converted a block of columns at a time, to the same bits as all at once. Elsewhere
-    they are not: an accelerator's order of summation depends on the number of columns.
+    On the CPU, 16-bit weights are converted block by block, to the same bits as all at once. An accelerator's order of
+    summation depends on the number of columns, so it converts all at once.
     """
     exact = weight.detach()
     if exact.element_size() >= 4:
@@ -39,12 +38,14 @@ def column_norms(weight: Tensor) -> Tensor:
 
 
 _KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = weakref.WeakKeyDictionary()
-"""By linear layer and projection: the state of the layer, and the norms."""
+"""{linear layer: {projection: (state of the layer, norms)}}."""
 
 
 def kept_column_norms(projection: Projection) -> Tensor:
-    """`column_norms` of a projection, remembered while its linear layer lives and what that holds is neither written to
-    nor moved; not to be written to. Writing by way of `weight.data`, which torch does not count, goes unnoticed."""
+    """Return a projection's `column_norms`, cached until its linear layer's tensors are written to or moved.
+
+    Do not write to the result. Writes through `weight.data` go unnoticed, because torch does not count them.
+    """
     linear = projection.linear
     # A quantized layer's weight is made anew whenever it is asked for; what it is made of stays.
     state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers())]
@@ -55,5 +56,5 @@ def kept_column_norms(projection: Projection) -> Tensor:
 
 
 def _state(tensor: Tensor) -> tuple[int, int]:
-    """Where it is, and how often it was written to; HQQ gives inference tensors, of which torch does not count that."""
+    """Return a tensor's address and version; HQQ's inference tensors have no version."""
     return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version

@@ -1,4 +1,4 @@
-"""R-Sparse's stand-in for dropped inputs: the largest singular triples of a matrix, found once and kept."""
+"""R-Sparse's low-rank part for dropped inputs: the largest singular triples of a matrix, computed once."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
 _EXACT = 1024
-"""Shorter side up to which a matrix is decomposed in full; one of 1024 x 4096 takes about a second."""
+"""Largest shorter side that is decomposed in full; 1024 x 4096 takes about a second."""
 _ITERATIONS = 6
 _MARGIN = 16
-"""Triples computed beyond those asked for: they sharpen the last ones, and serve a later plan of a little more rank."""
+"""Extra triples computed: they sharpen the last ones and serve later plans of slightly more rank."""
 
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """U_r S_r V_r^T of a matrix W [m, n], S_r folded into one of the others."""
+    """U_r S_r V_r^T of a matrix W [m, n], with S_r folded into one factor."""
 
     right: Tensor
     """V_r^T, or S_r V_r^T, [r, n]."""
@@ -34,25 +34,25 @@ class LowRank:
 
     @property
     def weights(self) -> int:
-        """r (m + n): what is read for every token."""
+        """r (m + n), the weights read for every token."""
         return self.right.numel() + self.left.numel()
 
     def __call__(self, x: Tensor) -> Tensor:
-        """U_r S_r V_r^T x for x [..., n], [..., m]."""
+        """Return U_r S_r V_r^T x, [..., m], for x [..., n]."""
         return functional.linear(functional.linear(x, self.right), self.left)
 
     def first(self, rank: int) -> LowRank:
-        """That of the `rank` largest singular values."""
+        """Return the part of the `rank` largest singular values."""
         return LowRank(self.right[:rank], self.left[:, :rank])
 
 
 def low_rank(weight: Tensor, rank: int) -> LowRank:
-    """The best approximation of W [m, n] of that rank, in W's dtype; WinaError when W has no such rank.
+    """Return the best approximation of W [m, n] of that rank, in W's dtype; raise WinaError if the rank is too high.
 
-    Exact to rounding where the shorter side has up to 1024 rows or columns. Beyond that by subspace iteration (Halko,
-    Martinsson and Tropp 2011, algorithm 4.4) on twice the rank, in at least float32: for a spectrum as flat as a random
-    matrix's, the residual's norm is within 1 % of the optimum's, and exact where twice the rank covers the matrix. A
-    full decomposition of a 4096 x 11008 matrix would take minutes; this takes seconds.
+    Exact to rounding if the shorter side has up to 1024 rows or columns. Otherwise by subspace iteration (Halko,
+    Martinsson and Tropp 2011, algorithm 4.4) on twice the rank, in at least float32: even for a random matrix's flat
+    spectrum the residual's norm is within 1 % of the optimum's. That takes seconds for 4096 x 11008, where a full
+    decomposition takes minutes.
     """
     m, n = weight.shape
     if rank > min(m, n):
@@ -65,8 +65,10 @@ def low_rank(weight: Tensor, rank: int) -> LowRank:
 
 
 def _exact(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """(left, right), float64: W V_r V_r^T or U_r U_r^T W, from the smaller of the Gram matrices W^T W and W W^T, whose
-    eigenvectors are V and U: several times faster than a singular value decomposition."""
+    """Return (left, right), float64: W V_r V_r^T or U_r U_r^T W.
+
+    V or U come from the smaller of the Gram matrices W^T W and W W^T, several times faster than by an SVD.
+    """
     exact = weight.double()
     if len(weight) < weight.shape[1]:
         u = torch.linalg.eigh(exact @ exact.T).eigenvectors.flip(1)[:, :rank]
@@ -76,7 +78,7 @@ def _exact(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def _iterated(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """(left, right), in at least float32, by subspace iteration."""
+    """Return (left, right), in at least float32, by subspace iteration."""
     exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
     with torch.random.fork_rng(devices=[weight.device] if weight.device.type == "cuda" else []):
         torch.manual_seed(0)
@@ -89,7 +91,7 @@ _KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[_Key, LowRank]] = weakref.WeakK
 
 
 def kept_low_rank(projection: Projection, rank: int) -> LowRank:
-    """`low_rank` of a projection, remembered while its linear layer lives and its weights are not written to."""
+    """Return a projection's `low_rank`, cached until its weights are written to."""
     found = _KEPT.setdefault(projection.linear, {})
     key = projection.name, projection.linear.weight._version
     if key not in found or len(found[key].right) < rank:
@@ -100,7 +102,7 @@ def kept_low_rank(projection: Projection, rank: int) -> LowRank:
 
 
 def low_ranks(view: ModelView, method: MethodSpec, plan: SparsityPlan) -> list[dict[str, LowRank]]:
-    """What the method adds for dropped inputs, by canonical name, a dict for each layer; for a resolved plan."""
+    """Return each layer's low-rank parts by canonical name, for a resolved plan."""
     rule = get_method(method)
     table: list[dict[str, LowRank]] = []
     for layer in view.layers:

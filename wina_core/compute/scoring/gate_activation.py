@@ -1,4 +1,4 @@
-"""The output of an MLP's activation function, for the method whose mask looks at it (CATS)."""
+"""The output of an MLP's activation function, which CATS masks by."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _NAMES = ("act_fn", "activation_fn", "act")
 
 
 class GateActivation:
-    """Catches z = act(W_gate x) of one layer while the model runs."""
+    """Hook that catches z = act(W_gate x) of one layer while the model runs."""
 
     def __init__(self, layer: LayerView) -> None:
         found = [getattr(module, name) for module in layer.mlp for name in _NAMES if hasattr(module, name)]
@@ -21,7 +21,7 @@ class GateActivation:
         self._hook = found[0].register_forward_hook(self._catch)
 
     def take(self) -> Tensor:
-        """z [..., tokens, n] of the call in progress, once."""
+        """Return z [..., tokens, n] of the call in progress, once."""
         if self._value is None:
             raise RuntimeError("the MLP's activation has not run")
         value, self._value = self._value, None

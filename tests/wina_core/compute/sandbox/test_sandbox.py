@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wina_core.compute.evaluation import sandbox
-from wina_core.compute.evaluation.sandbox import Limits, Outcome, check_sandbox, run_confined
+from wina_core.compute.sandbox import runner
+from wina_core.compute.sandbox.runner import Limits, Outcome, check_sandbox, run_confined
 from wina_core.errors import WinaError
 
 try:
@@ -123,8 +123,8 @@ def test_a_program_that_finds_the_channel_cannot_flood_it_or_pass_by_it():
 
 def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path):
     started = tmp_path / "started"
-    monkeypatch.setattr(sandbox.sys, "platform", "darwin")
-    with pytest.raises(WinaError, match=r"only in a sandbox, which cannot be had here .*leave it out\.$"):
+    monkeypatch.setattr(runner.sys, "platform", "darwin")
+    with pytest.raises(WinaError, match=r"only in a sandbox, which is not available here .*leave it out\.$"):
         run_confined(f"open({str(started)!r}, 'w')")
     assert not started.exists()
 
@@ -132,7 +132,7 @@ def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path)
 @confining
 def test_a_process_that_is_not_confined_refuses_to_run(monkeypatch, tmp_path: Path):
     """The process tries out what must be refused, so a hole in its isolation is found before the program starts."""
-    source = sandbox._CONFINED.read_text(encoding="utf-8")
+    source = runner._CONFINED.read_text(encoding="utf-8")
     for step, hole in {
         'confine_files(request["readable"])': "files can be",
         "confine_calls(platform.machine())": "the network can be reached",
@@ -140,6 +140,6 @@ def test_a_process_that_is_not_confined_refuses_to_run(monkeypatch, tmp_path: Pa
         assert step in source
         weakened = tmp_path / "confined.py"
         weakened.write_text(source.replace(step, "pass"), encoding="utf-8")
-        monkeypatch.setattr(sandbox, "_CONFINED", weakened)
+        monkeypatch.setattr(runner, "_CONFINED", weakened)
         with pytest.raises(WinaError, match=hole):
             run_confined("pass")

@@ -1,0 +1,113 @@
+"""WINA's gate rule and transform."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tests.released.recomputed.decoder import BLOCKS, Matrix, Weights
+from tests.released.recomputed.gate import Gate
+
+
+def column_norms(weights: Weights, layer: int, names: Sequence[str]) -> Tensor:
+    """Return the l2 norm of every column of the matrices stacked by rows, [n]."""
+    return torch.cat([weights.layers[layer].matrices[name].weight for name in names]).norm(dim=0)
+
+
+class Wina(Gate):
+    """WINA's rule: the score is |x_i| times a column norm.
+
+    Paper: every matrix uses its own norms. As released (microsoft/wina wina/self_attn.py `_monkeypatch_self_attn` and
+    wina/mlp.py `_monkeypatch_mlp`): k and gate use their norms, q, v, o, up and down use 1. Fused models: q, k, v use
+    the norms of the whole qkv matrix, gate and up those of the whole gate_up matrix.
+    """
+
+    def score(self, layer: int, name: str, x: Tensor) -> Tensor:
+        """Return |x| * c."""
+        if not self.released:
+            return x.abs() * column_norms(self.weights, layer, (name,))
+        if self.weights.fused:
+            block = next(names for names in BLOCKS.values() if name in names)
+            return x.abs() * column_norms(self.weights, layer, block) if len(block) > 1 else x.abs()
+        return x.abs() * column_norms(self.weights, layer, (name,)) if name in ("k", "gate") else x.abs()
+
+
+class SharedWina(Gate):
+    """WINA's rule with one mask for all matrices that read the same input: c_i^2 is summed over them."""
+
+    def score(self, layer: int, name: str, x: Tensor) -> Tensor:
+        """Return |x| * c."""
+        return x.abs() * column_norms(self.weights, layer, next(names for names in BLOCKS.values() if name in names))
+
+
+def fold_gains(weights: Weights) -> Weights:
+    """Multiply the gain of every norm into the matrices that read its output, and set the gains to 1."""
+    layers = []
+    for layer in weights.layers:
+        gains = dict.fromkeys(BLOCKS["qkv"], layer.attention_gain) | dict.fromkeys(("gate", "up"), layer.mlp_gain)
+        matrices = {
+            name: replace(matrix, weight=matrix.weight * gains[name]) if name in gains else matrix
+            for name, matrix in layer.matrices.items()
+        }
+        ones = torch.ones_like(layer.attention_gain)
+        layers.append(replace(layer, matrices=matrices, attention_gain=ones, mlp_gain=ones))
+    return replace(
+        weights,
+        layers=tuple(layers),
+        final_gain=torch.ones_like(weights.final_gain),
+        head=weights.head * weights.final_gain,
+    )
+
+
+def right_basis(weight: Tensor, stacked: Tensor) -> Tensor:
+    """Return an orthogonal V [n, n] that makes the columns of W V orthogonal, in descending order of their norms.
+
+    V holds the right singular vectors of W [m, n]. Where W has a null space, the singular vectors of W do not settle
+    the basis of it, and the released code leaves the choice to the SVD routine. Here the null space is spanned by the
+    eigenvectors of the Gram matrix of `stacked` (all matrices that read the same input) inside it.
+    """
+    _, values, vt = torch.linalg.svd(weight, full_matrices=True)
+    rank = int((values > values[0] * 1e-10).sum())
+    row_space, null_space = vt[:rank].T, vt[rank:].T
+    if null_space.shape[1] == 0:
+        return row_space
+    inside = stacked @ null_space
+    turned = torch.linalg.eigh(inside.T @ inside).eigenvectors.flip(1)
+    return torch.cat((row_space, null_space @ turned), dim=1)
+
+
+def transform(weights: Weights, *, subtract_mean: bool = False) -> Weights:
+    """Return the published orthogonal transform of a model, with d x d shortcuts on the residual stream.
+
+    Source: microsoft/wina utils/tensor_transform.py. The basis of an attention input comes from k, that of an MLP
+    input from gate; fused models take the whole qkv and gate_up matrices. `subtract_mean` also subtracts the mean of
+    each row of the embedding, as the released code does, which RMSNorm does not undo. The head is a matrix of its own
+    also where the model ties it to the embedding.
+    """
+    weights = fold_gains(weights)
+    attention, mlp = [], []
+    for layer in weights.layers:
+        qkv, gate_up = (
+            torch.cat([layer.matrices[name].weight for name in BLOCKS[block]]) for block in ("qkv", "gate_up")
+        )
+        attention.append(right_basis(qkv if weights.fused else layer.matrices["k"].weight, qkv))
+        mlp.append(right_basis(gate_up if weights.fused else layer.matrices["gate"].weight, gate_up))
+    following = [*attention[1:], mlp[-1]]
+    layers = []
+    for layer, first, second, third in zip(weights.layers, attention, mlp, following, strict=True):
+        matrices = {}
+        for name, matrix in layer.matrices.items():
+            if name in ("o", "down"):
+                basis = second if name == "o" else third
+                bias = None if matrix.bias is None else basis.T @ matrix.bias
+                matrices[name] = Matrix(basis.T @ matrix.weight, bias)
+            else:
+                matrices[name] = replace(matrix, weight=matrix.weight @ (first if name in BLOCKS["qkv"] else second))
+        layers.append(
+            replace(layer, matrices=matrices, attention_shortcut=first.T @ second, mlp_shortcut=second.T @ third)
+        )
+    embedding = weights.embedding
+    if subtract_mean:
+        embedding = embedding - embedding.mean(dim=1, keepdim=True)
+    return replace(weights, embedding=embedding @ attention[0], layers=tuple(layers), head=weights.head @ following[-1])

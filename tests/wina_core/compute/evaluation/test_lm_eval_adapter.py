@@ -1,0 +1,41 @@
+"""lm-eval's inner modules: a version without one of them is refused with a sentence."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import lm_eval.tasks._factory
+import pytest
+
+from wina_core.compute.evaluation import lm_eval_adapter
+from wina_core.errors import WinaError
+
+CORE = Path(lm_eval_adapter.__file__).parents[2]
+
+
+def test_a_missing_method_is_refused(monkeypatch):
+    monkeypatch.delattr(lm_eval.tasks._factory.TaskFactory, "_build_task")
+    with pytest.raises(WinaError, match=r"lacks TaskFactory\._build_task.*pip install lm-eval==0\.4\.13"):
+        lm_eval_adapter.check_interface()
+
+
+def test_a_missing_module_is_refused(monkeypatch):
+    monkeypatch.delitem(sys.modules, lm_eval_adapter.__name__)
+    monkeypatch.setitem(sys.modules, "lm_eval.tasks._index", None)
+    with pytest.raises(WinaError, match=r"lm_eval\.tasks\._index.*pip install lm-eval=="):
+        importlib.import_module(lm_eval_adapter.__name__)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda: lm_eval_adapter.use_factory(object(), None), lambda: lm_eval_adapter.filter_names(object())]
+)
+def test_a_missing_attribute_is_refused(use):
+    with pytest.raises(WinaError, match=r"_fact|_filters"):
+        use()
+
+
+def test_no_other_file_of_the_core_imports_lm_eval():
+    importing = re.compile(r"^\s*(?:import|from) lm_eval\b", re.MULTILINE)
+    found = [path.name for path in CORE.rglob("*.py") if importing.search(path.read_text(encoding="utf-8"))]
+    assert found == ["lm_eval_adapter.py"]

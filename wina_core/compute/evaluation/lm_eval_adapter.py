@@ -1,0 +1,122 @@
+"""The one door to lm-eval's inner modules, written for lm-eval 0.4.13.
+
+All else in this package imports them from here. lm-eval promises nothing about them, so a missing name or method raises
+a WinaError on import, before any number is computed with half of an interface.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from wina_core.errors import WinaError
+
+WRITTEN_FOR = "0.4.13"
+
+
+def _incompatible(reason: str) -> WinaError:
+    return WinaError(
+        f"lm-eval {version('lm-eval')} does not fit the workbench ({reason}); "
+        f"install the version that it was written for: pip install lm-eval=={WRITTEN_FOR}."
+    )
+
+
+try:
+    import lm_eval.tasks
+    from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
+    from lm_eval.api.registry import metric_registry
+    from lm_eval.api.task import ConfigurableTask
+    from lm_eval.evaluator import evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.models.utils import normalize_gen_kwargs
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._factory import TaskFactory
+    from lm_eval.tasks._index import Entry, Kind, TaskIndex
+    from lm_eval.tasks._yaml_loader import load_yaml
+    from lm_eval.utils import env, handle_non_serializable
+except ImportError as error:
+    raise _incompatible(str(error)) from error
+
+__all__ = [
+    "HFLM",
+    "STOCK_FOLDER",
+    "ConfigurableTask",
+    "Entry",
+    "Kind",
+    "TaskFactory",
+    "TaskIndex",
+    "TaskManager",
+    "bits_per_byte",
+    "compile_templates_once",
+    "entry_of",
+    "env",
+    "evaluate",
+    "filter_names",
+    "handle_non_serializable",
+    "index_of",
+    "load_yaml",
+    "metric_registry",
+    "normalize_gen_kwargs",
+    "use_factory",
+    "weighted_perplexity",
+]
+
+_USED = {
+    HFLM: ("_loglikelihood_tokens", "_model_call", "loglikelihood_rolling", "set_cache_hook", "tok_encode"),
+    TaskFactory: ("_build_task", "_load_full_config"),
+    TaskIndex: ("_kind_of", "build"),
+    TaskManager: ("load", "task_index"),
+}
+"""Methods that the workbench calls or overrides."""
+STOCK_FOLDER = Path(lm_eval.tasks.__file__).parent
+
+
+def check_interface() -> None:
+    """Raise WinaError if lm-eval lacks a method that the workbench calls or overrides."""
+    missing = [
+        f"{owner.__name__}.{name}" for owner, names in _USED.items() for name in names if not hasattr(owner, name)
+    ]
+    if missing:
+        raise _incompatible(f"it lacks {', '.join(missing)}")
+
+
+check_interface()
+
+
+@contextmanager
+def compile_templates_once() -> Iterator[None]:
+    """Compile each template of a task once within the block.
+
+    lm-eval compiles it for every document and again for each of its examples: 6 ms a document with MMLU's five.
+    """
+    with patch.object(env, "from_string", lru_cache(maxsize=256)(env.from_string)):
+        yield
+
+
+def use_factory(manager: Any, factory: Any) -> None:
+    """Let a task manager build its tasks by a factory."""
+    if not hasattr(manager, "_factory"):
+        raise _incompatible("it lacks TaskManager._factory")
+    manager._factory = factory
+
+
+def filter_names(task: Any) -> list[str]:
+    """Return the names of a task's filters."""
+    if not hasattr(task, "_filters"):
+        raise _incompatible("it lacks ConfigurableTask._filters")
+    return [each.name for each in task._filters]
+
+
+def entry_of(name: str, file: Path) -> Any:
+    """Return the index entry of a task file, without resolving its functions."""
+    config = load_yaml(file, resolve_func=False)
+    return Entry(name, TaskIndex._kind_of(config), file, config)
+
+
+def index_of(folder: Path) -> Mapping[str, Any]:
+    """Return {name: entry} of all task files in a folder."""
+    entries: Mapping[str, Any] = TaskIndex.build([folder])
+    return entries

@@ -1,0 +1,36 @@
+"""A model's logits on a text, and distances between two models' logits."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return log softmax over the vocabulary, in float32 at least: 16 bits would round small divergences away."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+
+
+def divergences(log_dense: Tensor, log_gated: Tensor) -> Tensor:
+    """Return KL(dense || gated) of each token, in nats, from log probabilities [..., vocabulary]."""
+    return (log_dense.exp() * (log_dense - log_gated)).sum(-1)
+
+
+def mean_divergence(before: Tensor, after: Tensor) -> float:
+    """Return the mean over tokens of KL(before || after), in nats, from logits [rows, tokens, vocabulary]."""
+    total = 0.0
+    for row_before, row_after in zip(before, after, strict=True):  # a row at a time: wide logits are large in 32 bits
+        total += float(divergences(log_probabilities(row_before), log_probabilities(row_after)).double().mean())
+    return total / len(before)
+
+
+@torch.no_grad()
+def probe_logits(model: Any, tokens: Tensor) -> Tensor:
+    """Return logits on [rows, sequence] tokens, on the CPU, in the model's dtype."""
+    device = model.get_input_embeddings().weight.device
+    return torch.cat([model(row.to(device), use_cache=False).logits.cpu() for row in tokens.split(1)])
+
+
+def relative_deviation(logits: Tensor, dense: Tensor) -> float:
+    """Return ||logits - dense||_F / ||dense||_F, in float64."""
+    return float(torch.linalg.vector_norm(logits.double() - dense.double()) / torch.linalg.vector_norm(dense.double()))

@@ -1,0 +1,63 @@
+"""Selections of inputs by their scores: the k highest, or all above a calibrated threshold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+from wina_kernels.selection import deviation_scores, mass_scores, threshold_mask, top_k_mask
+
+from wina_core.specs import Selection
+
+TRANSFORMS: dict[Selection, Callable[[Tensor], Tensor]] = {
+    "topk": lambda scores: scores,
+    "threshold": lambda scores: scores,
+    "statistical": deviation_scores,
+    "top_p": mass_scores,
+}
+"""Transforms of a token's scores [..., n] that make one calibrated threshold fit all tokens, by selection."""
+
+
+@dataclass(frozen=True)
+class TopKSelection:
+    """The `keep` inputs of highest score of each token, the lower index first among equals.
+
+    With `ties`, also all inputs that score like the last of them.
+    """
+
+    keep: int
+    ties: bool = False
+
+    def keeps_all(self, inputs: int) -> bool:
+        """Return whether all n inputs are kept."""
+        return self.keep == inputs
+
+    def mask(self, score: Tensor) -> Tensor | None:
+        """Return True where the input is kept, bool like score [..., n]; None if nothing is dropped."""
+        if self.keeps_all(score.shape[-1]):
+            return None
+        if self.ties:
+            return score >= score.topk(self.keep, dim=-1).values[..., -1:]
+        return top_k_mask(score, self.keep)
+
+
+@dataclass(frozen=True)
+class ThresholdSelection:
+    """The inputs whose transformed score exceeds a calibrated threshold; an equal one is dropped."""
+
+    selection: Selection
+    threshold: float
+
+    def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - whatever their number
+        """Return whether all n inputs are kept."""
+        return self.threshold < 0
+
+    def mask(self, score: Tensor) -> Tensor | None:
+        """Return True where the input is kept, bool like score [..., n]; None if nothing is dropped."""
+        return (
+            None
+            if self.keeps_all(score.shape[-1])
+            else threshold_mask(TRANSFORMS[self.selection](score), self.threshold)
+        )
+
+
+InputSelection = TopKSelection | ThresholdSelection
