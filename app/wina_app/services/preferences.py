@@ -68,7 +68,7 @@ class Preferences(BaseModel):
     )
 
 
-def look_of(preferences: Preferences) -> tuple[str, float, str]:
+def appearance_of(preferences: Preferences) -> tuple[str, float, str]:
     """What `apply_theme` takes."""
     return preferences.theme, preferences.text_size / 100, preferences.colour_map
 

@@ -126,7 +126,7 @@ class Settings:
     def preferences(self, value: Preferences) -> None:
         self._set(**value.model_dump())
 
-    def prefer(self, **values: object) -> None:
+    def update_preferences(self, **values: object) -> None:
         """Change some of the preferences."""
         self.preferences = Preferences(**self.preferences.model_dump() | values)
 

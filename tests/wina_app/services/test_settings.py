@@ -11,8 +11,8 @@ from wina_core.results.measured import COUNTS
 
 def test_entries_come_back(tmp_path):
     settings = Settings(tmp_path / "window.json")
-    settings.prefer(theme="dark")
-    settings.prefer(engines=2)
+    settings.update_preferences(theme="dark")
+    settings.update_preferences(engines=2)
     settings.add_recent("/models/a")
     settings.save_window(QByteArray(b"geometry"), QByteArray(b"layout"), "results")
     again = Settings(tmp_path / "window.json")
@@ -28,7 +28,7 @@ def test_entries_come_back(tmp_path):
 def test_the_sparsity_of_comparisons_is_a_setting(tmp_path):
     settings = Settings(tmp_path / "window.json")
     assert settings.preferences.sparsity_count == "counted"
-    settings.prefer(sparsity_count="full")
+    settings.update_preferences(sparsity_count="full")
     assert Settings(tmp_path / "window.json").preferences.sparsity_count == "full"
     field = type(settings.preferences).model_fields["sparsity_count"]
     assert field.title == "Sparsity in comparisons"
@@ -69,7 +69,7 @@ def test_a_newer_versions_file_is_left_as_it_is_and_this_is_said_once(tmp_path, 
     newer = json.dumps({"version": VERSION + 1, "theme": "sepia", "recent": {"models": []}})
     file.write_text(newer)
     settings = Settings(file)
-    settings.prefer(theme="dark")
+    settings.update_preferences(theme="dark")
     settings.add_recent("/models/a")
     assert (settings.preferences.theme, settings.recent) == ("dark", ["/models/a"]), "until the window is closed"
     assert file.read_text() == newer
@@ -80,11 +80,11 @@ def test_a_newer_versions_file_is_left_as_it_is_and_this_is_said_once(tmp_path, 
 def test_a_newer_window_that_is_opened_later_keeps_its_file_too(tmp_path):
     file = tmp_path / "window.json"
     settings = Settings(file)
-    settings.prefer(theme="dark")
+    settings.update_preferences(theme="dark")
     assert settings.trouble == ""
     newer = json.dumps({"version": VERSION + 1})
     file.write_text(newer)
-    settings.prefer(theme="light")
+    settings.update_preferences(theme="light")
     assert file.read_text() == newer
     assert "newer version" in settings.trouble
 
@@ -96,22 +96,22 @@ def test_a_damaged_file_is_said_and_replaced(content, tmp_path, caplog):
     settings = Settings(file)
     assert settings.recent == []
     assert "cannot be read" in caplog.text
-    settings.prefer(theme="light")
+    settings.update_preferences(theme="light")
     assert Settings(file).preferences.theme == "light"
 
 
 def test_a_file_that_cannot_be_written_stops_nobody_and_is_told_until_it_can(tmp_path, caplog):
     settings, told = Settings(tmp_path / "missing" / "window.json"), []
     settings.tell = told.append
-    settings.prefer(theme="dark")
-    settings.prefer(engines=2)
+    settings.update_preferences(theme="dark")
+    settings.update_preferences(engines=2)
     assert (settings.preferences.theme, settings.preferences.engines) == ("dark", 2)
     assert "cannot be written" in caplog.text
     assert len(told) == 1
     assert "until the window is closed" in told[0]
     assert settings.trouble == told[0]
     (tmp_path / "missing").mkdir()
-    settings.prefer(engines=3)
+    settings.update_preferences(engines=3)
     assert settings.trouble == ""
 
 
@@ -119,7 +119,7 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, 
     (tmp_path / "file").touch()
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
     settings = Settings()
-    settings.prefer(theme="dark")
+    settings.update_preferences(theme="dark")
     assert settings.preferences.theme == "dark"
     assert "cannot be made" in caplog.text
     assert "WINA_HOME" in caplog.text
