@@ -103,9 +103,7 @@ class Application(QObject):
         DisabledShortcutHint(self.window)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
-        settings.tell = self.window.show_notice
-        if settings.trouble:
-            self.window.show_notice(settings.trouble)
+        settings.report_to(self.window.show_notice)
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 

@@ -192,7 +192,7 @@ class MainWindow(QMainWindow):
     def apply_preferences(self, preferences: Preferences) -> None:
         """Take over what the user set, now and from now on."""
         before = self._workbench.settings.preferences
-        self._workbench.settings.preferences = preferences
+        self._workbench.settings.update(**preferences.model_dump())
         if appearance_of(before) != appearance_of(preferences):
             apply_theme(QApplication.instance(), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
@@ -357,9 +357,9 @@ class MainWindow(QMainWindow):
         """Back to where the window was, unless that is off every screen now."""
         settings = self._workbench.settings
         self.resize(*_DEFAULT_SIZE)
-        if not settings.geometry.isEmpty():
+        if settings.geometry:
             self.restoreGeometry(settings.geometry)
-        if not settings.layout.isEmpty():
+        if settings.layout:
             self.restoreState(settings.layout, _LAYOUT_VERSION)
         screen = QGuiApplication.screenAt(self.frameGeometry().center()) or QGuiApplication.primaryScreen()
         self.setGeometry(clamped(self.geometry(), screen.availableGeometry()))
@@ -373,8 +373,11 @@ class MainWindow(QMainWindow):
         if self._stopping or not self._may_quit():
             return
         self._stopping = True
-        layout = self.saveState(_LAYOUT_VERSION)
-        self._workbench.settings.save_window(self.saveGeometry(), layout, self.current_page.key)
+        self._workbench.settings.update(
+            geometry=self.saveGeometry().data(),
+            layout=self.saveState(_LAYOUT_VERSION).data(),
+            page=self.current_page.key,
+        )
         self._sampler.stop()
         self._sample()
         self.centralWidget().setEnabled(False)
