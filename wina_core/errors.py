@@ -1,6 +1,5 @@
 """The one exception type whose message is meant for the user's eyes, and what turns others' into it."""
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 
@@ -21,8 +20,10 @@ class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an 
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence on a name that is none of `names`: "did you mean arc_easy?"; empty where none is close."""
-    close = difflib.get_close_matches(name, list(names), n=3)
+    """Return "did you mean arc_easy?", which ends a sentence on an unknown name; empty if no name is close."""
+    from rapidfuzz import fuzz, process  # needed only to report an error
+
+    close = [match for match, _, _ in process.extract(name, list(names), limit=3, score_cutoff=60, scorer=fuzz.ratio)]
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.excepthook = _log_defect
     settings = Settings()
     if options.engines is not None:
-        settings.prefer(engines=options.engines)
+        settings.update(engines=options.engines)
     application = Application(app, options.database, settings)
     application.start("demo" if options.demo else options.model, options.page)
     return app.exec()

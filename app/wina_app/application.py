@@ -18,7 +18,7 @@ from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.log_file import LogFile
-from wina_app.services.preferences import look_of
+from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
@@ -26,9 +26,9 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
-from wina_app.window.disabled_shortcut_hint import ImpossibleKeys
-from wina_app.window.file_opener import OpeningController
-from wina_app.window.focus_frame import FocusFrames
+from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
+from wina_app.window.file_opener import FileOpener
+from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
 from wina_core.engine.client.pool import open_engines
 from wina_core.errors import WinaError
@@ -82,7 +82,7 @@ class Application(QObject):
         super().__init__()
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
-        apply_theme(app, *look_of(settings.preferences))
+        apply_theme(app, *appearance_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
         self.log = LogView()
@@ -99,13 +99,11 @@ class Application(QObject):
         self._add_jobs()
         self._add_file_menu()
         self.notices = JobNotices(self.workbench, self.window, self._show_log)
-        self.focus_frames = FocusFrames(self)
-        ImpossibleKeys(self.window)
+        self.focus_frames = FocusFrame(self)
+        DisabledShortcutHint(self.window)
         self.session = Session(settings, self.workbench.workspace)
         self.window.restore()
-        settings.tell = self.window.show_notice
-        if settings.trouble:
-            self.window.show_notice(settings.trouble)
+        settings.report_to(self.window.show_notice)
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 
@@ -176,7 +174,7 @@ class Application(QObject):
 
     def _add_file_menu(self) -> None:
         window, menus = self.window, self.window.menus
-        self.opening = OpeningController(
+        self.opening = FileOpener(
             self.workbench,
             window,
             {
@@ -188,11 +186,18 @@ class Application(QObject):
         window.dropped.connect(self.opening.open)
         opening = self.opening
         ask = file_dialogs
-        menus.add(menus.file, tr("&Open model folder…"), lambda: ask.model_folder(window, opening.open), "Ctrl+O")
-        menus.add(menus.file, tr("Open &study…"), lambda: ask.study(window, opening.open), "Ctrl+Shift+O")
-        menus.add(menus.file, tr("Open results &database…"), lambda: ask.database(window, opening.open), "Ctrl+Alt+O")
         menus.add(
-            menus.file, tr("&New results database…"), lambda: ask.new_database(window, opening.new_database), "Ctrl+N"
+            menus.file, tr("&Open model folder…"), lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O"
+        )
+        menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
+        menus.add(
+            menus.file, tr("Open results &database…"), lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"
+        )
+        menus.add(
+            menus.file,
+            tr("&New results database…"),
+            lambda: ask.choose_new_database(window, opening.new_database),
+            "Ctrl+N",
         )
         menus.file.addMenu(menus.recent)
         menus.add(menus.file, tr("Open the &demo model"), lambda: self._open_recent_model("demo"), "Ctrl+D")
@@ -225,7 +230,7 @@ class Application(QObject):
             if stored:
                 self.window.show_page("results")
             else:
-                file_dialogs.database(self.window, self.opening.open)
+                file_dialogs.choose_database(self.window, self.opening.open)
 
         self.workbench.store.ask(lambda store: bool(store.studies()), go, self.window.show_failure)
 

@@ -64,7 +64,7 @@ from PySide6.QtWidgets import QApplication
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.style.theme import apply_theme, dress
+from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from wina_core.records import CalibrationRecord, LayerRecord, ModelShape, ModelSummary
 from wina_core.specs import CalibrationSpec, ModelSource
@@ -145,7 +145,7 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     store.start()
     workspace = Workspace()
     page = SparsityPage(workspace, store)
-    dress(page)
+    apply_stylesheet(page)
     page.resize(*stroke.size)
     page.show()
     source, summary = _model(stroke.layers)

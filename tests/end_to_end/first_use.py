@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QToolButton
 from wina_app.application import Application
-from wina_app.widgets.controls import Fold
+from wina_app.widgets.controls import CollapsibleSection
 
 from tests.end_to_end.devices import Devices, points_between
 from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
@@ -131,7 +131,7 @@ class FirstUse:
         yield from self.go_to("playground")
         page = self.pages["playground"]
         yield from self.write_prompt()
-        (sampling,) = page.form.findChildren(Fold)
+        (sampling,) = page.form.findChildren(CollapsibleSection)
         yield from self.hands.tick(sampling.heading, True)
         yield from self.hands.set(page.form.new_tokens, TOKENS)
         yield Seen("a prompt can be sent", page.primary.isEnabled)

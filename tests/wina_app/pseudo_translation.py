@@ -118,7 +118,7 @@ def main() -> None:
 def known_data() -> set[str]:
     """What the core, the guide, the first of the shipped studies and the machine say; the same in every language."""
     from wina_app.pages.studies.study_state import facts
-    from wina_app.window import guide
+    from wina_app.services import guide
 
     from tests.wina_app.fakes import ENVIRONMENT
     from wina_core.specs import PREFILL_POLICIES

@@ -4,21 +4,14 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import version
-from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
-
-FEW = 20
-"""Matches below which names that hold the query less literally are looked for, too."""
-_SHORTEST = 4
-"""Letters from which on a query may have a wrong one."""
-_SEPARATORS = str.maketrans("_-./,", "     ")
-
+from wina_core.tasks.fuzzy_search import FuzzySearch
 
 Kind = Literal["task", "group", "tag"]
 
@@ -36,95 +29,16 @@ class TaskEntry(NamedTuple):
 
 
 class TaskIndex:
-    """All stock names, prepared for searching, which takes a tenth of a second."""
+    """All stock names, prepared for searching."""
 
     def __init__(self, entries: Iterable[TaskEntry]) -> None:
         self.entries = tuple(entries)
         """In their alphabetical order."""
-        self._by_length = sorted(self.entries, key=lambda entry: len(entry.name))
-        self._spaced = [" " + entry.name.lower().translate(_SEPARATORS) for entry in self._by_length]
-        """The names in that order, with a space before every word."""
-        self._joined = [name.replace(" ", "") for name in self._spaced]
-        self._bits = [_bits(name) for name in self._joined]
+        self._search = FuzzySearch([entry.name for entry in self.entries])
 
     def search(self, query: str, limit: int = 200) -> list[TaskEntry]:
-        """At most `limit` entries, the best first; all of them, in their order, for an empty query.
-
-        First those that begin with the query, then those in which every word of the query begins a word, then those
-        that contain every word; only where these are few, those that contain the query but for one letter that is
-        wrong, too much or swapped with the next, and those that have its letters in order. Shorter names come first.
-        """
-        words = query.lower().translate(_SEPARATORS).split()
-        if not words:
-            return list(self.entries[:limit])
-        found = dict.fromkeys(islice(self._literal(words), limit))
-        for others in (self._mistyped, self._in_order):
-            if len(found) >= FEW:
-                break
-            found |= dict.fromkeys(others("".join(words)))
-        return [self._by_length[place] for place in islice(found, limit)]
-
-    def _literal(self, words: list[str]) -> Iterator[int]:
-        places: Iterable[int] = range(len(self._spaced))
-        for word in words:
-            places = [place for place in places if word in self._spaced[place]]
-        beginning, begun = " " + " ".join(words), [" " + word for word in words]
-        tiers: tuple[list[int], ...] = ([], [], [])
-        for place in places:
-            name = self._spaced[place]
-            tiers[0 if name.startswith(beginning) else 1 if all(word in name for word in begun) else 2].append(place)
-        return chain(*tiers)
-
-    def _mistyped(self, letters: str) -> list[int]:
-        if len(letters) < _SHORTEST:
-            return []
-        # A mistake touches two adjacent letters at most, so one third of the query is as it should be.
-        third = len(letters) // 3
-        first, second, last = letters[:third], letters[third : 2 * third], letters[2 * third :]
-        names = enumerate(self._joined)
-        places = [place for place, name in names if first in name or second in name or last in name]
-        found: set[int] = set()
-        for end in range(len(letters)):
-            head, wrong, rest = letters[:end], letters[end], letters[end + 1 :]
-            swapped = head + rest[:1] + wrong + rest[1:]
-            places = [place for place in places if head in self._joined[place]]
-            for place in (place for place in places if rest[1:] in self._joined[place]):
-                name = self._joined[place]
-                if swapped in name or (rest in name and (head + rest in name or _one_apart(name, head, rest))):
-                    found.add(place)
-        return sorted(found)
-
-    def _in_order(self, letters: str) -> list[int]:
-        wanted = _bits(letters)
-        places = [place for place, own in enumerate(self._bits) if own & wanted == wanted]
-        return [place for place in places if _has_in_order(self._joined[place], letters)]
-
-
-def _bits(text: str) -> int:
-    """A bit for each letter that it has."""
-    bits = 0
-    for letter in set(text):
-        bits |= 1 << (ord(letter) & 63)
-    return bits
-
-
-def _has_in_order(name: str, letters: str) -> bool:
-    place = 0
-    for letter in letters:
-        place = name.find(letter, place) + 1
-        if not place:
-            return False
-    return True
-
-
-def _one_apart(name: str, head: str, rest: str) -> bool:
-    """Whether the name has both with one letter in between."""
-    start = name.find(head)
-    while start >= 0:
-        if name.startswith(rest, start + len(head) + 1):
-            return True
-        start = name.find(head, start + 1)
-    return False
+        """Return at most `limit` entries, best first; all of them, in order, for an empty query."""
+        return [self.entries[place] for place in self._search.search(query, limit)]
 
 
 def index_file() -> Path:

@@ -12,7 +12,7 @@ from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 
 __all__ = ["EMPTY", "JobsView", "progress_text"]
 
@@ -60,7 +60,7 @@ class JobsView(QWidget):
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
         self._stack = QStackedWidget()
-        self._stack.addWidget(Scrolling(empty))
+        self._stack.addWidget(ScrollPage(empty))
         self._stack.addWidget(self.list)
         self._engines = ElidedLabel("muted")
         self.retry_all = _link(tr("Retry all failed"), self._retry_all)

@@ -13,7 +13,8 @@ from wina_app.plots.export_settings import SCREEN_DPI, PlotFile, last_choice
 from wina_app.plots.export_sheet import image_of_figure, pdf_of, png_of, svg_of
 from wina_app.plots.figure import Figure, MapPanel, is_empty, recoloured
 from wina_app.plots.matplotlib_script import data_of, script_of
-from wina_app.style.theme import LIGHT, Tokens, appearance, tokens
+from wina_app.style.palette import LIGHT, Tokens
+from wina_app.style.theme import appearance, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_core.errors import WinaError

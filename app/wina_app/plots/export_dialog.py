@@ -22,7 +22,7 @@ from wina_app.plots.export_settings import FORMATS, LastChoice, PlotFile
 from wina_app.plots.figure import Figure
 from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, pad_text, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_core.errors import WinaError
@@ -85,7 +85,7 @@ class PlotExportDialog(QDialog):
         self._follow()  # which has the picture drawn once the dialog is on the screen
 
     def _make_controls(self, choice: PlotFile) -> None:
-        self.format = ChoiceBox(tr("Format"))
+        self.format = ComboBox(tr("Format"))
         self.format.fill([(name, key) for key, (name, _) in FORMATS.items()], choice.format)
         for at, (_, explanation) in enumerate(FORMATS.values()):
             self.format.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)

@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject, QPointF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPen
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
 
-from wina_app.style.theme import GRID, HALF, Tokens, font, readable, tokens
+from wina_app.style.palette import Tokens
+from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
 
 _WIDEST = 0.4

@@ -1,9 +1,8 @@
 """What the user can set, with what each setting means; the settings dialog is made from this class alone."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field
 
 from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
@@ -68,23 +67,6 @@ class Preferences(BaseModel):
     )
 
 
-def look_of(preferences: Preferences) -> tuple[str, float, str]:
+def appearance_of(preferences: Preferences) -> tuple[Mode, float, str]:
     """What `apply_theme` takes."""
     return preferences.theme, preferences.text_size / 100, preferences.colour_map
-
-
-def read_preferences(entries: dict[str, Any]) -> Preferences:
-    """From stored entries, each read for itself: one that makes no sense costs only itself."""
-    return Preferences(**{name: _valid(field, entries[name]) for name, field in _fields() if name in entries})
-
-
-def _fields() -> list[tuple[str, FieldInfo]]:
-    return list(Preferences.model_fields.items())
-
-
-def _valid(field: FieldInfo, value: Any) -> Any:
-    checked = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    try:
-        return TypeAdapter(checked).validate_python(value, strict=True)
-    except ValidationError:
-        return field.default

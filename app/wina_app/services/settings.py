@@ -1,230 +1,205 @@
-"""What the window remembers between starts: one small JSON file, written atomically, read entry by entry.
-
-A damaged file, entry or item costs no more than itself: the default takes its place. A file that a newer version wrote
-is left as it is.
-"""
+"""The settings of the window: one JSON file, read entry by entry and written atomically."""
 
 import json
 import logging
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import TypeAdapter, ValidationError
-from PySide6.QtCore import QByteArray
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
-from wina_app.services.preferences import Preferences, read_preferences
+from wina_app.services.preferences import Preferences
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.tables import write_atomically
 
-VERSION = 1
+VERSION: Literal[1] = 1
 RECENT_LIMIT = 10
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
-def _is_newer(path: Path) -> bool:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    version = content.get("version") if isinstance(content, dict) else None
-    return isinstance(version, int) and version > VERSION
+def _decoded(value: object) -> object:
+    return b64decode(value, validate=True) if isinstance(value, str) else value
 
 
-class Settings:
-    """Typed access to the entries; every change is on disk, where there is a place for it, when its setter returns."""
+_Bytes = Annotated[bytes, BeforeValidator(_decoded), PlainSerializer(lambda value: b64encode(value).decode())]
+
+
+class Entries(Preferences):
+    """Everything that the window remembers between starts."""
+
+    model_config = ConfigDict(frozen=False, extra="allow", validate_assignment=True)
+
+    version: Literal[1] = VERSION
+    page: str = "model"
+    """Key of the page shown last."""
+    recent: list[str] = Field(default_factory=list)
+    """Locations of models opened before, the last one first."""
+    studies: list[str] = Field(default_factory=list)
+    """Study files of the user, in the order in which they were opened."""
+    study_data: dict[str, str] = Field(default_factory=dict)
+    """Folder of the task data by study file; it replaces the folder that the file names."""
+    results_columns: list[str] = Field(default_factory=list)
+    """Columns of the results table in order, as `ColumnChoice.written`; empty for the default ones."""
+    recent_databases: list[str] = Field(default_factory=list)
+    """URLs of databases opened before, the last one first."""
+    session: dict[str, object] = Field(default_factory=dict)
+    """Model, rotation, method and plan being worked on, as `session.py` writes them."""
+    prompts: list[str] = Field(default_factory=list)
+    """Prompts of the Playground, the last one first."""
+    plot_file: dict[str, object] = Field(default_factory=dict)
+    """Options of the last plot export."""
+    geometry: _Bytes = b""
+    """`QMainWindow.saveGeometry`."""
+    layout: _Bytes = b""
+    """`QMainWindow.saveState`: docks and toolbars."""
+
+
+class Settings(Entries):
+    """The entries with their file, to which every assignment is written at once.
+
+    An entry or item that is not valid is replaced by its default and reported; the others are kept. The file of a newer
+    version is never changed, and a file that cannot be written does not stop anyone from working.
+    """
+
+    _path: Path | None = None
+    _problem: str = ""
+    _report: Callable[[str], object] | None = None
 
     def __init__(self, path: Path | None = None) -> None:
-        """`path` is for tests; by default "window.json" in the configuration folder."""
-        self.trouble = ""
-        """What the user should know of the file, as a sentence; empty when all is well."""
-        self.tell: Callable[[str], object] = lambda _: None
-        """Is told of trouble when it comes."""
-        self._path = path or self._default_path()
-        self._leave_newer()
-        self._values = self._read()
-
-    def _default_path(self) -> Path | None:
+        """Read the settings in `path`, by default "window.json" in the configuration folder."""
+        problem = ""
         try:
-            return paths.config_folder() / "window.json"
-        except WinaError as error:  # a read-only home must not stop anybody from working
-            self._warn_that_nothing_is_kept(error)
-            return None
+            path = path or paths.config_folder() / "window.json"
+            entries, problem = _read(path)
+        except WinaError as error:
+            path, entries, problem = None, {}, _temporary(error)
+        super().__init__(**entries)
+        self._path = path
+        self._set_problem(problem)
+        self._respect_newer()
 
-    def _read(self) -> dict[str, object]:
-        if self._path is None:
-            return {}
-        try:
-            content = json.loads(self._path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            _log.warning("The window's settings in %s cannot be read (%s) and start afresh.", self._path, error)
-            return {}
-        if isinstance(content, dict) and content.get("version") == VERSION:
-            return content
-        _log.warning("%s holds no settings of the window, which start afresh.", self._path)
-        return {}
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if not name.startswith("_"):
+            self._save()
 
-    def _leave_newer(self) -> None:
-        """From here on nothing is kept, if a newer version keeps what is its own in the file; another window may begin
-        to while this one is open."""
-        if self._path is not None and _is_newer(self._path):
-            newer = tr(
-                "A newer version of the workbench keeps its settings in {path}, which this one leaves as they are; "
-                "what is set here holds until the window is closed.",
-                path=self._path,
-            )
-            self._path = None
-            self._warn(newer)
+    def update(self, **values: object) -> None:
+        """Change several entries and write the file once."""
+        for name, value in values.items():
+            super().__setattr__(name, value)
+        self._save()
 
-    def _warn_that_nothing_is_kept(self, error: WinaError) -> None:
-        self._warn(tr("What is set here holds until the window is closed. {error}", error=error))
-
-    def _warn(self, trouble: str) -> None:
-        """Once, until there is other trouble."""
-        if trouble != self.trouble:
-            self.trouble = trouble
-            _log.warning("%s", trouble)
-            self.tell(trouble)
-
-    def _texts(self, key: str) -> list[str]:
-        return [one for one in self._get(key, list[object], []) if isinstance(one, str)]
-
-    def _get(self, key: str, kind: type[T], default: T) -> T:
-        try:
-            return TypeAdapter(kind).validate_python(self._values.get(key, default), strict=True)
-        except ValidationError:
-            return default
-
-    def _bytes(self, key: str) -> QByteArray:
-        return QByteArray.fromBase64(self._get(key, str, "").encode(errors="replace"))
-
-    def _set(self, **values: object) -> None:
-        self._values |= {"version": VERSION, **values}
-        self._leave_newer()
-        if self._path is None:
-            return
-        try:
-            write_atomically(self._path, json.dumps(self._values, indent=1).encode() + b"\n")
-        except WinaError as error:  # a read-only home must not stop anybody from working
-            self._warn_that_nothing_is_kept(error)
-        else:
-            self.trouble = ""
+    def report_to(self, report: Callable[[str], object]) -> None:
+        """Pass the present problem with the file, and every later one, to `report` as a sentence."""
+        self._report = report
+        if self._problem:
+            report(self._problem)
 
     @property
     def preferences(self) -> Preferences:
-        """What the user set."""
-        return read_preferences(self._values)
-
-    @preferences.setter
-    def preferences(self, value: Preferences) -> None:
-        self._set(**value.model_dump())
-
-    def prefer(self, **values: object) -> None:
-        """Change some of the preferences."""
-        self.preferences = Preferences(**self.preferences.model_dump() | values)
-
-    @property
-    def page(self) -> str:
-        """Key of the page shown last."""
-        return self._get("page", str, "model")
-
-    @property
-    def recent(self) -> list[str]:
-        """Locations of models opened before, the last one first."""
-        return self._texts("recent")
+        """The entries that the user sets in the settings dialog."""
+        return Preferences(**{name: getattr(self, name) for name in Preferences.model_fields})
 
     def add_recent(self, location: str) -> None:
-        """A model was opened."""
-        others = [one for one in self.recent if one != location]
-        self._set(recent=[location, *others][:RECENT_LIMIT])
+        """Put a model at the head of the recent ones."""
+        self.recent = _with_first(self.recent, location)
 
     def forget_recent(self, location: str) -> None:
-        """A model is not there any more."""
-        self._set(recent=[one for one in self.recent if one != location])
-
-    @property
-    def studies(self) -> list[str]:
-        """Study files of the user's own, in the order in which they were opened."""
-        return self._texts("studies")
-
-    @studies.setter
-    def studies(self, value: list[str]) -> None:
-        self._set(studies=value)
-
-    @property
-    def study_data(self) -> dict[str, str]:
-        """Study's file: the folder that its tasks' data are taken from here, whatever the file says."""
-        stored = self._get("study_data", dict[str, object], {})
-        return {file: folder for file, folder in stored.items() if isinstance(folder, str)}
-
-    @study_data.setter
-    def study_data(self, value: dict[str, str]) -> None:
-        self._set(study_data=value)
-
-    @property
-    def results_columns(self) -> list[str]:
-        """Columns of the results table in their order, as `ColumnChoice.written` has them; empty for the usual ones."""
-        return self._texts("results_columns")
-
-    @results_columns.setter
-    def results_columns(self, value: list[str]) -> None:
-        self._set(results_columns=value)
-
-    @property
-    def recent_databases(self) -> list[str]:
-        """URLs of databases opened before, the last one first."""
-        return self._texts("recent_databases")
+        """Remove a model that no longer exists."""
+        self.recent = [one for one in self.recent if one != location]
 
     def add_recent_database(self, url: str) -> None:
-        """A database was opened."""
-        others = [one for one in self.recent_databases if one != url]
-        self._set(recent_databases=[url, *others][:RECENT_LIMIT])
+        """Put a database at the head of the recent ones."""
+        self.recent_databases = _with_first(self.recent_databases, url)
 
-    @property
-    def session(self) -> dict[str, object]:
-        """What was being worked on, as `session.py` writes it; empty when nothing was."""
-        return self._get("session", dict[str, object], {})
+    def _save(self) -> None:
+        self._respect_newer()
+        if self._path is None:
+            return
+        entries = {"version": VERSION} | self.model_dump(mode="json", exclude_unset=True)
+        try:
+            write_atomically(self._path, json.dumps(entries, indent=1).encode() + b"\n")
+        except WinaError as error:
+            self._set_problem(_temporary(error))
+        else:
+            self._problem = ""
 
-    @session.setter
-    def session(self, value: dict[str, object]) -> None:
-        self._set(session=value)
+    def _respect_newer(self) -> None:
+        """Stop writing if a newer version has written the file, perhaps from another window."""
+        if self._path is not None and _is_newer(self._path):
+            problem = tr(
+                "{path} was written by a newer version of the workbench and is left unchanged; settings made here hold "
+                "until the window is closed.",
+                path=self._path,
+            )
+            self._path = None
+            self._set_problem(problem)
 
-    @property
-    def prompts(self) -> list[str]:
-        """What was sent to the Playground before, the last one first."""
-        return self._texts("prompts")
+    def _set_problem(self, problem: str) -> None:
+        """Log and report a problem once."""
+        if problem and problem != self._problem:
+            _log.warning("%s", problem)
+            if self._report is not None:
+                self._report(problem)
+        self._problem = problem
 
-    @prompts.setter
-    def prompts(self, value: list[str]) -> None:
-        self._set(prompts=value)
 
-    @property
-    def plot_file(self) -> dict[str, object]:
-        """How a plot was saved last, as `models.plot_file.PlotFile` writes it."""
-        return self._get("plot_file", dict[str, object], {})
+def _read(path: Path) -> tuple[dict[str, Any], str]:
+    """Return the valid entries of a file, and a sentence on what is not valid."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}, ""
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, tr("The settings in {path} cannot be read ({error}); the defaults apply.", path=path, error=error)
+    if _version(content) > VERSION:  # reported by its own sentence
+        return {}, ""
+    if _version(content) < VERSION:
+        return {}, tr("{path} does not contain settings of the window; the defaults apply.", path=path)
+    damaged: list[str] = []
+    while True:
+        try:
+            Entries.model_validate(content)
+        except ValidationError as error:
+            location = error.errors(include_url=False, include_input=False)[-1]["loc"]
+            _remove(content, location)
+            damaged.append(str(location[0]))
+        else:
+            break
+    if not damaged:
+        return content, ""
+    names = ", ".join(sorted(set(damaged)))
+    return content, tr("Damaged settings were replaced by their defaults: {names}.", names=names)
 
-    @plot_file.setter
-    def plot_file(self, value: dict[str, object]) -> None:
-        self._set(plot_file=value)
 
-    @property
-    def geometry(self) -> QByteArray:
-        """QMainWindow.saveGeometry; empty when unknown."""
-        return self._bytes("geometry")
+def _remove(content: dict[str, Any], location: tuple[int | str, ...]) -> None:
+    """Remove an entry, or the item of a list or mapping in it."""
+    entry = content[str(location[0])]
+    if len(location) > 1 and isinstance(entry, list | dict):
+        del entry[cast(Any, location[1])]
+    else:
+        del content[str(location[0])]
 
-    @property
-    def layout(self) -> QByteArray:
-        """QMainWindow.saveState: docks and toolbars; empty when unknown."""
-        return self._bytes("layout")
 
-    def save_window(self, geometry: QByteArray, layout: QByteArray, page: str) -> None:
-        """Remember where the window was and what it showed."""
-        encoded = {"geometry": geometry, "layout": layout}
-        self._set(page=page, **{key: bytes(value.toBase64().data()).decode() for key, value in encoded.items()})
+def _is_newer(path: Path) -> bool:
+    try:
+        return _version(json.loads(path.read_bytes())) > VERSION
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _version(content: object) -> int:
+    version = content.get("version") if isinstance(content, dict) else None
+    return version if isinstance(version, int) else 0
+
+
+def _temporary(error: WinaError) -> str:
+    return tr("Settings hold until the window is closed. {error}", error=error)
+
+
+def _with_first(values: list[str], first: str) -> list[str]:
+    return [first, *(value for value in values if value != first)][:RECENT_LIMIT]

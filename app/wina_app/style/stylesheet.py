@@ -1,14 +1,10 @@
 """The style sheet that turns Qt's Fusion style into the workbench's look; all values come from the tokens."""
 
-from typing import TYPE_CHECKING
-
+from wina_app.style.palette import Tokens
 from wina_core.files.paths import resources_folder
 
-if TYPE_CHECKING:
-    from wina_app.style.theme import Tokens
 
-
-def stylesheet(t: "Tokens") -> str:
+def stylesheet(t: Tokens) -> str:
     """Qt style sheet for the given appearance."""
     icons = (resources_folder() / "icons").as_posix()
     shade = "dark" if t.dark else "light"
@@ -69,10 +65,10 @@ def stylesheet(t: "Tokens") -> str:
     QToolButton[popupMode="2"] {{ padding-right: 20px; }}
     QToolButton::menu-indicator {{ image: url("{icons}/chevron-down-{shade}.svg"); width: 12px; height: 12px;
         subcontrol-origin: padding; subcontrol-position: right center; right: 4px; }}
-    QToolButton[role="fold"] {{ font-weight: 600; padding: 4px 4px 4px 0; }}
-    QToolButton[role="fold"]:checked {{ background: transparent; }}
-    QToolButton[role="fold"]:hover {{ color: {t.accent}; }}
-    QToolButton[role="fold"]:focus {{ padding: 3px 3px 3px 0; }}
+    QToolButton[role="collapsible"] {{ font-weight: 600; padding: 4px 4px 4px 0; }}
+    QToolButton[role="collapsible"]:checked {{ background: transparent; }}
+    QToolButton[role="collapsible"]:hover {{ color: {t.accent}; }}
+    QToolButton[role="collapsible"]:focus {{ padding: 3px 3px 3px 0; }}
 
     QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ background: {t.surface};
         color: {t.text}; border: 1px solid {t.border}; border-radius: 4px; padding: 3px 6px; min-height: {line}px;

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.folder = options.folder.resolve()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if own else "."):
         settings = Settings(Path(folder) / "window.json")  # the user's own stay as they are
-        settings.prefer(notify=False, reopen=False)
+        settings.update(notify=False, reopen=False)
         application = Application(app, "results.sqlite" if own else options.database, settings)
         application.start(page="model")
         tour = Tour(application, pictures(application, options), application.window.close)

@@ -18,15 +18,15 @@ from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.breadcrumb import Breadcrumb
 from wina_app.widgets.controls import text_label
-from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 
 PRIMARY_KEYS = "Ctrl+Return"
 """Presses the button at the top right of whichever page is shown."""
 
 
-def with_keys(tip: str, keys: str) -> str:
+def with_shortcut(tip: str, keys: str) -> str:
     """A tooltip that ends in the shortcut, where there is one."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
     return f"{plain_tip(tip)} ({native})" if native else plain_tip(tip)
@@ -160,7 +160,7 @@ class Page(QWidget):
         row.setSpacing(GRID * 2)
         row.addWidget(heading)
         row.addWidget(self._crumbs, 1)
-        self.header_actions = Wrapping(right=True)
+        self.header_actions = FlowLayout(right=True)
         row.addLayout(self.header_actions)
         row.addWidget(self.primary)
         header.setMinimumHeight(GRID * 6)
@@ -188,7 +188,7 @@ class Page(QWidget):
 
     def set_content(self, content: QWidget) -> None:
         """The page's own widget, shown unless the empty state is."""
-        self._content = Scrolling(content)
+        self._content = ScrollPage(content)
         self.body.addWidget(self._content)
         self.body.setCurrentWidget(self._content)
 
@@ -225,7 +225,7 @@ class Page(QWidget):
         self.primary.setText(text)
         self.primary.setAccessibleName(text)
         self.primary.setEnabled(enabled)
-        self.primary.setToolTip(with_keys(text, PRIMARY_KEYS) if enabled else plain_tip(reason))
+        self.primary.setToolTip(with_shortcut(text, PRIMARY_KEYS) if enabled else plain_tip(reason))
         self.primary.setVisible(True)
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
@@ -240,7 +240,7 @@ class Page(QWidget):
         """
         action = QAction(text, self)
         action.setShortcut(QKeySequence(keys))
-        action.setToolTip(with_keys(tip or text, keys))
+        action.setToolTip(with_shortcut(tip or text, keys))
         action.triggered.connect(lambda: do())
         self.addAction(action)
         self.commands.append(action)

@@ -9,7 +9,7 @@ from wina_app.style.theme import GRID
 from wina_app.widgets.plain_text import plain_tip
 
 
-class ChoiceBox(QComboBox):
+class ComboBox(QComboBox):
     """As wide as its longest text, with room to spare, where there is room."""
 
     def __init__(self, name: str) -> None:

@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 
 from wina_app.style.theme import GRID, HALF, font, method_colour, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.flow_layout import Wrapping
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -46,7 +46,7 @@ def rule() -> QFrame:
 
 def with_term(widget: QWidget, term: str) -> QHBoxLayout:
     """A widget, and at the end of its row what a term of the guide's glossary means."""
-    return beside(widget, HelpMark(term), stretch=widget)
+    return beside(widget, HelpButton(term), stretch=widget)
 
 
 def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> QVBoxLayout:
@@ -182,7 +182,7 @@ class SidePanel(QScrollArea):
 def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QLayout:
     """Widgets in a row, which goes on in the next line where it must; or one of them takes what the others leave."""
     if stretch is None:
-        lines = Wrapping()
+        lines = FlowLayout()
         for widget in widgets:
             lines.addWidget(widget)
         return lines
@@ -211,7 +211,7 @@ def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
     return whole
 
 
-class Fold(QWidget):
+class CollapsibleSection(QWidget):
     """Controls that few need, under a heading that opens and closes them; `column` is the layout to fill."""
 
     def __init__(self, title: str = tr("More")) -> None:
@@ -219,7 +219,7 @@ class Fold(QWidget):
         self._title = title
         self.heading = QToolButton()
         self.heading.setCheckable(True)
-        self.heading.setProperty("role", "fold")
+        self.heading.setProperty("role", "collapsible")
         self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
         self._content = QWidget()
         self.column = QVBoxLayout(self._content)
@@ -247,7 +247,7 @@ def explain_disabled(control: QWidget, *, enabled: bool, reason: str, explanatio
     control.setToolTip(plain_tip(explanation if enabled else reason))
 
 
-class Figures(QWidget):
+class Readouts(QWidget):
     """Read-outs: a small caption over a number with its unit, in as many columns as asked for."""
 
     def __init__(self, columns: int = 4) -> None:

@@ -13,23 +13,23 @@ Then = Callable[[Path], object]
 """What is done with that which is chosen."""
 
 
-def model_folder(parent: QWidget, then: Then) -> None:
+def choose_model_folder(parent: QWidget, then: Then) -> None:
     """A folder with a model."""
     _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
 
 
-def study(parent: QWidget, then: Then) -> None:
+def choose_study(parent: QWidget, then: Then) -> None:
     """A study file."""
     _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
 
 
-def database(parent: QWidget, then: Then) -> None:
+def choose_database(parent: QWidget, then: Then) -> None:
     """A results database."""
     kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
     _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
 
 
-def new_database(parent: QWidget, then: Then) -> None:
+def choose_new_database(parent: QWidget, then: Then) -> None:
     """A file that is not there yet."""
     kinds = tr("Results database") + " (*.sqlite)"
     dialog = QFileDialog(parent, tr("New results database"), "results.sqlite", kinds)

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QSpacerItem, QWidget
 from wina_app.style.theme import GRID
 
 
-class Wrapping(QLayout):
+class FlowLayout(QLayout):
     """Widgets in as many lines as their width takes, each as wide as it asks for; `add_stretch` takes what a line
     leaves over, and with `right` so does its beginning."""
 

@@ -3,12 +3,12 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QToolButton
 
+from wina_app.services import guide
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.window import guide
 
 
-class HelpMark(QToolButton):
+class HelpButton(QToolButton):
     """`requested` carries where in the guide the term is explained; the window opens it there."""
 
     requested = Signal(str)

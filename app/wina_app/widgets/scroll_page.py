@@ -5,7 +5,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 
-class Scrolling(QScrollArea):
+class ScrollPage(QScrollArea):
     """Fills its room with the content, which never gets smaller than it can be: large texts beside an open dock in a
     small window are scrolled to, not cut off. Unlike Qt's own, it asks for the least height, not for the one wished."""
 

@@ -9,7 +9,7 @@ from wina_app.style.theme import HALF
 from wina_app.widgets.plain_text import plain_tip
 
 
-class Switch(QWidget):
+class SegmentedControl(QWidget):
     """(key, text, explanation) of each; the first is down to begin with."""
 
     chosen = Signal(str)

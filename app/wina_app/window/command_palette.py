@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import text_label
-from wina_app.window.fuzzy_match import ranked
+from wina_core.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
 _ROWS = 12
@@ -77,6 +77,7 @@ class CommandPalette(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
+        self._search = FuzzySearch([])
         self._found = _Found(self)
         self._before: QWidget | None = None
         self.field = QLineEdit()
@@ -103,7 +104,7 @@ class CommandPalette(QFrame):
 
     def open(self, entries: Sequence[Entry]) -> None:
         """Offer these, all of them until something is typed."""
-        self._entries = list(entries)
+        self._entries, self._search = list(entries), FuzzySearch([entry.name for entry in entries])
         self._before = self.window().focusWidget()
         width = min(_WIDTH, self.window().width() - 4 * GRID)
         row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), _TOP).height()
@@ -142,10 +143,9 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
     def _find(self, text: str) -> None:
-        order = ranked(text, [entry.name for entry in self._entries]) if text.strip() else range(len(self._entries))
-        self._found.show([self._entries[index] for index in order])
+        self._found.show([self._entries[index] for index in self._search.search(text)])
         self.list.setCurrentIndex(self._found.index(0))
-        self._remark.setText("" if self._found.entries else tr("No command has these letters in this order."))
+        self._remark.setText("" if self._found.entries else tr("No matching command."))
         self._remark.setVisible(not self._found.entries)
 
     def _choose(self) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wina_app.window.main_window import MainWindow
 
 
-class ImpossibleKeys(QObject):
+class DisabledShortcutHint(QObject):
     """Hears the keys that nothing in the window took."""
 
     def __init__(self, window: "MainWindow") -> None:

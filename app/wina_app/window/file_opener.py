@@ -15,7 +15,7 @@ from wina_core.errors import WinaError
 _PAGES: dict[Kind, str] = {"model": "model", "study": "studies", "plan": "sparsity"}
 
 
-class OpeningView(Protocol):
+class FileOpenerView(Protocol):
     """What the controller needs of the window."""
 
     def show_page(self, key: str) -> None:
@@ -31,10 +31,12 @@ class OpeningView(Protocol):
         """Say in which database the results are."""
 
 
-class OpeningController(QObject):
+class FileOpener(QObject):
     """`openers` does what each kind but a database needs, given the path."""
 
-    def __init__(self, workbench: Workbench, view: OpeningView, openers: dict[Kind, Callable[[Path], object]]) -> None:
+    def __init__(
+        self, workbench: Workbench, view: FileOpenerView, openers: dict[Kind, Callable[[Path], object]]
+    ) -> None:
         super().__init__()
         self._workbench, self._view, self._openers = workbench, view, openers
         self._asked_for: str | None = None

@@ -18,7 +18,7 @@ from wina_app.style.theme import tokens
 _STYLED = (QAbstractItemView, QPlainTextEdit, QScrollArea, QTextEdit)
 
 
-class FocusFrames(QObject):
+class FocusFrame(QObject):
     """Puts the outline around whichever of them the keyboard is on."""
 
     def __init__(self, parent: QObject) -> None:

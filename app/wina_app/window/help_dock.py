@@ -7,10 +7,10 @@ from PySide6.QtCore import QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
+from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import text_label
-from wina_app.window import guide
 
 _FIRST = "index.md"
 _FIT_MS = 100

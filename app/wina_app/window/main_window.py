@@ -19,21 +19,21 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.dock import JobsView
 from wina_app.jobs.log_dock import LogView
 from wina_app.pages import PAGES, titles
-from wina_app.services.preferences import Preferences, look_of
+from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, apply_theme, dress
+from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
 from wina_app.widgets.file_dialogs import dropped_path
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about
 from wina_app.window.command_palette import CommandPalette, Entry
 from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
 from wina_app.window.menus import Menus
-from wina_app.window.page_rail import Rail
+from wina_app.window.page_rail import PageRail
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
 from wina_app.window.status_line import StatusLine
@@ -60,7 +60,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
-        dress(self)
+        apply_stylesheet(self)
         self._workbench, self.log = workbench, log
         self._stopping = self.has_stopped = False
         self.pages: dict[str, Page] = {}
@@ -70,7 +70,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
         keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
-        self.rail = Rail({key: (title, keys[key]) for key, title in titles().items()})
+        self.rail = PageRail({key: (title, keys[key]) for key, title in titles().items()})
         self.rail.page_chosen.connect(self.show_page)
         self._stack = QStackedWidget()
         self.message = MessageBar()
@@ -192,9 +192,9 @@ class MainWindow(QMainWindow):
     def apply_preferences(self, preferences: Preferences) -> None:
         """Take over what the user set, now and from now on."""
         before = self._workbench.settings.preferences
-        self._workbench.settings.preferences = preferences
-        if look_of(before) != look_of(preferences):
-            apply_theme(QApplication.instance(), *look_of(preferences))
+        self._workbench.settings.update(**preferences.model_dump())
+        if appearance_of(before) != appearance_of(preferences):
+            apply_theme(QApplication.instance(), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
         self.preferences_changed.emit(preferences)
 
@@ -253,7 +253,7 @@ class MainWindow(QMainWindow):
             self.inspector.addWidget(page.inspector)
         if page.undo_stack is not None:
             self._undo.addStack(page.undo_stack)
-        for mark in page.findChildren(HelpMark):
+        for mark in page.findChildren(HelpButton):
             mark.requested.connect(self.show_help)
         page.crumb_clicked.connect(self.show_page)
 
@@ -357,9 +357,9 @@ class MainWindow(QMainWindow):
         """Back to where the window was, unless that is off every screen now."""
         settings = self._workbench.settings
         self.resize(*_DEFAULT_SIZE)
-        if not settings.geometry.isEmpty():
+        if settings.geometry:
             self.restoreGeometry(settings.geometry)
-        if not settings.layout.isEmpty():
+        if settings.layout:
             self.restoreState(settings.layout, _LAYOUT_VERSION)
         screen = QGuiApplication.screenAt(self.frameGeometry().center()) or QGuiApplication.primaryScreen()
         self.setGeometry(clamped(self.geometry(), screen.availableGeometry()))
@@ -373,8 +373,11 @@ class MainWindow(QMainWindow):
         if self._stopping or not self._may_quit():
             return
         self._stopping = True
-        layout = self.saveState(_LAYOUT_VERSION)
-        self._workbench.settings.save_window(self.saveGeometry(), layout, self.current_page.key)
+        self._workbench.settings.update(
+            geometry=self.saveGeometry().data(),
+            layout=self.saveState(_LAYOUT_VERSION).data(),
+            page=self.current_page.key,
+        )
         self._sampler.stop()
         self._sample()
         self.centralWidget().setEnabled(False)

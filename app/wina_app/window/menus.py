@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
 from wina_app.style.theme import MODES
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_keys
+from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.window.command_palette import Entry
 
 
@@ -43,7 +43,7 @@ class Menus:
     def append(self, menu: QMenu, action: QAction, keys: str = "", tip: str = "") -> QAction:
         """Append an action that somebody else made."""
         action.setShortcut(QKeySequence(keys))
-        action.setToolTip(with_keys(tip or plain(action.text()), keys))
+        action.setToolTip(with_shortcut(tip or plain(action.text()), keys))
         menu.addAction(action)
         return action
 
@@ -52,7 +52,7 @@ class Menus:
         action = QAction(title, self._owner)
         action.triggered.connect(lambda: show())
         action.setShortcut(QKeySequence(keys))
-        action.setToolTip(with_keys(title, keys))
+        action.setToolTip(with_shortcut(title, keys))
         self.view.insertAction(self.pages_end, action)
 
     def add_themes(self, choose: Callable[[str], object]) -> None:

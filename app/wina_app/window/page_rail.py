@@ -15,7 +15,7 @@ _REST = 20 * GRID
 """Least height of menu, docks and status line together, at 100 % text size."""
 
 
-class Rail(QWidget):
+class PageRail(QWidget):
     """One button with icon and word for each page."""
 
     page_chosen = Signal(str)

@@ -22,7 +22,7 @@ from wina_app.services.preferences import Preferences
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import pad_text, text_label
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
 
@@ -65,7 +65,7 @@ class SettingsDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID * 3, GRID * 3, GRID * 3, GRID * 2)
         column.setSpacing(GRID * 3)
-        self._form = Scrolling(content)
+        self._form = ScrollPage(content)
         column.addWidget(self._form, 1)
         column.addWidget(buttons)
         self.show_preferences(preferences)

@@ -18,8 +18,8 @@ class ShortcutsDialog(QDialog):
     def __init__(self, parent: QWidget, entries: Sequence[Entry]) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
-        with_keys = [entry for entry in entries if entry.keys]
-        self.table = QTableWidget(len(with_keys), 3)
+        with_shortcut = [entry for entry in entries if entry.keys]
+        self.table = QTableWidget(len(with_shortcut), 3)
         self.table.setAccessibleName(tr("Keyboard shortcuts"))
         self.table.setHorizontalHeaderLabels([tr("Keys"), tr("What they do"), tr("Where")])
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
@@ -27,7 +27,7 @@ class ShortcutsDialog(QDialog):
         self.table.setTabKeyNavigation(False)
         self.table.verticalHeader().hide()
         self.table.setShowGrid(False)
-        for row, entry in enumerate(with_keys):
+        for row, entry in enumerate(with_shortcut):
             for column, text in enumerate((entry.keys, entry.text, entry.where)):
                 item = QTableWidgetItem(text)
                 item.setToolTip(text)

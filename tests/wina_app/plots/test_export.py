@@ -22,7 +22,8 @@ from wina_app.plots.export_dialog import PlotExportDialog
 from wina_app.plots.export_settings import LastChoice, PlotFile
 from wina_app.plots.figure import LinePanel, MapPanel, Series, recoloured
 from wina_app.plots.matplotlib_script import data_of, script_of
-from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
+from wina_app.style.palette import DARK, LIGHT
+from wina_app.style.theme import apply_theme, tokens
 from wina_app.widgets.base_page import Page
 
 from wina_core.errors import WinaError

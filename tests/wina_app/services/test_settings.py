@@ -1,132 +1,159 @@
-"""What the window remembers survives crashes, nonsense and read-only folders."""
+"""Settings survive crashes, damaged entries, newer versions and read-only folders."""
 
 import json
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QByteArray
 from wina_app.services.settings import RECENT_LIMIT, VERSION, Settings
 
-from wina_core.results.measured import COUNTS
+LISTS = ("recent", "studies", "recent_databases", "results_columns", "prompts")
+LAST_VERSION = {
+    "version": 1,
+    "theme": "dark",
+    "text_size": 120,
+    "colour_map": "cividis",
+    "sparsity_count": "full",
+    "notify": False,
+    "reopen": False,
+    "confirm_quit": False,
+    "engines": 2,
+    "database": "results.sqlite",
+    "recent": ["/models/a", "demo"],
+    "study_data": {"a.toml": "/data"},
+    "session": {"model": {"location": "demo"}, "plan": None},
+    "plot_file": {"format": "png"},
+    "results_columns": ["task", "-model"],
+    "page": "results",
+    "geometry": "Z2VvbWV0cnk+Pz8=",
+    "layout": "bGF5b3V0",
+}
+"""A file as the last version wrote it."""
 
 
-def test_entries_come_back(tmp_path):
-    settings = Settings(tmp_path / "window.json")
-    settings.prefer(theme="dark")
-    settings.prefer(engines=2)
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "window.json"
+
+
+def reported(settings: Settings) -> list[str]:
+    """Return a list that the problems with the file are added to."""
+    problems: list[str] = []
+    settings.report_to(problems.append)
+    return problems
+
+
+def test_every_change_is_in_the_file(file):
+    settings = Settings(file)
+    settings.update(theme="dark", geometry=b"geometry")
+    settings.engines = 2
     settings.add_recent("/models/a")
-    settings.save_window(QByteArray(b"geometry"), QByteArray(b"layout"), "results")
-    again = Settings(tmp_path / "window.json")
-    assert (again.preferences.theme, again.recent, again.page, again.preferences.engines) == (
-        "dark",
-        ["/models/a"],
-        "results",
-        2,
-    )
-    assert (again.geometry, again.layout) == (QByteArray(b"geometry"), QByteArray(b"layout"))
+    again = Settings(file)
+    assert (again.theme, again.engines, again.recent, again.geometry) == ("dark", 2, ["/models/a"], b"geometry")
+    assert json.loads(file.read_text()).keys() == {"version", "theme", "geometry", "engines", "recent"}
+    with pytest.raises(ValueError, match="engines"):
+        settings.engines = -3
 
 
-def test_the_sparsity_of_comparisons_is_a_setting(tmp_path):
-    settings = Settings(tmp_path / "window.json")
-    assert settings.preferences.sparsity_count == "counted"
-    settings.prefer(sparsity_count="full")
-    assert Settings(tmp_path / "window.json").preferences.sparsity_count == "full"
-    field = type(settings.preferences).model_fields["sparsity_count"]
-    assert field.title == "Sparsity in comparisons"
-    assert list(field.json_schema_extra["names"]) == list(COUNTS)
+def test_the_file_of_the_last_version_is_read_and_written_alike(file):
+    file.write_text(json.dumps(LAST_VERSION))
+    settings = Settings(file)
+    assert reported(settings) == []
+    assert (settings.geometry, settings.layout) == (b"geometry>??", b"layout")
+    assert settings.preferences.model_dump() == {
+        name: value for name, value in LAST_VERSION.items() if name in type(settings.preferences).model_fields
+    }
+    settings.theme = "dark"
+    assert json.loads(file.read_text()) == LAST_VERSION
 
 
-def test_recent_models_are_the_last_ones_each_once(tmp_path):
-    settings = Settings(tmp_path / "window.json")
+def test_recent_models_are_the_last_ones_each_once(file):
+    settings = Settings(file)
     for number in range(RECENT_LIMIT + 3):
         settings.add_recent(f"/models/{number}")
     settings.add_recent("/models/8")
     assert settings.recent[:2] == ["/models/8", f"/models/{RECENT_LIMIT + 2}"]
     assert len(settings.recent) == RECENT_LIMIT
     settings.forget_recent("/models/8")
-    assert "/models/8" not in Settings(tmp_path / "window.json").recent
+    assert "/models/8" not in Settings(file).recent
 
 
-def test_one_bad_entry_costs_only_itself(tmp_path):
-    file = tmp_path / "window.json"
-    file.write_text(json.dumps({"version": 1, "theme": 7, "recent": ["/models/a"], "geometry": [1], "engines": -3}))
+@pytest.mark.parametrize(
+    ("damaged", "value"),
+    [
+        ("theme", 7),
+        ("engines", -3),
+        ("recent", {}),
+        ("geometry", [1]),
+        ("layout", "\ud800"),
+        ("geometry", "*"),
+        ("session", "x"),
+    ],
+)
+def test_one_damaged_entry_is_reported_and_only_itself_lost(file, damaged, value):
+    file.write_text(json.dumps(LAST_VERSION | {"later": 1, damaged: value}))
     settings = Settings(file)
-    assert (settings.preferences.theme, settings.recent, settings.geometry.size()) == ("system", ["/models/a"], 0)
-    assert settings.preferences.engines == 0
+    (problem,) = reported(settings)
+    assert damaged in problem
+    settings.page = "results"
+    kept = json.loads(file.read_text())
+    assert kept == {name: value for name, value in (LAST_VERSION | {"later": 1}).items() if name != damaged}
 
 
-def test_one_bad_item_costs_only_itself(tmp_path):
-    file = tmp_path / "window.json"
-    lists = ("recent", "studies", "recent_databases", "results_columns", "prompts")
-    stored = {name: ["first", 7, None, "second"] for name in lists} | {"study_data": {"a.toml": "/data", "b.toml": 3}}
+def test_one_damaged_item_is_reported_and_only_itself_lost(file):
+    stored = {name: ["first", 7, None, "second"] for name in LISTS} | {"study_data": {"a.toml": "/data", "b.toml": 3}}
     file.write_text(json.dumps({"version": 1, **stored}))
     settings = Settings(file)
-    assert [getattr(settings, name) for name in lists] == [["first", "second"]] * len(lists)
+    assert [getattr(settings, name) for name in LISTS] == [["first", "second"]] * len(LISTS)
     assert settings.study_data == {"a.toml": "/data"}
+    assert all(name in reported(settings)[0] for name in stored)
 
 
-def test_a_newer_versions_file_is_left_as_it_is_and_this_is_said_once(tmp_path, caplog):
-    file = tmp_path / "window.json"
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_the_file_of_a_newer_version_is_left_as_it_is(file, from_the_start):
     newer = json.dumps({"version": VERSION + 1, "theme": "sepia", "recent": {"models": []}})
-    file.write_text(newer)
+    if from_the_start:
+        file.write_text(newer)
     settings = Settings(file)
-    settings.prefer(theme="dark")
+    problems = reported(settings)
+    file.write_text(newer)
+    settings.theme = "dark"
     settings.add_recent("/models/a")
-    assert (settings.preferences.theme, settings.recent) == ("dark", ["/models/a"]), "until the window is closed"
+    assert (settings.theme, settings.recent) == ("dark", ["/models/a"]), "until the window is closed"
     assert file.read_text() == newer
-    assert caplog.text.count("newer version") == 1
-    assert str(file) in settings.trouble
+    (problem,) = problems
+    assert "newer version" in problem
+    assert str(file) in problem
 
 
-def test_a_newer_window_that_is_opened_later_keeps_its_file_too(tmp_path):
-    file = tmp_path / "window.json"
-    settings = Settings(file)
-    settings.prefer(theme="dark")
-    assert settings.trouble == ""
-    newer = json.dumps({"version": VERSION + 1})
-    file.write_text(newer)
-    settings.prefer(theme="light")
-    assert file.read_text() == newer
-    assert "newer version" in settings.trouble
-
-
-@pytest.mark.parametrize("content", ['{"version": 1, "recent": [', "[" * 100_000], ids=["cut off", "nested"])
-def test_a_damaged_file_is_said_and_replaced(content, tmp_path, caplog):
-    file = tmp_path / "window.json"
+@pytest.mark.parametrize(
+    "content", ['{"version": 1, "recent": [', "[" * 100_000, "[]"], ids=["cut off", "nested", "other"]
+)
+def test_a_damaged_file_is_reported_and_replaced(file, content):
     file.write_text(content)
     settings = Settings(file)
     assert settings.recent == []
-    assert "cannot be read" in caplog.text
-    settings.prefer(theme="light")
-    assert Settings(file).preferences.theme == "light"
+    assert str(file) in reported(settings)[0]
+    settings.theme = "light"
+    assert Settings(file).theme == "light"
 
 
-def test_a_file_that_cannot_be_written_stops_nobody_and_is_told_until_it_can(tmp_path, caplog):
-    settings, told = Settings(tmp_path / "missing" / "window.json"), []
-    settings.tell = told.append
-    settings.prefer(theme="dark")
-    settings.prefer(engines=2)
-    assert (settings.preferences.theme, settings.preferences.engines) == ("dark", 2)
-    assert "cannot be written" in caplog.text
-    assert len(told) == 1
-    assert "until the window is closed" in told[0]
-    assert settings.trouble == told[0]
+def test_a_file_that_cannot_be_written_is_reported_until_it_can(tmp_path):
+    settings = Settings(tmp_path / "missing" / "window.json")
+    problems = reported(settings)
+    settings.theme = "dark"
+    settings.engines = 2
+    assert (settings.theme, settings.engines) == ("dark", 2)
+    (problem,) = problems
+    assert "until the window is closed" in problem
     (tmp_path / "missing").mkdir()
-    settings.prefer(engines=3)
-    assert settings.trouble == ""
+    settings.engines = 3
+    assert reported(settings) == []
 
 
-def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, caplog):
+def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
     settings = Settings()
-    settings.prefer(theme="dark")
-    assert settings.preferences.theme == "dark"
-    assert "cannot be made" in caplog.text
-    assert "WINA_HOME" in caplog.text
-
-
-def test_half_a_character_in_the_layout_costs_only_the_layout(tmp_path):
-    file = tmp_path / "window.json"
-    file.write_text(r'{"version": 1, "theme": "dark", "geometry": "\ud800", "layout": "\ud800"}')
-    settings = Settings(file)
-    assert (settings.geometry.size(), settings.layout.size(), settings.preferences.theme) == (0, 0, "dark")
+    settings.theme = "dark"
+    assert settings.theme == "dark"
+    assert "WINA_HOME" in reported(settings)[0]

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QPlainTextEdit
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, category, lookup_table
-from wina_app.style import theme
+from wina_app.style import palette, theme
 from wina_app.style.icons import icon
 from wina_app.widgets.base_page import Page
 
@@ -27,7 +27,7 @@ EYES = {"usual": USUAL, "protan": PROTANOPIA, "deutan": DEUTERANOPIA, "tritan": 
 
 
 def test_every_text_colour_reads_on_every_ground():
-    for tokens in (theme.LIGHT, theme.DARK):
+    for tokens in (palette.LIGHT, palette.DARK):
         for text in TEXTS:
             for ground in GROUNDS:
                 ratio = theme.contrast(QColor(getattr(tokens, text)), QColor(getattr(tokens, ground)))
@@ -48,7 +48,7 @@ def test_a_page_is_painted_in_the_tokens_colours(qtbot, qapp, mode):
     text = QPlainTextEdit()
     page.set_content(text)
     page.set_primary("Do it")
-    theme.dress(page)
+    theme.apply_stylesheet(page)
     qtbot.addWidget(page)
     page.resize(600, 300)
     page.show()
@@ -68,7 +68,7 @@ def test_changing_the_theme_repaints_what_is_shown(qtbot, qapp):
     theme.apply_theme(qapp, "light")
     page = Page("x", "Title")
     page.set_content(QPlainTextEdit())
-    theme.dress(page)
+    theme.apply_stylesheet(page)
     qtbot.addWidget(page)
     page.resize(400, 200)
     page.show()
@@ -76,7 +76,7 @@ def test_changing_the_theme_repaints_what_is_shown(qtbot, qapp):
     with qtbot.waitSignal(theme.notifier().changed):
         theme.apply_theme(qapp, "dark")
     qapp.processEvents()
-    assert page.grab().toImage().pixelColor(200, 150) == QColor(theme.DARK.surface)
+    assert page.grab().toImage().pixelColor(200, 150) == QColor(palette.DARK.surface)
     theme.apply_theme(qapp, "light")
 
 
@@ -93,8 +93,8 @@ def test_methods_keep_the_papers_colours_and_dense_is_neutral(qapp):
     theme.apply_theme(qapp, "light")
     assert theme.method_colour("wina") == QColor("#56B4E9")
     assert theme.method_colour("teal") == QColor("#E78160")
-    assert theme.method_colour("dense") == QColor(theme.LIGHT.dense)
-    assert theme.contrast(theme.readable(theme.method_colour("wina")), QColor(theme.LIGHT.surface)) >= 4.5
+    assert theme.method_colour("dense") == QColor(palette.LIGHT.dense)
+    assert theme.contrast(theme.readable(theme.method_colour("wina")), QColor(palette.LIGHT.surface)) >= 4.5
 
 
 def test_every_registered_method_has_a_colour_of_its_own(qapp):

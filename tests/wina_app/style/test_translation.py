@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QLocale
+from wina_app.services import guide
 from wina_app.style import translation
 from wina_app.style.translation import tr
-from wina_app.window import guide
 
 ROOT = Path(__file__).resolve().parents[3]
 APP = ROOT / "app" / "wina_app"
@@ -31,7 +31,17 @@ SHOWN = {
     *("addItem", "addItems", "addAction", "addMenu", "addTab", "addButton", "setHorizontalHeaderLabels"),
     *("QListWidgetItem", "QTableWidgetItem", "text_label", "labelled", "captioned", "add_command", "add_action"),
     *("show_error", "show_notice", "show_problem", "show_failure", "show_empty", "set_primary", "explain_disabled"),
-    *("EmptyState", "Fold", "Panel", "Bar", "BarList", "ChoiceBox", "DataPlot", "ColourScale", "RowTableView"),
+    *(
+        "EmptyState",
+        "CollapsibleSection",
+        "Panel",
+        "Bar",
+        "BarList",
+        "ComboBox",
+        "DataPlot",
+        "ColourScale",
+        "RowTableView",
+    ),
     *("submit", "offer_export", "WinaError"),
 }
 """What takes words that a person sees, as far as its name tells."""

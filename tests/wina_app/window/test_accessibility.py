@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
     QTextEdit,
     QWidget,
 )
-from wina_app.widgets.help_button import HelpMark
-from wina_app.window import guide
+from wina_app.services import guide
+from wina_app.widgets.help_button import HelpButton
 
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
 
@@ -146,7 +146,7 @@ def _qt_class(kind: type) -> type:
 
 def test_every_page_explains_a_few_of_its_terms(application):
     for key, page in application.window.pages.items():
-        marks = page.findChildren(HelpMark)
+        marks = page.findChildren(HelpButton)
         assert 1 <= len(marks) <= MARKS_A_PAGE, (key, len(marks))
         names = [mark.accessibleName() for mark in marks]
         assert len(set(names)) == len(names), key
@@ -158,7 +158,7 @@ def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qt
     window.show_page("evaluate")
     application.workbench.workspace.set_model(*_demo())
     settle()
-    mark = next(mark for mark in window.pages["evaluate"].findChildren(HelpMark) if "prefix" in mark.accessibleName())
+    mark = next(mark for mark in window.pages["evaluate"].findChildren(HelpButton) if "prefix" in mark.accessibleName())
     term = guide.terms()["dense prefix"]
     assert mark.toolTip() == term.text
     while window.focusWidget() is not mark:

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from wina_app.services.preferences import Preferences
 from wina_app.widgets.controls import ElidedLabel, beside
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 
 from tests.wina_app.layout_checks import clipped_texts, overlaps
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
@@ -80,7 +80,7 @@ def test_a_text_that_gives_way_and_one_that_scrolls_are_left_alone(box):
     elided.setText("a text that takes far more than so few pixels")
     scrolled = QWidget()
     QVBoxLayout(scrolled).addWidget(QLabel("a text that takes far more than so few pixels"))
-    assert not clipped_texts(box(elided, Scrolling(scrolled), width=60))
+    assert not clipped_texts(box(elided, ScrollPage(scrolled), width=60))
 
 
 def test_siblings_over_each_other_are_found(box):

@@ -1,33 +1,6 @@
-"""The command palette and how it finds what was meant."""
+"""The command palette: typing, choosing, and commands of other pages."""
 
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtCore import Qt
-from wina_app.window.fuzzy_match import ranked, score
-
-COMMANDS = ["Results", "Reset layout", "New results database", "Open recent", "Export table", "Cancel all jobs"]
-
-
-def test_letters_must_occur_in_their_order_whatever_their_case():
-    assert score("rst", "Reset layout") is not None
-    assert score("tsr", "Reset layout") is None
-    assert score("RES LAY", "Reset layout") is not None
-    assert score("", "anything") is not None
-
-
-def test_words_beginnings_come_first():
-    assert COMMANDS[ranked("rl", COMMANDS)[0]] == "Reset layout"
-    assert COMMANDS[ranked("res", COMMANDS)[0]] == "Results"
-    assert [COMMANDS[i] for i in ranked("nrd", COMMANDS)] == ["New results database"]
-
-
-@given(st.text(max_size=12), st.lists(st.text(max_size=30), max_size=8))
-def test_what_is_found_is_a_subsequence_and_everything_that_is_one_is_found(query, texts):
-    def is_subsequence(text: str) -> bool:
-        letters = iter(text.casefold())
-        return all(letter in letters for letter in query.casefold().replace(" ", ""))
-
-    assert sorted(ranked(query, texts)) == [i for i, text in enumerate(texts) if is_subsequence(text)]
 
 
 def test_typing_and_enter_do_what_was_found(application, qtbot):

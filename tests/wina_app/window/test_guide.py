@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from wina_app.__main__ import PAGES
-from wina_app.window import guide
+from wina_app.services import guide
 from wina_app.window.help_dock import HelpView
 
 from wina_core.specs.plans import SparsityPlan
@@ -96,8 +96,8 @@ def test_terms_are_in_the_order_of_the_alphabet_and_fit_into_a_tooltip() -> None
 
 def test_every_heading_that_the_window_asks_for_is_there() -> None:
     """Question marks and links name terms and topics in the sources of the window."""
-    sources = "\n".join(file.read_text(encoding="utf-8") for file in Path(guide.__file__).parent.rglob("*.py"))
-    asked = re.findall(r"HelpMark\(\s*\"([^\"]+)\"", sources)
+    sources = "\n".join(file.read_text(encoding="utf-8") for file in Path(guide.__file__).parents[1].rglob("*.py"))
+    asked = re.findall(r"HelpButton\(\s*\"([^\"]+)\"", sources)
     topics = re.findall(r"\"([a-z-]+\.md)(?:#([\w-]+))?\"", sources)
     assert [name for name in asked if name.lower() not in guide.terms()] == []
     assert [name for name, _ in topics if not (guide.folder() / name).is_file()] == []

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
 from wina_app.jobs.notifications import LONG_SECONDS, JobNotices
 from wina_app.pages.sparsity.plan_files import write_plan
+from wina_app.services import guide
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
 from wina_app.services.session import Session
@@ -19,10 +20,9 @@ from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
-from wina_app.style.theme import dress, magnitude_map, text_scale, tokens
-from wina_app.window import guide
+from wina_app.style.theme import apply_stylesheet, magnitude_map, text_scale, tokens
 from wina_app.window.file_kinds import kind_of
-from wina_app.window.file_opener import OpeningController
+from wina_app.window.file_opener import FileOpener
 from wina_app.window.settings_dialog import SettingsDialog
 
 from tests.wina_app.conftest import close
@@ -118,7 +118,7 @@ def test_every_control_sets_its_setting(qtbot):
 
 def test_no_control_of_the_settings_is_cut_off_at_its_side(qtbot):
     dialog = SettingsDialog(None, Preferences())
-    dress(dialog)
+    apply_stylesheet(dialog)
     qtbot.addWidget(dialog)
     dialog.show()
     assert not dialog._form.horizontalScrollBar().isVisible()
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_database_leaves_the_present_one(application, tmp_path
 def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
     workbench, _engine, store = make_workbench(tmp_path)
     store.switch = lambda _url, _refused: store.opened.emit(store.store)
-    opening = OpeningController(workbench, Recorded(), {})
+    opening = FileOpener(workbench, Recorded(), {})
     opening.open_database("postgresql://me:secret@host/results")
     assert workbench.settings.recent_databases == []
     opening.open_database("postgresql://me@host/results")
@@ -214,7 +214,7 @@ def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
 def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):
     workbench, _engine, _store = make_workbench(tmp_path)
     view = Recorded()
-    opening = OpeningController(workbench, view, {})
+    opening = FileOpener(workbench, view, {})
     workbench.submit(InspectJob(model=SOURCE), "Load")
     opening.open_database(str(tmp_path / "other.sqlite"))
     assert "while jobs run" in view.last("show_failure")
@@ -225,7 +225,7 @@ def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_pa
     """A study was saved in the database, and its job is not submitted yet."""
     store, view = StoreThread(str(tmp_path / "results.sqlite")), Recorded()
     workbench = Workbench(FakeEngine(), store, Settings(tmp_path / "window.json"))
-    opening = OpeningController(workbench, view, {})
+    opening = FileOpener(workbench, view, {})
     store.start()
     store.ask(lambda store: store.url, lambda _: workbench.submit(InspectJob(model=SOURCE), "Evaluate"))
     opening.open_database(str(tmp_path / "first.sqlite"))

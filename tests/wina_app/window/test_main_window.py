@@ -162,7 +162,7 @@ def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
         window.close()
     settings = application.workbench.settings
     assert (settings.page, settings.preferences.theme) == ("results", "dark")
-    assert not settings.geometry.isEmpty()
+    assert settings.geometry
 
 
 def test_a_window_off_every_screen_comes_back():

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.plots.data_plot import DataPlot
 from wina_app.services.preferences import Preferences
-from wina_app.style import theme
+from wina_app.style import palette, theme
 from wina_app.window.main_window import MainWindow
 
 from tests.wina_app.tour import every_page, furnish, settle
@@ -101,10 +101,10 @@ def test_nothing_keeps_the_light_themes_colours_after_the_switch_to_the_dark_one
     for key in every_page(window):
         painted = _pixels(window)
         for name in _LIGHT_GROUNDS:
-            share = _share(painted, getattr(theme.LIGHT, name))
+            share = _share(painted, getattr(palette.LIGHT, name))
             if share > 0.002:  # a letter in a cell may be white
                 kept.append(f"{key}: {name} on {100 * share:.1f} %")
-        assert _share(painted, theme.DARK.surface) > 0.2, key
+        assert _share(painted, palette.DARK.surface) > 0.2, key
     assert not kept, "\n".join(kept)
 
 

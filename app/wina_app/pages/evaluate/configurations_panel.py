@@ -28,7 +28,7 @@ from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
-    Fold,
+    CollapsibleSection,
     SidePanel,
     close_together,
     explain_disabled,
@@ -140,7 +140,7 @@ class ArmPanel(SidePanel):
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
-        more = Fold(tr("More on gating"))
+        more = CollapsibleSection(tr("More on gating"))
         more.column.addWidget(self.correction)
         more.column.addLayout(labelled(tr("R-Sparse: share of the mask, rho"), self.rho))
         more.column.addLayout(labelled(tr("Calibration text"), self.calibration))

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
 
-from wina_app.style.theme import GRID, dress
+from wina_app.style.theme import GRID, apply_stylesheet
 from wina_app.style.translation import tr
 from wina_core.tasks.index import TaskEntry
 
@@ -37,7 +37,7 @@ class TaskSearch(QLineEdit):
         completer = QCompleter(self._found, self)
         completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
         completer.setPopup(self.popup)
-        dress(self.popup)
+        apply_stylesheet(self.popup)
         completer.setMaxVisibleItems(_ROWS)
         completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
         completer.activated[str].connect(self._choose)

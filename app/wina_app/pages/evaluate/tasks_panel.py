@@ -21,7 +21,7 @@ from wina_app.shared.launch_options import LaunchOptions
 from wina_app.shared.run_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import Fold, SidePanel, beside, labelled, pad_text, text_label, with_term
+from wina_app.widgets.controls import CollapsibleSection, SidePanel, beside, labelled, pad_text, text_label, with_term
 from wina_core.specs import PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
@@ -75,7 +75,7 @@ class TaskPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
-        self.advanced = Fold(tr("Advanced"))
+        self.advanced = CollapsibleSection(tr("Advanced"))
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
         self.advanced.column.addWidget(self.options)

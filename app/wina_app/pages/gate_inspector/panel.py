@@ -15,8 +15,8 @@ from wina_app.pages.gate_inspector.view_state import GateNow, Offer
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import MessageBar, with_keys
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.base_page import MessageBar, with_shortcut
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
 from wina_core.masks.inspect import InspectedCell
 
@@ -46,8 +46,8 @@ class GateInspector(QScrollArea):
         self.message = MessageBar()
         self.form = GateForm()
         self.figures = GateFigures()
-        self.token = ChoiceBox(tr("Token"))
-        self.sorting = ChoiceBox(tr("Order of the inputs"))
+        self.token = ComboBox(tr("Token"))
+        self.sorting = ComboBox(tr("Order of the inputs"))
         self.sorting.fill(
             [(tr("by index"), "index"), (tr("by column norm"), "norm"), (tr("by how often kept"), "kept")], "norm"
         )
@@ -159,7 +159,7 @@ class GateInspector(QScrollArea):
         if self._command is not None:
             tip = self._command.text() if self.form.inspect.isEnabled() else self.form.inspect.toolTip()
             self._command.setEnabled(self.form.inspect.isEnabled())
-            self._command.setToolTip(with_keys(tip, self._command.shortcut().toString()))
+            self._command.setToolTip(with_shortcut(tip, self._command.shortcut().toString()))
 
     def show_action(self, text: str, reason: str) -> None:
         """Name the button; a reason why it is impossible disables it."""

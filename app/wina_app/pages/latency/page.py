@@ -23,11 +23,11 @@ from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import EmptyState, Page
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, side_by_side, text_label
-from wina_app.widgets.flow_layout import Wrapping
-from wina_app.widgets.help_button import HelpMark
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.help_button import HelpButton
+from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
@@ -110,9 +110,9 @@ class LatencyPage(Page):
             self.ordinate.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
         self.ordinate.activated.connect(lambda: self.ordinate_chosen.emit(self.ordinate.currentData()))
         self.subject, self.load, self.machine = (
-            ChoiceBox(tr("Subject")),
-            ChoiceBox(tr("Load")),
-            ChoiceBox(tr("Machine")),
+            ComboBox(tr("Subject")),
+            ComboBox(tr("Load")),
+            ComboBox(tr("Machine")),
         )
         for box, signal in (
             (self.subject, self.subject_chosen),
@@ -121,11 +121,11 @@ class LatencyPage(Page):
         ):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
         self._captions = [text_label("", "muted") for _ in range(4)]
-        choices = Wrapping()
+        choices = FlowLayout()
         for caption, box in zip(self._captions, (self.ordinate, self.subject, self.load, self.machine), strict=True):
             caption.setBuddy(box)
             choices.addWidget(side_by_side(caption, box))
-        choices.addWidget(HelpMark("Roofline"))
+        choices.addWidget(HelpButton("Roofline"))
         upper, lower = QWidget(), QWidget()
         above = QVBoxLayout(upper)
         above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -136,7 +136,7 @@ class LatencyPage(Page):
         below.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         below.addWidget(self.table)
         whole = QSplitter(Qt.Orientation.Vertical)
-        plots = Scrolling(upper)
+        plots = ScrollPage(upper)
         plots.setMinimumHeight(28 * GRID)
         whole.addWidget(plots)
         whole.addWidget(lower)

@@ -21,8 +21,8 @@ from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID, font, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import beside, captioned, pad_text, text_label
-from wina_app.widgets.flow_layout import Wrapping
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.help_button import HelpButton
 from wina_core.records import CostRecord
 from wina_core.specs import DENSE, method_specs
 
@@ -61,7 +61,7 @@ class CostPanel(QWidget):
         self.table = _Table()
         self.problem = text_label("", "failed", wrap=True)
         self.warning = text_label("", "muted", wrap=True)
-        controls = Wrapping(spacing=2 * GRID)
+        controls = FlowLayout(spacing=2 * GRID)
         for caption, control in (
             (tr("Method"), self.method),
             (tr("Sparsity"), self.sparsity),
@@ -75,7 +75,7 @@ class CostPanel(QWidget):
         column.setSpacing(GRID)
         heading: QLabel = text_label(tr("Cost of a generated token"), "section")
         heading.setToolTip(_EXPLANATION)
-        column.addLayout(beside(heading, HelpMark("GFLOPs saved")))
+        column.addLayout(beside(heading, HelpButton("GFLOPs saved")))
         column.addLayout(controls)
         for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
             column.addWidget(widget)

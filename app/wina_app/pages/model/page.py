@@ -29,7 +29,7 @@ from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_app.widgets.controls import Figures, SidePanel, beside, labelled, text_label
+from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource
@@ -139,7 +139,7 @@ class ModelPage(Page):
         self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._where = text_label("", "muted", wrap=True)
         self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.figures = Figures(columns=5)
+        self.figures = Readouts(columns=5)
         self.projections = BarList(tr("Weights per projection, over all layers"))
         self.memory = BarList(tr("Memory by data type"))
         self.cost = CostPanel()

@@ -20,8 +20,16 @@ from wina_app.services.workspace import START_SPARSITY
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.combo_box import ChoiceBox
-from wina_app.widgets.controls import Fold, SidePanel, explain_disabled, labelled, pad_text, text_label, wrap_words
+from wina_app.widgets.combo_box import ComboBox
+from wina_app.widgets.controls import (
+    CollapsibleSection,
+    SidePanel,
+    explain_disabled,
+    labelled,
+    pad_text,
+    text_label,
+    wrap_words,
+)
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
@@ -76,7 +84,7 @@ class PlaygroundForm(SidePanel):
         self.column.addWidget(self.chat)
 
     def _add_sparse_side(self) -> None:
-        self.method, self.rotation = ChoiceBox(tr("Method")), ChoiceBox(tr("Rotation"))
+        self.method, self.rotation = ComboBox(tr("Method")), ComboBox(tr("Rotation"))
         for box in (self.method, self.rotation):
             box.activated.connect(lambda _, box=box: self._chosen(box))
         self.slider = QSlider(Qt.Orientation.Horizontal)
@@ -122,7 +130,7 @@ class PlaygroundForm(SidePanel):
         self.seed = QSpinBox()
         self.seed.setRange(0, 2**31 - 1)
         self.seed.setValue(default.seed)
-        fold = Fold(tr("Length and sampling"))
+        fold = CollapsibleSection(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
             (tr("Longest answer"), self.new_tokens, "", ""),
@@ -186,7 +194,7 @@ class PlaygroundForm(SidePanel):
         if self.sparsity.isEnabled():
             self.sparsity.setValue(self.sparsity.value() + steps * _STEP)
 
-    def _chosen(self, box: ChoiceBox) -> None:
+    def _chosen(self, box: ComboBox) -> None:
         box.setToolTip(plain_tip(box.currentText()))
         self.changed.emit()
 

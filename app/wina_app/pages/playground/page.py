@@ -11,9 +11,9 @@ from wina_app.pages.playground.token_text import DIVERGENCE
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_keys
+from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, text_label
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.help_button import HelpButton
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.response import Answer
 from wina_core.specs import MethodSpec, RotationSpec
@@ -75,7 +75,7 @@ class PlaygroundPage(Page):
         key.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         key.setSpacing(3 * GRID)
         key.addWidget(bar, 1)
-        key.addWidget(HelpMark("Divergence colours"))
+        key.addWidget(HelpButton("Divergence colours"))
         key.addLayout(lines, 2)
         how = text_label(_HOW, "muted", wrap=True)
         how.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
@@ -154,9 +154,9 @@ class PlaygroundPage(Page):
         """What can be done now; a reason why nothing can be generated disables that."""
         self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
         nothing = tr("Nothing is being generated")
-        explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_keys(tr("Stop"), _STOP_KEYS))
+        explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut(tr("Stop"), _STOP_KEYS))
         self.stop_action.setEnabled(running)
-        self.stop_action.setToolTip(with_keys(tr("Stop generating") if running else nothing, _STOP_KEYS))
+        self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
         """Say what is done before the first token comes; empty once it has."""

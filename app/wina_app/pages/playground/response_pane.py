@@ -9,7 +9,7 @@ from wina_app.pages.playground.token_text import TokenText
 from wina_app.style.theme import GRID, HALF, font, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, stacked, text_label
-from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.response import Answer
@@ -77,8 +77,8 @@ class AnswerPane(QWidget):
         notifier().changed.connect(self._restyle)
         self.show_answer(None)
 
-    def _readouts(self, side: Side) -> Wrapping:
-        lines = Wrapping(spacing=2 * GRID)
+    def _readouts(self, side: Side) -> FlowLayout:
+        lines = FlowLayout(spacing=2 * GRID)
         for name in _OF_SIDE[side]:
             caption, explanation = _READOUTS[name]
             above, number = text_label(caption, "muted"), text_label(_NOTHING)

@@ -20,10 +20,10 @@ from wina_app.pages.results.comparison import (
 from wina_app.pages.results.spec_differences import DifferenceEntry, difference_columns
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, side_by_side, stacked, text_label
-from wina_app.widgets.flow_layout import Wrapping
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView
@@ -39,7 +39,7 @@ class ResultsComparison(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.shown: RunComparison | None = None
-        self.reference = ChoiceBox(tr("Reference run"))
+        self.reference = ComboBox(tr("Reference run"))
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
         self.copy = QPushButton(tr("Copy"))
@@ -48,7 +48,7 @@ class ResultsComparison(QWidget):
         self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export the comparison"))
         self.export.clicked.connect(self.export_requested)
-        self._captions = Wrapping()
+        self._captions = FlowLayout()
         self.remark = text_label("", "muted", wrap=True)
         self.table = RowTableView(tr("Differences by task"))
         self.specs = RowTableView(tr("What differs in the runs' specs"))
@@ -62,8 +62,8 @@ class ResultsComparison(QWidget):
             caption,
             self.reference,
             self.heading,
-            HelpMark("p"),
-            HelpMark("Interval"),
+            HelpButton("p"),
+            HelpButton("Interval"),
             self.copy,
             self.export,
             stretch=self.heading,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QStringListModel, Qt
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
-from wina_app.style.theme import dress
+from wina_app.style.theme import apply_stylesheet
 from wina_app.style.translation import tr
 
 _NAME = re.compile(r"(?:^|\s)-?(?P<name>[^\W\d]\w*)$")
@@ -34,7 +34,7 @@ class FilterLine(QLineEdit):
         self._completer = QCompleter(self._names, self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self._completer.setWidget(self)
-        dress(self._completer.popup())
+        apply_stylesheet(self._completer.popup())
         self._completer.activated[str].connect(self._complete)
         self.textEdited.connect(self._offer)
 

@@ -10,7 +10,7 @@ from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table_view import ResultsTableView
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, text_label
 
 
@@ -28,7 +28,7 @@ class ResultsList(QWidget):
         self.table.columns_moved.connect(columns.move)
         self.error = text_label("", "failed", wrap=True)
         self.error.hide()
-        self.group = ChoiceBox(tr("Group rows by"))
+        self.group = ComboBox(tr("Group rows by"))
         self.group.activated.connect(lambda: self.group_chosen.emit(self.group.currentData()))
         self.differing = QCheckBox(tr("Only what differs"))
         self.differing.setAccessibleName(tr("Show only the columns that differ"))

@@ -25,8 +25,8 @@ from wina_app.style.number_format import count, percent, scientific
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_app.widgets.controls import Figures, beside, text_label
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.controls import Readouts, beside, text_label
+from wina_app.widgets.help_button import HelpButton
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import RotationSpec
 
@@ -60,7 +60,7 @@ class RotationPage(Page):
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def _build_report(self) -> QWidget:
-        self.figures = Figures(columns=4)
+        self.figures = Readouts(columns=4)
         self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
         self.heatmap.tooltip = self._cell_text
         offer_export(self, self.heatmap, tr("off-diagonal energy"), "Ctrl+P")
@@ -73,7 +73,7 @@ class RotationPage(Page):
         column.addWidget(self.figures)
         column.addSpacing(GRID)
         heading = text_label(tr("Off-diagonal energy of WᵀW after the rotation"), "section")
-        column.addLayout(beside(heading, HelpMark("Orthogonality residual")))
+        column.addLayout(beside(heading, HelpButton("Orthogonality residual")))
         column.addWidget(
             text_label(
                 tr(

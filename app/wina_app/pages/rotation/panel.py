@@ -31,7 +31,7 @@ from wina_app.shared.rotation_choices import (
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
-    Fold,
+    CollapsibleSection,
     SidePanel,
     beside,
     close_together,
@@ -119,7 +119,7 @@ class RotationPanel(SidePanel):
         column.addLayout(labelled(tr("Descent"), self.steps))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
-        more = Fold(tr("Bases, text and given matrices"))
+        more = CollapsibleSection(tr("Bases, text and given matrices"))
         inside = more.column
         self.attention = self._build_bases(inside, tr("Basis of the attention inputs"), _ATTENTION)
         self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)

@@ -36,7 +36,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import text_label
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.help_button import HelpButton
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell
 
@@ -121,7 +121,7 @@ class SparsityPage(Page):
         figures.addWidget(self.figures, 1)
         figures.addWidget(self.measure_kl)
         figures.addWidget(self.calibrate)
-        figures.addWidget(HelpMark("Calibration"))
+        figures.addWidget(HelpButton("Calibration"))
         content = QWidget()
         column = QVBoxLayout(content)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)

@@ -15,7 +15,7 @@ from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.shared.colour_scales import map_texts
 from wina_app.shared.heatmap_tables import MAP_KEYS
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_keys
+from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.file_dialogs import save_as
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
@@ -64,7 +64,7 @@ class PlanCommands:
             (self._stop, bool(others.compared), tr("The plan is compared with no other")),
         ):
             action.setEnabled(possible)
-            action.setToolTip(with_keys(action.text() if possible else reason, action.shortcut().toString()))
+            action.setToolTip(with_shortcut(action.text() if possible else reason, action.shortcut().toString()))
 
     def _add_sharing(self) -> None:
         library = self._library
@@ -119,7 +119,7 @@ class PlanCommands:
 
     def _add(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
         action = self._page.add_command(text, do, keys, tip)
-        self._tips[action] = with_keys(tip or text, keys)
+        self._tips[action] = with_shortcut(tip or text, keys)
         return action
 
     # ---- files ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
-from wina_app.style.theme import GRID, dress
+from wina_app.style.theme import GRID, apply_stylesheet
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import text_label
 
@@ -28,7 +28,7 @@ class PlanNameBar(QWidget):
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.name.setCompleter(completer)
-        dress(completer.popup())
+        apply_stylesheet(completer.popup())
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         row = QHBoxLayout(self)

@@ -13,8 +13,8 @@ from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import side_by_side, stacked, text_label
-from wina_app.widgets.flow_layout import Wrapping
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 
 _TERMS: dict[FigureKey, str] = {
@@ -113,7 +113,7 @@ class SparsityFigures(QWidget):
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
         self.setAccessibleName(tr("What the plan comes to"))
-        row = Wrapping(self, spacing=2 * GRID)
+        row = FlowLayout(self, spacing=2 * GRID)
         for key, _ in PlanFigures(0.0).readouts():
             caption = text_label(figure_texts(key).caption, "muted")
             number = text_label(UNKNOWN)
@@ -193,7 +193,7 @@ def _say(number: QLabel, text: str) -> None:
 
 
 def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
-    return side_by_side(caption, HelpMark(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
+    return side_by_side(caption, HelpButton(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
 
 
 def _share(caption: str, explanation: str) -> FigureTexts:

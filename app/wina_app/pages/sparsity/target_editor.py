@@ -9,7 +9,7 @@ from wina_app.style import number_format
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import with_keys
+from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.controls import pad_text, text_label
 
 _NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
@@ -93,7 +93,7 @@ class SparsityEditor(QWidget):
         self.lock.setChecked(locked)
         self.lock.setEnabled(possible)
         tip = tr("Let edits change the selected cells again") if locked else tr("No edit changes the selected cells")
-        self.lock.setToolTip(with_keys(tip, "L") if possible else tr("Select cells in the heatmap first"))
+        self.lock.setToolTip(with_shortcut(tip, "L") if possible else tr("Select cells in the heatmap first"))
 
     def show_kept(self, budget: float | None) -> None:
         """Show which budget is kept, if one is."""

@@ -28,7 +28,7 @@ from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import captioned, pad_text, side_by_side
-from wina_app.widgets.flow_layout import Wrapping
+from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
 
@@ -78,7 +78,7 @@ class SparsityToolbar(QWidget):
         self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
         self.options.setMenu(menu)
         self._build_allocation()
-        row = Wrapping(self)
+        row = FlowLayout(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
             row.addWidget(widget)
         row.addWidget(captioned(tr("Show"), self._switch_of_maps()))

@@ -9,7 +9,7 @@ from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, beside, rule, text_label
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.studies.gallery import GalleryEntry
 
@@ -43,7 +43,7 @@ class StudyDetail(QWidget):
             column.addWidget(widget)
         column.addLayout(self._facts)
         column.addWidget(rule())
-        self._term = HelpMark("Arm")
+        self._term = HelpButton("Arm")
         column.addLayout(beside(self._runs, self._term))
         column.addWidget(self.trouble)
         column.addWidget(self.remark)

@@ -12,7 +12,7 @@ from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
-from wina_app.widgets.help_button import HelpMark
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
 
@@ -54,7 +54,7 @@ class StudyLaunch(SidePanel):
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._build_progress()
-        self._roles_term = HelpMark("Role")
+        self._roles_term = HelpButton("Role")
         self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
         self.column.addWidget(self._roles_hint)
         self.column.addLayout(self._roles)

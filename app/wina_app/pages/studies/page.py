@@ -18,7 +18,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 
@@ -80,7 +80,7 @@ class StudiesPage(Page):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(self.list, 1)
-        detail = Scrolling(self.detail)
+        detail = ScrollPage(self.detail)
         detail.setMinimumWidth(_DETAIL_WIDTH)
         row.addWidget(detail, 3)
         row.addWidget(self.launch)

@@ -8,7 +8,7 @@ from wina_app.pages.evaluate.configurations_panel import ArmPanel
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.shared.method_choices import Gating
 from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
-from wina_app.style.theme import apply_theme, dress
+from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
 from wina_core.specs import (
@@ -210,7 +210,7 @@ def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypa
 @pytest.mark.parametrize("size", [13, 20])
 def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
     apply_theme(qapp, "light")
-    dress(page)
+    apply_stylesheet(page)
     page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
     long = RotationSpec(text=TextSpec(source="/a/long/path/" * 20))
     page.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)

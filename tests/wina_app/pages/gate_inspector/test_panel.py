@@ -9,7 +9,8 @@ from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
 from wina_app.pages.gate_inspector.view_state import gates_now, offers
 from wina_app.plots.log_axis import log_ticks
-from wina_app.style.theme import DARK, LIGHT, apply_theme, method_colour
+from wina_app.style.palette import DARK, LIGHT
+from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout

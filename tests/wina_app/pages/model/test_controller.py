@@ -6,7 +6,7 @@ from wina_app.pages.model.cost import cost_table
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.page import ModelPage
 from wina_app.style.number_format import percent
-from wina_app.style.theme import apply_theme, dress
+from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.layout_checks import clipped_texts
@@ -49,7 +49,7 @@ def test_progress_is_shown_while_it_loads(bench):
 
 def test_a_low_page_with_recent_models_cuts_off_no_text(qtbot, qapp):
     page = ModelPage()
-    dress(page)
+    apply_stylesheet(page)
     qtbot.addWidget(page)
     page.show_recent(["/models/one"])
     page.resize(1150, 480)

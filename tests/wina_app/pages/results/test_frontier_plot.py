@@ -13,7 +13,8 @@ from wina_app.pages.results.rows import make_entries
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot, Reference, Trace
 from wina_app.shared.colour_scales import scale_for
-from wina_app.style.theme import DARK, LIGHT, apply_theme, method_colour
+from wina_app.style.palette import DARK, LIGHT
+from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
 from wina_core.store import Store

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.run_grid import make_grid
-from wina_app.style.theme import apply_theme, dress
+from wina_app.style.theme import apply_stylesheet, apply_theme
 from wina_app.window.focus_order import controls
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
@@ -37,7 +37,7 @@ def entries(tmp_path):
 def page(qtbot, qapp, entries):
     apply_theme(qapp, "light")
     page = StudiesPage()
-    dress(page)
+    apply_stylesheet(page)
     qtbot.addWidget(page)
     page.resize(1200, 480)  # of a window of 1280 x 720 with its docks
     page.show()

@@ -15,7 +15,7 @@ from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
-from wina_app.widgets.segmented_control import Switch
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.specs.plans import Cell
 
 _NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")
@@ -74,7 +74,7 @@ class ResultsLayers(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._runs: tuple[RunLayers, ...] = ()
-        self.mode = Switch(
+        self.mode = SegmentedControl(
             tr("Two runs"),
             (
                 ("beside", tr("Side by side"), tr("The first two of the selected runs, each with its own map")),

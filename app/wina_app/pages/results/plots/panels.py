@@ -20,10 +20,10 @@ from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
-from wina_app.widgets.help_button import HelpMark
-from wina_app.widgets.segmented_control import Switch
+from wina_app.widgets.help_button import HelpButton
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.results.columns import WARNING
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
 
@@ -49,7 +49,7 @@ class _Panel(QWidget):
             label.setBuddy(box)
             row += [label, box]
         if term:
-            row.append(HelpMark(term))
+            row.append(HelpButton(term))
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
@@ -64,8 +64,8 @@ class FrontierPanel(_Panel):
     """A metric against sparsity."""
 
     def __init__(self) -> None:
-        self.measure, self.model = ChoiceBox(tr("Metric")), ChoiceBox(tr("Model"))
-        self.x_axis = ChoiceBox(tr("Sparsity axis"))
+        self.measure, self.model = ComboBox(tr("Metric")), ComboBox(tr("Model"))
+        self.x_axis = ComboBox(tr("Sparsity axis"))
         self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], DEFAULT_COUNT)
         self.plot = FrontierPlot()
         choices = ((tr("Metric"), self.measure), (tr("against"), self.x_axis), (tr("of"), self.model))
@@ -88,8 +88,8 @@ class TasksPanel(_Panel):
     """Every task's bars at one sparsity."""
 
     def __init__(self) -> None:
-        self.measure, self.model = ChoiceBox(tr("Metric of the tasks")), ChoiceBox(tr("Model of the tasks"))
-        self.sparsity = ChoiceBox(tr("Sparsity that the runs are nearest to"))
+        self.measure, self.model = ComboBox(tr("Metric of the tasks")), ComboBox(tr("Model of the tasks"))
+        self.sparsity = ComboBox(tr("Sparsity that the runs are nearest to"))
         self.plot = BarsPlot()
         choices = ((tr("Metric"), self.measure), (tr("at"), self.sparsity), (tr("of"), self.model))
         super().__init__(choices, self.plot)
@@ -113,19 +113,19 @@ class LatencyPanel(_Panel):
     """Stored sweeps: speed-up with the roofline, and latency or tokens per second."""
 
     def __init__(self) -> None:
-        self.kind = Switch(
+        self.kind = SegmentedControl(
             tr("Timed"),
             (
                 ("products", tr("Products"), tr("Single sparse products on weights that no cache holds")),
                 ("decoding", tr("Decoding"), tr("Greedy decoding by the gated model")),
             ),
         )
-        self.ordinate = ChoiceBox(tr("Left plot"))
+        self.ordinate = ComboBox(tr("Left plot"))
         self.ordinate.fill([(text, key) for key, (text, _) in ORDINATES.items()], "speedup")
         self.subject, self.load, self.machine = (
-            ChoiceBox(tr("Subject")),
-            ChoiceBox(tr("Load")),
-            ChoiceBox(tr("Machine")),
+            ComboBox(tr("Subject")),
+            ComboBox(tr("Load")),
+            ComboBox(tr("Machine")),
         )
         self.plots = LatencyPlots()
         choices = (
@@ -159,7 +159,7 @@ class AllocationPanel(_Panel):
     """Target and measured sparsity of the selected runs over depth."""
 
     def __init__(self) -> None:
-        self.projection = ChoiceBox(tr("Projection"))
+        self.projection = ComboBox(tr("Projection"))
         self.plot = DepthPlot()
         super().__init__(((tr("Projection"), self.projection),), self.plot)
         self._runs: tuple[RunLayers, ...] = ()

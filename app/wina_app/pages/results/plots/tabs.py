@@ -19,10 +19,10 @@ from wina_app.shared.latency.chart import Chart
 from wina_app.shared.latency.choices import Offer
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_keys
-from wina_app.widgets.combo_box import ChoiceBox
+from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled
-from wina_app.widgets.scroll_page import Scrolling
+from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.errors import WinaError
 from wina_core.results.measured import SparsityKind
@@ -77,7 +77,7 @@ class ResultsPlots(QWidget):
         for plot in PLOTS:
             title, tip, panel = titles[plot]
             self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
-            self._stack.addWidget(Scrolling(panel))
+            self._stack.addWidget(ScrollPage(panel))
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self.tabs.currentChanged.connect(self._follow_tab)
         header = QHBoxLayout()
@@ -141,11 +141,11 @@ class ResultsPlots(QWidget):
             what = self.tabs.tabText(number).lower()
             text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
             page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
-            self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
+            self.tabs.setTabToolTip(number, with_shortcut(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
         page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click, "Ctrl+Shift+P")
         self.export.clicked.connect(lambda: self._export(page))
-        self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
+        self.export.setToolTip(with_shortcut(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))
         self.error_shown.connect(page.show_error)
         for plot, name in (
@@ -274,6 +274,6 @@ class ResultsPlots(QWidget):
         self.error_shown.emit(text)
 
 
-def _emit(box: ChoiceBox, emit: Callable[[object], None]) -> None:
+def _emit(box: ComboBox, emit: Callable[[object], None]) -> None:
     """Emit what a box shows whenever the user chooses in it."""
     box.activated.connect(lambda: emit(box.currentData()))
