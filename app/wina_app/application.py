@@ -1,6 +1,5 @@
 """Puts the window together: pages, their controllers, and what connects them."""
 
-import importlib
 import logging
 import sys
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
+from wina_app.widgets.base_page import Page
 from wina_app.window.disabled_shortcut_hint import ImpossibleKeys
 from wina_app.window.file_opener import OpeningController
 from wina_app.window.focus_frame import FocusFrames
@@ -35,6 +35,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
+    from wina_app.heatmap.editable_heatmap import EditableHeatmap
     from wina_app.pages.evaluate.controller import EvaluateController
     from wina_app.pages.gate_inspector.controller import GateController
     from wina_app.pages.latency.controller import LatencyController
@@ -42,11 +43,8 @@ if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_app.pages.playground.controller import PlaygroundController
     from wina_app.pages.results.controller import ResultsController
     from wina_app.pages.rotation.controller import RotationController
-    from wina_app.pages.sparsity.allocation_controller import AllocationController
-    from wina_app.pages.sparsity.calibration_controller import CalibrationController
     from wina_app.pages.sparsity.controller import SparsityController
     from wina_app.pages.studies.controller import StudiesController
-    from wina_core.specs import MethodSpec, RotationSpec
     from wina_core.specs.studies import StudySpec
 
 _SWITCH_SECONDS = 0.00005
@@ -57,16 +55,13 @@ page took up to 490 ms; with 0.0002 it took 76 ms, and 61 ms where nothing compu
 
 
 class Application(QObject):
-    """One window with everything behind it; the attributes below are there once `start` has made all pages."""
+    """One window with everything behind it. Each page's controller is there once the page is made."""
 
     model: "ModelController"
     rotation: "RotationController"
     sparsity: "SparsityController"
-    calibration: "CalibrationController"
-    allocation: "AllocationController"
     gate: "GateController"
     evaluate: "EvaluateController"
-    choose_plan: "Callable[[MethodSpec, RotationSpec], object]"
     latency: "LatencyController"
     playground: "PlaygroundController"
     results: "ResultsController"
@@ -94,6 +89,16 @@ class Application(QObject):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
+        self._make_page: dict[str, Callable[[], None]] = {
+            "model": self._make_model,
+            "rotation": self._make_rotation,
+            "sparsity": self._make_sparsity,
+            "evaluate": self._make_evaluate,
+            "latency": self._make_latency,
+            "playground": self._make_playground,
+            "results": self._make_results,
+            "studies": self._make_studies,
+        }
         self.window.page_missing.connect(self._add_page)
         self.workbench.workspace.loading_changed.connect(self._show_loading)
         self._add_jobs()
@@ -149,10 +154,62 @@ class Application(QObject):
         self.window.show_dock("log")
 
     def _add_page(self, key: str) -> None:
-        """Make a page, unless it is there already because it was to be shown before its turn."""
-        if key in PAGES and key not in self.window.pages:
-            importlib.import_module(f"wina_app.pages.{key}.wiring").add(self)
+        """Make a page, unless it exists already because it was to be shown before its turn."""
+        if key in self._make_page and key not in self.window.pages:
+            self._make_page[key]()
             self._show_loading(key)
+
+    # Pages are imported once the window is painted: they load pyqtgraph and numpy, which take longer than the frame.
+
+    def _make_model(self) -> None:
+        from wina_app.pages.model.wiring import wire
+
+        self.model = wire(self.workbench, self.window.add_page, self.open_results)
+
+    def _make_rotation(self) -> None:
+        from wina_app.pages.rotation.wiring import wire
+
+        self.rotation = wire(self.workbench, self.window.add_page)
+
+    def _make_sparsity(self) -> None:
+        from wina_app.pages.sparsity.wiring import wire
+
+        self.sparsity = wire(self.workbench, self.window.add_page, self._add_gate_inspector, self.evaluate_plan)
+
+    def _add_gate_inspector(self, page: Page, heatmap: "EditableHeatmap") -> None:
+        from wina_app.pages.gate_inspector.wiring import wire
+
+        self.gate = wire(self.workbench, page, heatmap, self._raise_inspector)
+
+    def _raise_inspector(self) -> None:
+        dock = self.window.docks["inspector"]
+        dock.show()
+        dock.raise_()
+
+    def _make_evaluate(self) -> None:
+        from wina_app.pages.evaluate.wiring import wire
+
+        self.evaluate = wire(self.workbench, self.window.add_page)
+
+    def _make_latency(self) -> None:
+        from wina_app.pages.latency.wiring import wire
+
+        self.latency = wire(self.workbench, self.window.add_page)
+
+    def _make_playground(self) -> None:
+        from wina_app.pages.playground.wiring import wire
+
+        self.playground = wire(self.workbench, self.window.add_page)
+
+    def _make_results(self) -> None:
+        from wina_app.pages.results.wiring import wire
+
+        self.results = wire(self.workbench, self.window.add_page, self.window.preferences_changed)
+
+    def _make_studies(self) -> None:
+        from wina_app.pages.studies.wiring import wire
+
+        self.studies = wire(self.workbench, self.window.add_page, self.show_study)
 
     def _show_loading(self, *keys: str) -> None:
         """Pages that want a model, of these or of all, say that one is on its way."""
@@ -161,10 +218,9 @@ class Application(QObject):
             self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
 
     def evaluate_plan(self) -> None:
-        """The plan that is being edited is what the Evaluate page is set to."""
-        workspace = self.workbench.workspace
+        """Set the Evaluate page to the plan being edited."""
         self._add_page("evaluate")
-        self.choose_plan(workspace.method, workspace.rotation)
+        self.evaluate.choose_plan()
 
     def show_study(self, study: "StudySpec") -> None:
         """The results of a study: its runs', or its sweeps'."""

@@ -8,15 +8,15 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import run_hashes
+from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Choice, Grid, build_study, make_grid, rotation_choices
-from wina_app.shared.task_index_builder import TaskIndexing
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
-from wina_core.specs import RotationSpec
+from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
 from wina_core.tasks.check_names import check_names
@@ -33,6 +33,9 @@ class EvaluateView(Protocol):
 
     def choice(self) -> Choice:
         """What is ticked and typed."""
+
+    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
+        """Choose dense and the current plan under one method and rotation."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
         """Show the header; without a model the empty state."""
@@ -111,6 +114,10 @@ class EvaluateController(QObject):
         """Something was ticked or typed; it is counted once the hands rest."""
         self._view.show_counting()
         self._settle.start()
+
+    def choose_plan(self) -> None:
+        """Choose the plan being edited, beside dense."""
+        self._view.choose_plan(self._workspace.method, self._workspace.rotation)
 
     def search(self, query: str) -> None:
         """Find tasks; the first time, their names are read, or made to be read, before."""

@@ -6,7 +6,14 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.gate_inspector.view_state import PROMPT, GateNow, Offer, gates_now, offers, target_of
+from wina_app.pages.gate_inspector.view_state import (
+    PROMPT,
+    ComparedMethod,
+    GateNow,
+    compared_methods,
+    gates_now,
+    target_of,
+)
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectGateJob
@@ -26,7 +33,7 @@ _KEPT = 4
 class GateView(Protocol):
     """What the controller needs of the inspector."""
 
-    def show_subject(self, name: str, offered: tuple[Offer, ...], target: float | None) -> None:
+    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
         """Name the cell and its target, empty for none, and offer methods for it."""
 
     def show_action(self, text: str, reason: str) -> None:
@@ -148,11 +155,11 @@ class GateController(QObject):
     def _show_gates(self) -> None:
         plan, cell = self._workspace.plan, self._cell
         if plan is None or cell is None:
-            self._view.show_subject("", offers(self._workspace.method, "", self._ticks), None)
+            self._view.show_subject("", compared_methods(self._workspace.method, "", self._ticks), None)
         else:
             name = tr("layer {layer} · {projection}", layer=cell[0], projection=plan.layout.projections[cell[1]])
             target = plan.sparsity[cell[0]][cell[1]]
-            self._view.show_subject(name, self._offers(), target)
+            self._view.show_subject(name, self._methods_here(), target)
         job = self._job()
         self._show(None if job is None else self._find(job))
 
@@ -191,14 +198,14 @@ class GateController(QObject):
         plan = self._workspace.plan
         return plan is not None and cell[0] < plan.layout.layers and cell[1] < len(plan.layout.projections)
 
-    def _offers(self) -> tuple[Offer, ...]:
+    def _methods_here(self) -> tuple[ComparedMethod, ...]:
         plan = self._workspace.plan
         assert plan is not None  # there is a cell
         assert self._cell is not None
-        return offers(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
+        return compared_methods(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
 
     def _asked(self) -> tuple[MethodSpec, ...]:
-        return tuple(each.method for each in self._offers() if each.ticked and not each.reason)
+        return tuple(each.method for each in self._methods_here() if each.ticked and not each.reason)
 
     def _job(self) -> InspectGateJob | None:
         workspace, cell = self._workspace, self._cell

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.gate_inspector.view_state import PROMPT, Offer
+from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
@@ -74,11 +74,11 @@ class GateForm(QWidget):
         column.addWidget(self._doing)
         self.show_progress(None)
 
-    def show_offers(self, offered: tuple[Offer, ...]) -> None:
-        """Offer methods; those that say nothing about the cell are disabled with the reason."""
-        if [each.method for each in offered] != list(self.boxes):
-            self._make(offered)
-        for each in offered:
+    def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
+        """ComparedMethod methods; those that say nothing about the cell are disabled with the reason."""
+        if [each.method for each in choices] != list(self.boxes):
+            self._make(choices)
+        for each in choices:
             box = self.boxes[each.method]
             with QSignalBlocker(box):
                 box.setChecked(each.ticked and not each.reason)
@@ -86,12 +86,12 @@ class GateForm(QWidget):
             known = each.method.label if not each.method.needs_calibration else note
             explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
 
-    def _make(self, offered: tuple[Offer, ...]) -> None:
+    def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
         while (item := self._methods.takeAt(0)) is not None:
             item.widget().hide()  # until it is deleted
             item.widget().deleteLater()
         self.boxes = {}
-        for each in offered:
+        for each in choices:
             box = QCheckBox(each.method.label)
             box.setIcon(method_swatch(each.method.name))
             box.toggled.connect(lambda on, method=each.method: self.ticked.emit(method, on))

@@ -11,7 +11,7 @@ from wina_app.pages.gate_inspector.form import GateForm
 from wina_app.pages.gate_inspector.plots import GateHistogram, GateScatter, input_text
 from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures
 from wina_app.pages.gate_inspector.token_map import GateMap
-from wina_app.pages.gate_inspector.view_state import GateNow, Offer
+from wina_app.pages.gate_inspector.view_state import ComparedMethod, GateNow
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -144,11 +144,11 @@ class GateInspector(QScrollArea):
 
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
-    def show_subject(self, name: str, offered: tuple[Offer, ...], target: float | None) -> None:
+    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
         """Name the cell and its target, empty for none, and offer methods for it."""
         shown = "" if target is None else tr(" · target {target}", target=percent(target))
         self.title.setText(f"{name}{shown}" if name else tr("Gate inspector"))
-        self.form.show_offers(offered)
+        self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
         """The command that does what the button does, and is possible when that is."""

@@ -23,7 +23,7 @@ TICKED = ("teal", "wina")
 
 
 @dataclass(frozen=True)
-class Offer:
+class ComparedMethod:
     """A method that can be ticked."""
 
     method: MethodSpec
@@ -32,13 +32,13 @@ class Offer:
     """Why it says nothing about the cell; empty where it does."""
 
 
-def offers(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[Offer, ...]:
+def compared_methods(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[ComparedMethod, ...]:
     """The plan's method first, then what is worth comparing with it, selecting alike; `ticks` are those that were made
     and taken back by hand, by the methods' labels."""
     found = [] if get_method(current).projections == () else [current]
     found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
     return tuple(
-        Offer(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
+        ComparedMethod(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
         for method in dict.fromkeys(found)
         for reason in (_reason(method, projection),)
     )

@@ -31,7 +31,7 @@ class ModelView(Protocol):
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
         """Show the progress of loading, and the title of the job that it waits for; None hides it."""
 
-    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
+    def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         """Show what the loaded model is."""
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
@@ -169,5 +169,5 @@ class ModelController(QObject):
             self._workbench.workspace.set_model(entry.job.model, entry.result)
             self._workbench.settings.add_recent(entry.job.model.location)
             self._view.show_recent(self._workbench.settings.recent)
-            self._view.show_summary(entry.job.model, entry.result)
+            self._view.show_summary(name_of(entry.job.model.location), entry.job.model, entry.result)
         self._workbench.workspace.set_loading("")

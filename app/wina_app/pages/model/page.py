@@ -24,7 +24,6 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.start_view import StartView
-from wina_app.services.workspace import name_of
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -259,8 +258,9 @@ class ModelPage(Page):
         self.cancel.setEnabled(entry.state != "cancelling")
         self._pane_stack.setCurrentWidget(self._panes["loading"])
 
-    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Show what the loaded model is, once the window had its events: the other pages take their time for it too."""
+    def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the loaded model after pending events: the other pages need time for it too."""
+        self._name.setText(name)
         self._shown, self._to_show = source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
@@ -271,7 +271,6 @@ class ModelPage(Page):
         if source is None or summary is None:  # two came at once
             return
         self._to_show = None
-        self._name.setText(name_of(source.location))
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.figures.show_figures(summary_figures(summary, source.quantization))

@@ -8,10 +8,10 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.playground.form_state import (
     SIDES,
     Choice,
-    Offer,
+    PlaygroundChoices,
     Side,
     figures,
-    make_offer,
+    make_choices,
     parting,
     problem,
     recent,
@@ -38,11 +38,11 @@ class PlaygroundView(Protocol):
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
         """Show the header; without a model that is ready, the empty state."""
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """PlaygroundChoices what the model allows, and choose these."""
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
+        """PlaygroundChoices the prompts that were sent before."""
 
     def show_action(self, *, running: bool, reason: str) -> None:
         """What can be done now; a reason why nothing can be generated disables that."""
@@ -97,8 +97,8 @@ class PlaygroundController(QObject):
         self._counting.setInterval(COUNT_MS)
         self._counting.timeout.connect(self._show_numbers)
         self._workspace.model_changed.connect(self._on_model_changed)
-        self._workspace.rotation_changed.connect(self._show_offer)
-        self._workspace.method_changed.connect(self._show_offer)
+        self._workspace.rotation_changed.connect(self._show_choices)
+        self._workspace.method_changed.connect(self._show_choices)
         self._workspace.plan_changed.connect(self._show_plan)
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
@@ -129,7 +129,7 @@ class PlaygroundController(QObject):
     def generate(self) -> None:
         """Answer the prompt on both sides."""
         source, choice = self._workspace.source, self._view.choice()
-        if source is None or problem(choice, self._workspace):
+        if source is None or problem(choice, has_model=True):
             return
         self._view.clear_message()
         settings = self._workbench.settings
@@ -272,19 +272,23 @@ class PlaygroundController(QObject):
             self._view.show_answer(side, None)
         self._show_numbers()
         self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
-        self._show_offer()
+        self._show_choices()
 
-    def _show_offer(self) -> None:
+    def _show_choices(self) -> None:
         """What other pages chose is chosen here too, but for a rotation that would have to be computed first."""
         workspace = self._workspace
         rotation = workspace.rotation if workspace.rotation_report is not None else NO_ROTATION
-        self._view.show_offer(make_offer(workspace), rotation, workspace.method)
+        self._view.show_choices(self._choices(), rotation, workspace.method)
         self._show_action()
+
+    def _choices(self) -> PlaygroundChoices:
+        work = self._workspace
+        return make_choices(work.summary, work.plan, work.rotation, work.method)
 
     def _show_plan(self) -> None:
         choice = self._view.choice()
-        self._view.show_offer(make_offer(self._workspace), choice.rotation, choice.method)
+        self._view.show_choices(self._choices(), choice.rotation, choice.method)
 
     def _show_action(self) -> None:
-        reason = problem(self._view.choice(), self._workspace)
+        reason = problem(self._view.choice(), has_model=self._workspace.source is not None)
         self._view.show_action(running=self._job_id is not None, reason=reason)

@@ -15,8 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.pages.playground.form_state import PROMPTS, Choice, Offer
-from wina_app.services.workspace import START_SPARSITY
+from wina_app.pages.playground.form_state import PROMPTS, Choice, PlaygroundChoices
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -29,6 +28,7 @@ from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
 _WIDTH = GRID * 36
 _MOST_PERCENT = 99
 _STEP = 5
+_FIRST_PERCENT = 50
 _SHORT = 60
 """Characters of a prompt in the menu."""
 _LIVE = tr("A change here answers the sparse side anew, at once; the dense answer stays and goes on.")
@@ -91,7 +91,7 @@ class PlaygroundForm(SidePanel):
         self.slider.valueChanged.connect(self.sparsity.setValue)
         self.sparsity.valueChanged.connect(self.slider.setValue)
         self.sparsity.valueChanged.connect(self.changed)
-        self.sparsity.setValue(round(100 * START_SPARSITY))
+        self.sparsity.setValue(_FIRST_PERCENT)
         self.by_plan = QCheckBox()
         self.by_plan.toggled.connect(self._on_by_plan)
         row = QHBoxLayout()
@@ -157,28 +157,28 @@ class PlaygroundForm(SidePanel):
             by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
         )
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
-        self.method.fill(offer.methods, method)
-        self.rotation.fill(offer.rotations, rotation)
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """PlaygroundChoices what the model allows, and choose these."""
+        self.method.fill(choices.methods, method)
+        self.rotation.fill(choices.rotations, rotation)
         explain_disabled(
             self.chat,
-            enabled=offer.chat,
+            enabled=choices.chat,
             reason=tr("This model's tokenizer has no chat template"),
             explanation=tr("As the user's message of a conversation"),
         )
-        self.by_plan.setText(tr("By the plan: {plan}", plan=offer.plan) if offer.plan else tr("By the plan"))
+        self.by_plan.setText(tr("By the plan: {plan}", plan=choices.plan) if choices.plan else tr("By the plan"))
         self.by_plan.setAccessibleName(tr("Sparsity by the plan of the Sparsity page"))
         explain_disabled(
             self.by_plan,
-            enabled=bool(offer.plan),
+            enabled=bool(choices.plan),
             reason=tr("There is no plan; open a model"),
             explanation=tr("Each cell's own target, as edited on the Sparsity page"),
         )
         self._show_uniform()
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
+        """PlaygroundChoices the prompts that were sent before."""
         self._recent = prompts
 
     def step_sparsity(self, steps: int) -> None:

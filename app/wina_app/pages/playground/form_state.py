@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from wina_app.services.workspace import Workspace
 from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.response import Answer
 from wina_core.methods import method_specs
+from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -55,7 +55,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Offer:
+class PlaygroundChoices:
     """What can be chosen with the current model: (text, value) of each."""
 
     methods: tuple[tuple[str, MethodSpec], ...]
@@ -68,15 +68,16 @@ class Offer:
     """Tokens of prompt and answer together, at most."""
 
 
-def make_offer(workspace: Workspace) -> Offer:
-    """The registered methods and the named rotations, with what other pages chose where it is none of these."""
-    summary, plan = workspace.summary, workspace.plan
-    methods = {method: method.label for method in method_specs() if method.name != DENSE.name}
-    methods.setdefault(workspace.method, _as_chosen(workspace.method))
+def make_choices(
+    summary: ModelSummary | None, plan: SparsityPlan | None, rotation: RotationSpec, method: MethodSpec
+) -> PlaygroundChoices:
+    """Return all methods and rotations for a model, with those chosen on other pages."""
+    methods = {spec: spec.label for spec in method_specs() if spec.name != DENSE.name}
+    methods.setdefault(method, _as_chosen(method))
     methods.pop(DENSE, None)
     rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
-    rotations.setdefault(workspace.rotation, tr("As on the Rotation page: {label}", label=workspace.rotation.label))
-    return Offer(
+    rotations.setdefault(rotation, tr("As on the Rotation page: {label}", label=rotation.label))
+    return PlaygroundChoices(
         methods=tuple((text, spec) for spec, text in methods.items()),
         rotations=tuple((text, spec) for spec, text in rotations.items()),
         plan="" if plan is None else f"{percent(plan.budget)}, {plan.origin}",
@@ -90,9 +91,9 @@ def _as_chosen(method: MethodSpec) -> str:
     return tr("As on the Sparsity page: {label}", label=f"{method.label}{selection}")
 
 
-def problem(choice: Choice, workspace: Workspace) -> str:
-    """Why nothing can be generated now; empty where it can."""
-    if workspace.source is None:
+def problem(choice: Choice, *, has_model: bool) -> str:
+    """Return why nothing can be generated now; empty where it can."""
+    if not has_model:
         return tr("Open a model first")
     if not choice.prompt.strip():
         return tr("Write a prompt, or take one of the examples")

@@ -5,7 +5,7 @@ from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
-from wina_app.pages.playground.form_state import SIDES, Choice, Offer, Side, told
+from wina_app.pages.playground.form_state import SIDES, Choice, PlaygroundChoices, Side, told
 from wina_app.pages.playground.response_pane import AnswerPane
 from wina_app.pages.playground.token_text import DIVERGENCE
 from wina_app.plots.colour_bar import ColourBar
@@ -142,12 +142,12 @@ class PlaygroundPage(Page):
                 wants_model=True,
             )
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
-        self.form.show_offer(offer, rotation, method)
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """PlaygroundChoices what the model allows, and choose these."""
+        self.form.show_choices(choices, rotation, method)
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
+        """PlaygroundChoices the prompts that were sent before."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:

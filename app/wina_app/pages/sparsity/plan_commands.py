@@ -1,21 +1,22 @@
-"""What can be done with whole plans on the Sparsity page: its commands, and the menu that has them too."""
+"""Commands of the Sparsity page for whole plans; part of its assembly."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from wina_app.pages.sparsity.controller import SparsityController
-from wina_app.pages.sparsity.plan_library import Others, PlanLibrary
-from wina_app.pages.sparsity.plan_menu import PlanMenu
-from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_choices import PlanChoices
+from wina_app.pages.sparsity.plan_library import PlanLibrary
 from wina_app.pages.sparsity.presets import presets
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.shared.colour_scales import map_texts
 from wina_app.shared.heatmap_tables import MAP_KEYS
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_keys
+from wina_app.widgets.base_page import with_keys
 from wina_app.widgets.file_dialogs import save_as
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
@@ -23,45 +24,39 @@ _FIRST_PRESET = 4
 """Of the digits for presets; those before it choose the appearance."""
 
 
-class PlanCommands:
-    """Adds the commands to the page, fills the menu, and enables what is possible."""
+class PlanCommands(QObject):
+    """Commands of the page for whole plans, connected to their controllers; they live as long as the page."""
 
-    def __init__(
-        self,
-        page: Page,
-        library: PlanLibrary,
-        sparsity: SparsityController,
-        toolbar: SparsityToolbar,
-        menu: PlanMenu,
-        name_bar: PlanNameBar,
-    ) -> None:
+    def __init__(self, page: SparsityPage, library: PlanLibrary, sparsity: SparsityController) -> None:
+        super().__init__(page)
         self._page, self._library, self._sparsity = page, library, sparsity
-        self._menu, self._name_bar = menu, name_bar
+        self._menu, self._name_bar = page.plan_menu, page.plan_name
         self._tips: dict[QAction, str] = {}
         self._add_sharing()
         self._add_comparing()
-        self._add_shown(toolbar)
-        menu.load_chosen.connect(library.load)
-        menu.delete_chosen.connect(library.delete)
-        menu.saved_chosen.connect(library.compare_saved)
-        menu.run_chosen.connect(library.compare_run)
-        name_bar.named.connect(library.save)
-        toolbar.preset_chosen.connect(library.use_preset)
-        self.show_others(Others())
+        self._add_shown(page.toolbar)
+        self._menu.load_chosen.connect(library.load)
+        self._menu.delete_chosen.connect(library.delete)
+        self._menu.saved_chosen.connect(library.compare_saved)
+        self._menu.run_chosen.connect(library.compare_run)
+        self._name_bar.named.connect(library.save)
+        page.toolbar.preset_chosen.connect(library.use_preset)
+        library.choices_changed.connect(self.show_choices)
+        self.show_choices(PlanChoices())
 
-    def show_others(self, others: Others) -> None:
-        """Offer the plans beside the one that is edited; without a model there are none."""
-        self._menu.setEnabled(others.possible)
-        self._menu.setToolTip("" if others.possible else tr("Open a model first"))
+    def show_choices(self, choices: PlanChoices) -> None:
+        """Show the plans that can be chosen, and enable what is possible."""
+        self._menu.setEnabled(choices.possible)
+        self._menu.setToolTip("" if choices.possible else tr("Open a model first"))
         for action, tip in self._tips.items():
-            action.setEnabled(others.possible)
-            action.setToolTip(tip if others.possible else tr("Open a model first"))
-        self._name_bar.show_names([row.name for row in others.saved])
-        self._menu.show_others(others, (self._before, self._allocated, self._file, self._stop))
+            action.setEnabled(choices.possible)
+            action.setToolTip(tip if choices.possible else tr("Open a model first"))
+        self._name_bar.show_names([row.name for row in choices.saved])
+        self._menu.show_choices(choices, (self._before, self._allocated, self._file, self._stop))
         for action, possible, reason in (
-            (self._before, others.before, tr("The plan was not changed yet")),
-            (self._allocated, others.allocated, tr("Nothing was allocated here yet")),
-            (self._stop, bool(others.compared), tr("The plan is compared with no other")),
+            (self._before, choices.before, tr("The plan was not changed yet")),
+            (self._allocated, choices.allocated, tr("Nothing was allocated here yet")),
+            (self._stop, bool(choices.compared), tr("The plan is compared with no other")),
         ):
             action.setEnabled(possible)
             action.setToolTip(with_keys(action.text() if possible else reason, action.shortcut().toString()))

@@ -179,7 +179,7 @@ class SparsityEditing(QObject):
 
         A budget that is kept is the new plan's from then on.
         """
-        plan, constraints = self._workspace.plan, self._choices.constraints
+        plan, kept = self._workspace.plan, self._choices.constraints
         if plan is None:
             self._view.show_error(tr("A plan is for a model's layers, and no model is open; open one first."))
             return
@@ -188,12 +188,12 @@ class SparsityEditing(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        if constraints.budget is not None:
-            constraints = replace(constraints, budget=found.budget)
-        after = constraints.replaced(plan, found, constraints)
-        self._history.change(text, plan=after, constraints=constraints)
+        if kept.budget is not None:
+            kept = replace(kept, budget=found.budget)
+        after = constraints.replaced(plan, found, kept)
+        self._history.change(text, plan=after, constraints=kept)
         everywhere = frozenset((row, column) for row, cells in enumerate(plan.sparsity) for column in range(len(cells)))
-        said = constraints.remark(after, everywhere, constraints)
+        said = constraints.remark(after, everywhere, kept)
         if said or after is not found:
             self._view.show_notice(said or constraints.kept_remark(len(self.locked)))
         else:
@@ -205,12 +205,12 @@ class SparsityEditing(QObject):
         """Lock what is selected; if all of it is locked, unlock it."""
         if not self._cells:
             return
-        constraints, cells = self._choices.constraints, tr("{n} cells", "{n} cell", len(self._cells))
-        if self._cells <= constraints.locked:
-            text, locked = tr("unlock {cells}", cells=cells), constraints.locked - self._cells
+        cells = tr("{n} cells", "{n} cell", len(self._cells))
+        if self._cells <= self.locked:
+            text, locked = tr("unlock {cells}", cells=cells), self.locked - self._cells
         else:
-            text, locked = tr("lock {cells}", cells=cells), constraints.locked | self._cells
-        self._history.change(text, constraints=replace(constraints, locked=locked))
+            text, locked = tr("lock {cells}", cells=cells), self.locked | self._cells
+        self._history.change(text, constraints=replace(self._choices.constraints, locked=locked))
 
     def unlock_all(self) -> None:
         """No cell is locked any more."""

@@ -1,15 +1,16 @@
 """Plans beside the one that is edited: saved under names, shared as text, in files and as studies, and compared."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.sparsity import plan_files, presets
 from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import percent
@@ -22,29 +23,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import PlannedRun, PlanRow, Store
 
 
-@dataclass(frozen=True)
-class Others:
-    """The plans that can be chosen."""
-
-    saved: "Sequence[PlanRow]" = ()
-    """In the database, the last saved first."""
-    runs: "Sequence[PlannedRun]" = ()
-    """Of the present model, the latest first."""
-    before: bool = False
-    """Whether the plan before the last change is known."""
-    allocated: bool = False
-    """Whether a plan was allocated here."""
-    possible: bool = False
-    """Whether there is a plan at all."""
-    compared: str = ""
-    """What the plan is compared with, in words; empty for nothing."""
-
-
 class LibraryView(Protocol):
     """What the controller needs of the page."""
-
-    def show_others(self, others: Others) -> None:
-        """Offer the plans."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -54,7 +34,9 @@ class LibraryView(Protocol):
 
 
 class PlanLibrary(QObject):
-    """Everything here that replaces the plan is one step of undo."""
+    """Controller of saved, shared and compared plans. Every replacement of the plan is one undo step."""
+
+    choices_changed = Signal(PlanChoices)
 
     def __init__(
         self, workspace: Workspace, store: StoreThread, view: LibraryView, sparsity: SparsityController
@@ -62,8 +44,8 @@ class PlanLibrary(QObject):
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
         self._sparsity, self._editing = sparsity, sparsity.editing
-        self._others = Others()
-        self._shown: Others | None = None
+        self._choices = PlanChoices()
+        self._shown: PlanChoices | None = None
         self._plan: SparsityPlan | None = workspace.plan
         self._before: SparsityPlan | None = None
         self._allocated: SparsityPlan | None = None
@@ -206,7 +188,7 @@ class PlanLibrary(QObject):
 
     def _listed(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
         saved, runs = stored
-        self._others = Others(saved, runs)
+        self._choices = PlanChoices(saved, runs)
         self._show()
 
     def _plan_changed(self) -> None:
@@ -226,18 +208,13 @@ class PlanLibrary(QObject):
         self.refresh()
 
     def _show(self) -> None:
-        others = replace(
-            self._others,
+        choices = replace(
+            self._choices,
             before=self._before is not None,
             allocated=self._allocated is not None,
             possible=self._workspace.plan is not None,
             compared=self._compared,
         )
-        if others != self._shown:
-            self._shown = others
-            self._view.show_others(others)
-
-
-def planned_text(run: "PlannedRun") -> str:
-    """For example "wina, global + heads: curves 50.0 %"."""
-    return f"{run.arm}: {run.plan} {percent(run.target_sparsity)}"
+        if choices != self._shown:
+            self._shown = choices
+            self.choices_changed.emit(choices)

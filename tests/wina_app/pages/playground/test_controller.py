@@ -190,14 +190,14 @@ def test_what_comes_before_the_first_token_is_told(setup):
 
 
 def test_a_rotation_is_taken_over_once_it_is_computed_and_the_prompt_may_be_in_a_template(setup):
-    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_offer"]
+    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_choices"]
     assert set(rotations) == {NO_ROTATION}
-    offer = setup.view.last("show_offer")
+    offer = setup.view.last("show_choices")
     assert FREE_ROTATION in dict(map(reversed, offer.rotations))
     assert "dense" not in dict(offer.methods)
     assert not offer.chat
     load(setup.workbench, model=summary().model_copy(update={"chat_template": True}))
-    assert setup.view.last("show_offer").chat
+    assert setup.view.last("show_choices").chat
 
 
 def test_another_model_begins_with_nothing(setup):

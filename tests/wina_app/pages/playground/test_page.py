@@ -5,7 +5,7 @@ import math
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
-from wina_app.pages.playground.form_state import PROMPTS, make_offer
+from wina_app.pages.playground.form_state import PROMPTS, make_choices
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.token_text import DIVERGENCE, divergence_colour
 from wina_app.services.workspace import Workspace
@@ -46,7 +46,11 @@ def page(qtbot) -> PlaygroundPage:
     qtbot.addWidget(page)
     workspace = Workspace()
     workspace.set_model(SOURCE, summary())
-    page.show_offer(make_offer(workspace), NO_ROTATION, MethodSpec(name="wina"))
+    page.show_choices(
+        make_choices(workspace.summary, workspace.plan, workspace.rotation, workspace.method),
+        NO_ROTATION,
+        MethodSpec(name="wina"),
+    )
     page.show_context([], True)
     page.resize(1200, 560)
     page.show()
