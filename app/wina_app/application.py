@@ -75,6 +75,7 @@ class Application(QObject):
         engine: EngineThread | None = None,
     ) -> None:
         super().__init__()
+        self._app = app
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
         apply_theme(app, *look_of(settings.preferences))
@@ -291,7 +292,7 @@ class Application(QObject):
 
     def _on_desktop_changed(self) -> None:
         if current_mode() == "system":
-            apply_theme(QApplication.instance(), "system")
+            apply_theme(self._app, "system")
 
     def _on_closed(self) -> None:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from wina_core.specs.plans import PlanLayout
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import CellStat
+    from wina_core.store.rows import CellStat
 
 
 @dataclass(frozen=True, eq=False)

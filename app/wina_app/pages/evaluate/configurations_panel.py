@@ -27,6 +27,7 @@ from wina_app.shared.rotation_choices import is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import (
     Fold,
     SidePanel,
@@ -211,9 +212,7 @@ class ArmPanel(SidePanel):
         if self._current not in (None, current) and known.get(self._current):
             known |= {self._current: self._current.is_identity, current: True}
         self._current = current
-        while (item := self._rotation_column.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+        clear_layout(self._rotation_column)
         self.rotations = {}
         for label, spec in rotations:
             exact = is_exact(spec, summary)

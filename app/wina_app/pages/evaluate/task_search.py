@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtGui import QKeyEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
 
 from wina_app.style.theme import GRID, dress
@@ -40,7 +40,7 @@ class TaskSearch(QLineEdit):
         dress(self.popup)
         completer.setMaxVisibleItems(_ROWS)
         completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
-        completer.activated[str].connect(self._choose)
+        completer.activated[str].connect(self._choose)  # type: ignore[index]  # PySide lists no overloads
         self._completer = completer
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
@@ -79,8 +79,8 @@ class TaskSearch(QLineEdit):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Enter takes the marked row of the list, or what is typed; left to itself the line would take both."""
-        enter = event.type() == QEvent.Type.KeyPress and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if not enter:
+        enter = isinstance(event, QKeyEvent) and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if not enter or event.type() != QEvent.Type.KeyPress:
             return super().eventFilter(watched, event)
         marked = self.popup.selectionModel().selectedRows()
         if marked:

@@ -173,8 +173,7 @@ class GateController(QObject):
         return gates_now(cell, self._workspace.plan)
 
     def _show_action(self) -> None:
-        running = self._job_id is not None
-        self._view.show_progress(self._workbench.jobs[self._job_id] if running else None)
+        self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
         again = self._shown is not None
         self._view.show_action(tr("Inspect again") if again else tr("Inspect the gate"), self._reason())
 

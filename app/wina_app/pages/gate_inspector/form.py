@@ -16,6 +16,7 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec
@@ -87,9 +88,7 @@ class GateForm(QWidget):
             explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
 
     def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
-        while (item := self._methods.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+        clear_layout(self._methods)
         self.boxes = {}
         for each in choices:
             box = QCheckBox(each.method.label)

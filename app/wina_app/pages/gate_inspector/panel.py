@@ -236,6 +236,8 @@ class GateInspector(QScrollArea):
         self.histogram.show_scores(self._gates[self._method], self.token.currentData())
 
     def _show_scatter(self) -> None:
+        if self._cell is None:
+            return
         shown = self._gates[self._method]
         self.scatter.show_gates(self._cell, self._gates, shown, self.token.currentData())
         places = self.scatter.drawn
@@ -243,7 +245,8 @@ class GateInspector(QScrollArea):
         self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=shown.method.label, drawn=drawn))
 
     def _show_map(self) -> None:
-        self.map.show_mask(self._cell, self._gates[self._method], self.sorting.currentData())
+        if self._cell is not None:
+            self.map.show_mask(self._cell, self._gates[self._method], self.sorting.currentData())
 
     def _show_focus(self) -> None:
         if self._cell is None or self._focus is None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor
 
@@ -58,7 +59,8 @@ class GatePlot(DataPlot):
 
     def unmark(self) -> None:
         """Mark no input any more."""
-        self._focus.setData([], [])
+        if self._focus is not None:
+            self._focus.setData([], [])
 
     def figure(self) -> Figure:
         """What is shown; elsewhere the axes are plain, so they say that these are powers of ten."""
@@ -137,12 +139,12 @@ class GateScatter(GatePlot):
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a square around an input."""
-        if self._shown is not None:
+        if self._shown is not None and self._focus is not None:
             cell, _, shown, _ = self._shown
             x = logs(shown.gate.magnitudes[token])[neuron]
             self._focus.setData([x], [logs(weights(cell, shown))[neuron]])
 
-    def _clicked(self, event) -> None:
+    def _clicked(self, event: MouseClickEvent) -> None:
         caught = self.nearest(event.scenePos())
         if event.double() or caught is None or self._points is None or caught[0] > 1:
             super()._clicked(event)

@@ -71,7 +71,7 @@ class GateFigures(_Table):
             tr("Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖"),
         )
         for column, tip in enumerate(tips):
-            self.horizontalHeaderItem(column).setToolTip(plain_tip(tip))
+            _set_tip(self.horizontalHeaderItem(column), tip)
         self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         for column in (1, 2, 3):
             self.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
@@ -131,7 +131,7 @@ class GateAgreement(_Table):
         self.setHorizontalHeaderLabels([str(place) for place in range(1, len(names) + 1)])
         for place, name in enumerate(names):
             for item in (self.horizontalHeaderItem(place), self.verticalHeaderItem(place)):
-                item.setToolTip(plain_tip(name))
+                _set_tip(item, name)
         self._fill()
         self._fit()
 
@@ -171,3 +171,8 @@ class GateAgreement(_Table):
             item.setToolTip(plain_tip(said))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item
+
+
+def _set_tip(item: QTableWidgetItem | None, text: str) -> None:
+    if item is not None:
+        item.setToolTip(plain_tip(text))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor
 
@@ -161,7 +162,7 @@ class GateMap(DataPlot):
         else:
             self.readout_changed.emit(input_text(*self._shown, *found))
 
-    def _clicked(self, event) -> None:
+    def _clicked(self, event: MouseClickEvent) -> None:
         found = self.place(event.scenePos())
         if event.double() or found is None:
             super()._clicked(event)

@@ -155,7 +155,7 @@ def build_products(choice: ProductChoice) -> LatencySpec:
         ("device", not _DEVICE.fullmatch(choice.device), no_device),
     )
     problems |= {field: sentence for field, wrong, sentence in checks if wrong}
-    if problems:
+    if problems or own is None:
         raise ChoiceError(problems)
     gating = {"sparsities": sparsities, "selections": choice.selections, "backends": choice.backends}
     return LatencySpec.model_validate(

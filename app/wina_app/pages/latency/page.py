@@ -122,9 +122,10 @@ class LatencyPage(Page):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
         self._captions = [text_label("", "muted") for _ in range(4)]
         choices = Wrapping()
-        for caption, box in zip(self._captions, (self.ordinate, self.subject, self.load, self.machine), strict=True):
-            caption.setBuddy(box)
-            choices.addWidget(side_by_side(caption, box))
+        boxes: tuple[QComboBox, ...] = (self.ordinate, self.subject, self.load, self.machine)
+        for caption, buddy in zip(self._captions, boxes, strict=True):
+            caption.setBuddy(buddy)
+            choices.addWidget(side_by_side(caption, buddy))
         choices.addWidget(HelpMark("Roofline"))
         upper, lower = QWidget(), QWidget()
         above = QVBoxLayout(upper)

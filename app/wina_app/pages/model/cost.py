@@ -1,14 +1,12 @@
 """What a generated token costs, as a table: one line per rotation, the paper's count beside the full one."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.records import CostRecord, CostRow
-from wina_core.specs import RotationMode
 
-NAMES: dict[RotationMode | Literal["dense"], str] = {
+NAMES: dict[str, str] = {
     "dense": tr("Dense"),
     "none": tr("No rotation"),
     "global": tr("Global"),

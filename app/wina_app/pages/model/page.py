@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -217,7 +218,7 @@ class ModelPage(Page):
         )
         self._not_loaded.setVisible(not loaded)
 
-    def keyPressEvent(self, event) -> None:
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         """Delete takes the chosen recent model off the list."""
         item = self.recent.currentItem()
         if event.key() == Qt.Key.Key_Delete and self.recent.hasFocus() and item is not None:

@@ -135,10 +135,10 @@ def ending(answer: Answer) -> str:
 def told(side: Side, position: int, token: Token, other: Token | None) -> str:
     """A token's read-out. `other` is the other side's at the same position after the same prefix, where it is the same
     token: then its probability by both models is known to either side."""
-    dense, sparse = token.dense_log_probability, token.log_probability
-    if side == "dense":
-        dense, sparse = token.log_probability, None if other is None else other.log_probability
-    divergence = token.divergence if side == "sparse" else None if other is None else other.divergence
+    gated = token if side == "sparse" else other
+    dense = token.log_probability if side == "dense" else token.dense_log_probability
+    sparse = None if gated is None else gated.log_probability
+    divergence = None if gated is None else gated.divergence
     parts = [
         tr("token {position}: {shown} (id {id})", position=position + 1, shown=repr(token.text), id=token.id),
         tr("p dense {p}", p=_probability(dense)),

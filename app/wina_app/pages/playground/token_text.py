@@ -78,8 +78,9 @@ class TokenText(QPlainTextEdit):
         """Point out where the answers part; a position that is not there yet is marked when it comes."""
         before, self._marked = self._marked, position
         if before != position:
-            for changed in {before, position} - {None}:
-                self._paint(changed)
+            for changed in (before, position):
+                if changed is not None:
+                    self._paint(changed)
 
     def go_to_mark(self) -> None:
         """Put the caret there, and the keyboard with it."""

@@ -1,9 +1,11 @@
 """The part of the Rotation page that says which rotation: preset, mode, refinement, and what it is computed from."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -42,11 +44,11 @@ from wina_app.widgets.controls import (
     with_term,
 )
 from wina_core.records import ModelSummary
-from wina_core.specs import USUAL_EFFORT, RotationSpec
+from wina_core.specs import USUAL_EFFORT, AttentionBasis, MlpBasis, RotationSpec
 
 _MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per layer"), "per_site": tr("Per site")}
-_ATTENTION = ("k", "qkv", "activations")
-_MLP = ("gate", "gate_up", "activations")
+_ATTENTION: tuple[AttentionBasis, ...] = ("k", "qkv", "activations")
+_MLP: tuple[MlpBasis, ...] = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
 """From the edge of a radio button or check box to its text."""
 _WIDTH = GRID * 46
@@ -146,9 +148,11 @@ class RotationPanel(SidePanel):
         inside.addLayout(beside(browse))
         column.addWidget(more)
 
-    def _build_bases(self, column: QVBoxLayout, title: str, names: tuple[str, ...]) -> dict[str, QCheckBox]:
+    def _build_bases(
+        self, column: QVBoxLayout, title: str, names: Sequence[AttentionBasis | MlpBasis]
+    ) -> dict[AttentionBasis | MlpBasis, QCheckBox]:
         column.addWidget(text_label(title, "section"))
-        boxes = {}
+        boxes: dict[AttentionBasis | MlpBasis, QCheckBox] = {}
         for name in names:
             box = QCheckBox(name)
             box.setToolTip(BASES[name])
@@ -230,9 +234,11 @@ class RotationPanel(SidePanel):
             reason = summary.rotation_reason if summary else ""
             explain_disabled(self.modes.button(index), enabled=exact, reason=reason, explanation=MODES[mode])
             label.setVisible(exact)
+        presets = self.preset.model()
+        assert isinstance(presets, QStandardItemModel)  # a combo box makes this
         for row, spec in enumerate(ROTATION_PRESETS.values()):
             exact = is_exact(spec, summary)
-            self.preset.model().item(row).setEnabled(exact)
+            presets.item(row).setEnabled(exact)
             tip = None if exact or summary is None else summary.rotation_reason
             self.preset.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
         self.refusal.setText("" if summary is None else summary.rotation_reason)
@@ -279,7 +285,7 @@ class RotationPanel(SidePanel):
             return True
 
 
-def _combo(entries: dict[str, tuple[str, str]]) -> QComboBox:
+def _combo(entries: Mapping[Any, tuple[str, str]]) -> QComboBox:
     box = QComboBox()
     for row, (key, (name, text)) in enumerate(entries.items()):
         box.addItem(name, key)

@@ -71,7 +71,7 @@ def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) 
     if budget is None:
         return plan
     values = np.asarray(plan.sparsity, dtype=float)
-    free = np.ones(values.shape, dtype=bool)
+    free = np.ones_like(values, dtype=bool)
     for cell in fixed:
         free[cell] = False
     table = balanced(values, np.asarray(plan.layout.parameters, dtype=float), free, budget, HIGHEST)

@@ -74,9 +74,14 @@ class SparsityController(QObject):
         """Replace the plan by the one in a file, a plan's JSON or R-Sparse's searched shares; it must be for the loaded
         model's layout. Can be undone."""
         now = self._workspace.plan
-        searched = now is not None and path.suffix.lower() == ".npy"
+
+        def read(_store: object) -> SparsityPlan:
+            if now is not None and path.suffix.lower() == ".npy":
+                return read_searched_shares(path, now.layout)
+            return load_plan(path)
+
         self._store.ask(
-            lambda _store: read_searched_shares(path, now.layout) if searched else load_plan(path),
+            read,
             lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),
             self._view.show_error,
         )

@@ -10,7 +10,8 @@ from PySide6.QtGui import QMouseEvent, QPixmapCache
 from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.plots.colour_maps import ColourScale, category
-from wina_app.plots.data_plot import DataPlot, Trace
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Trace
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 
@@ -155,7 +156,8 @@ class SparsityProfile(DataPlot):
         if hold.point is not None:
             trace, point = hold.point
             self.mark(hold.point)
-            self.readout_changed.emit(self.traces[trace].readout(point))
+            readout = self.traces[trace].readout
+            self.readout_changed.emit("" if readout is None else readout(point))
 
     def _line(self, trace: int) -> frozenset[Cell]:
         return frozenset((int(layer), self._columns[trace]) for layer in self.traces[trace].x)
@@ -169,12 +171,13 @@ class SparsityProfile(DataPlot):
             _COLOURS[name],
             layers,
             factor * values,
-            lambda index: self._readout(name, layers[index], values[index]),
+            lambda index: self._point_text(name, layers[index], values[index]),
             style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
         )
 
-    def _readout(self, name: str, layer: int, value: float) -> str:
-        """As the numbers are written now: with more digits or fewer they are drawn alike."""
+    def _point_text(self, name: str, layer: int, value: float) -> str:
+        """Return a point's read-out with the digits of the current scale."""
+        assert self._scale is not None  # there are points
         return tr(
             "layer {layer}, {name}: {value} {unit}",
             layer=layer,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wina_app.style.number_format import percent
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import PlannedRun, PlanRow
+    from wina_core.store.rows import PlannedRun, PlanRow
 
 
 @dataclass(frozen=True)

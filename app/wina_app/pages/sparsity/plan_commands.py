@@ -1,6 +1,7 @@
 """Commands of the Sparsity page for whole plans; part of its assembly."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -100,14 +101,14 @@ class PlanCommands(QObject):
             texts = map_texts(key)
             self._add(
                 tr("Show: {name}", name=texts.name),
-                lambda key=key: self._sparsity.show(key),
+                partial(self._sparsity.show, key),
                 keys,
                 texts.explanation,
             )
         for number, preset in enumerate(presets(), start=_FIRST_PRESET):
             self._add(
                 tr("Preset: {name}", name=preset.name),
-                lambda preset=preset: toolbar.choose_preset(preset),
+                partial(toolbar.choose_preset, preset),
                 f"Ctrl+Alt+{number}",
                 preset.explanation,
             )

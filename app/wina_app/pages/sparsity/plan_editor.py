@@ -243,6 +243,7 @@ class SparsityEditing(QObject):
             self.begin_gesture()
         self._edits |= values
         start = self._history.start
+        assert start.plan is not None  # there is a plan to edit
         plan = constraints.edited(start.plan, self._edits, start.constraints)
         cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - start.constraints.locked))
         self._history.change(text(cells), plan=plan)

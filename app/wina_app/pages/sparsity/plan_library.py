@@ -20,7 +20,8 @@ from wina_core.specs.plans import SparsityPlan, load_plan
 from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import PlannedRun, PlanRow, Store
+    from wina_core.store import PlanRow, Store
+    from wina_core.store.rows import PlannedRun
 
 
 class LibraryView(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QListView, QPushButton, QWidget
 
 from wina_app.style.theme import GRID, dress
 from wina_app.style.translation import tr
@@ -27,8 +27,10 @@ class PlanNameBar(QWidget):
         completer = QCompleter(self._names, self)
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        popup = QListView()
+        completer.setPopup(popup)
         self.name.setCompleter(completer)
-        dress(completer.popup())
+        dress(popup)
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         row = QHBoxLayout(self)

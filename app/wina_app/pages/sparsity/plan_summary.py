@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 
 FigureKey = Literal["budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"]
+_Averaged = Literal["predicted", "kl", "measured"]
 CONTEXT = 2048
 """Positions that the token attends to whose operations are counted."""
 
@@ -42,7 +43,7 @@ class PlanFigures:
 
     def readouts(self) -> Iterator[tuple[FigureKey, float | None]]:
         """Every read-out in the order in which they are shown."""
-        for key in ("budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"):
+        for key in get_args(FigureKey):
             yield key, getattr(self, key)
 
 
@@ -65,7 +66,8 @@ def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
     predicted, measured = mean(maps.table("predicted")), mean(maps.table("measured"))
     divergence = maps.table("kl")
     kl = None if np.isnan(divergence).any() else float(divergence.sum())
-    for key, value in (("predicted", predicted), ("kl", kl), ("measured", measured)):
+    found: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
+    for key, value in found.items():
         if value is None:
             reasons[key] = _reason(key, maps, arm)
     return PlanFigures(plan.budget, *costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
@@ -94,7 +96,7 @@ def _counted(
     return None, None, None, None
 
 
-def _reason(key: Literal["predicted", "kl", "measured"], maps: PlanMaps, arm: str) -> str:
+def _reason(key: _Averaged, maps: PlanMaps, arm: str) -> str:
     if maps.obstacle and key != "measured":
         return maps.obstacle
     missing = np.isnan(maps.table(key))

@@ -16,7 +16,8 @@ from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, Rotation
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import CellStat, LayerMap, Store
+    from wina_core.store import LayerMap, Store
+    from wina_core.store.rows import CellStat
 
 _SAME = 1e-9
 """Two budgets closer than this may belong to the same plan."""

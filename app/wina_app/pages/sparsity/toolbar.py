@@ -79,12 +79,12 @@ class SparsityToolbar(QWidget):
         self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
         self.options.setMenu(menu)
         self._build_allocation()
-        row = Wrapping(self)
+        line = Wrapping(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
-            row.addWidget(widget)
-        row.addWidget(captioned(tr("Show"), self._switch_of_maps()))
-        row.add_stretch()
-        row.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
+            line.addWidget(widget)
+        line.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        line.add_stretch()
+        line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
         for action in (self.shared, self.correction):

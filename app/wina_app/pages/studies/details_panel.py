@@ -8,6 +8,7 @@ from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, beside, rule, text_label
 from wina_app.widgets.help_button import HelpMark
 from wina_app.widgets.plain_text import plain_tip
@@ -36,7 +37,7 @@ class StudyDetail(QWidget):
         self.grid.setMinimumHeight(GRID * 16)
         for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
         for widget in (self.title, self.description, self.file, self.error):
@@ -62,8 +63,7 @@ class StudyDetail(QWidget):
         self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
         self.error.setText(entry.error if entry else "")
         self.error.setVisible(bool(entry and entry.error))
-        while (item := self._facts.takeAt(0)) is not None:
-            item.widget().deleteLater()
+        clear_layout(self._facts)
         for row, (caption, text) in enumerate(facts(study) if study else ()):
             self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
             self._facts.addWidget(_selectable(text), row, 1)
@@ -80,7 +80,7 @@ class StudyDetail(QWidget):
         for label, text in texts.items():
             label.setText(text)
             label.setVisible(bool(text))
-        self.layout().setStretch(self._rest, 0 if grid else 1)
+        self._column.setStretch(self._rest, 0 if grid else 1)
 
 
 def _remark(state: StudyState) -> str:

@@ -11,6 +11,7 @@ from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
 from wina_app.widgets.help_button import HelpMark
 from wina_app.widgets.plain_text import plain_tip
@@ -53,6 +54,7 @@ class StudyLaunch(SidePanel):
         self.estimate.clicked.connect(self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
+        self._paused, self._progress = False, QWidget()
         self._build_progress()
         self._roles_term = HelpMark("Role")
         self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
@@ -82,8 +84,6 @@ class StudyLaunch(SidePanel):
         self.cancel = QPushButton(tr("Cancel"))
         self.cancel.setAccessibleName(tr("Cancel the study"))
         self.cancel.clicked.connect(self.cancel_requested)
-        self._paused = False
-        self._progress = QWidget()
         column = QVBoxLayout(self._progress)
         column.setContentsMargins(0, GRID, 0, 0)
         column.setSpacing(HALF)
@@ -134,9 +134,7 @@ class StudyLaunch(SidePanel):
                 self.roles[role.name].setText(role.location)
 
     def _fill_roles(self, roles: Sequence[Role]) -> None:
-        while (item := self._roles.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+        clear_layout(self._roles)
         self.roles = {}
         for role in roles:
             self._roles.addWidget(self._role_row(role))

@@ -1,6 +1,6 @@
 """The Studies page: the paper's tables and figures, the demo's and one's own studies, each to be run as a whole."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
@@ -90,7 +90,7 @@ class StudiesPage(Page):
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
 
-    def _button(self, text: str, then: object) -> QPushButton:
+    def _button(self, text: str, then: Callable[[], object]) -> QPushButton:
         button = QPushButton(text)
         button.setAccessibleName(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
         button.clicked.connect(lambda: then())

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QIcon, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QIcon, QPainter
 from PySide6.QtWidgets import (
     QHeaderView,
     QStyle,
@@ -162,7 +162,7 @@ class _TwoLines(QStyledItemDelegate):
         painter.restore()
 
 
-def _write(painter: QPainter, area: QRect, text: str, face: object, colour: str) -> None:
+def _write(painter: QPainter, area: QRect, text: str, face: QFont, colour: str) -> None:
     painter.setFont(face)
     painter.setPen(QColor(colour))
     shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())

@@ -185,7 +185,7 @@ def _task(task: str | TaskSpec) -> str:
 
 
 def _own_units(study: StudySpec) -> list[str]:
-    evaluation, own = study.evaluation, []
+    evaluation, own = study.evaluation, list[str]()
     if not study.models:
         return own
     if evaluation.synthetic:
