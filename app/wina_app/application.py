@@ -1,4 +1,4 @@
-"""Puts the window together: pages, their controllers, and what connects them."""
+"""Assembly of the window: services, pages and their controllers."""
 
 import logging
 import sys
@@ -48,14 +48,13 @@ if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_core.specs.studies import StudySpec
 
 _SWITCH_SECONDS = 0.00005
-"""How long a thread that computes keeps the interpreter from one that waits for it; Python's own choice is 0.005. The
-main thread gives the interpreter away in each of many calls of Qt, and while the store's thread computes, showing a
-page took up to 490 ms; with 0.0002 it took 76 ms, and 61 ms where nothing computes. To have it back takes 0.38 ms with
-0.0002 and 0.23 ms so."""
+"""Time slice of a computing thread while another waits for the interpreter; Python's default is 0.005. Many Qt calls of
+the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
+computed, with 0.0002 it took 76 ms. Regaining it takes 0.38 ms with 0.0002 and 0.23 ms with this."""
 
 
 class Application(QObject):
-    """One window with everything behind it. Each page's controller is there once the page is made."""
+    """The window and all its services. A page's controller exists once the page is made."""
 
     model: "ModelController"
     rotation: "RotationController"
@@ -116,8 +115,8 @@ class Application(QObject):
         self.window.closed.connect(self._on_closed)
 
     def start(self, model: str | None = None, page: str | None = None) -> None:
-        """Show the window with its first page, then open the database and start the engine, and make the other pages;
-        open a model and a page if named."""
+        """Show the window with its first page, open the database, start the engine, and make all other pages. Open a
+        model if one is named."""
         first = page or self.workbench.settings.page
         first = first if first in PAGES else next(iter(PAGES))
         self.window.show_page(first)
@@ -155,7 +154,7 @@ class Application(QObject):
         self.window.show_dock("log")
 
     def _add_page(self, key: str) -> None:
-        """Make a page, unless it exists already because it was to be shown before its turn."""
+        """Make a page, unless it was shown before its turn."""
         if key in self._make_page and key not in self.window.pages:
             self._make_page[key]()
             self._show_loading(key)
@@ -213,7 +212,7 @@ class Application(QObject):
         self.studies = wire(self.workbench, self.window.add_page, self.show_study)
 
     def _show_loading(self, *keys: str) -> None:
-        """Pages that want a model, of these or of all, say that one is on its way."""
+        """Show on pages that need a model that one is being loaded."""
         workspace = self.workbench.workspace
         for key in keys or self.window.pages:
             self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
@@ -224,7 +223,7 @@ class Application(QObject):
         self.evaluate.choose_plan()
 
     def show_study(self, study: "StudySpec") -> None:
-        """The results of a study: its runs', or its sweeps'."""
+        """Show a study's runs on the Results page, or its sweep on the Latency page."""
         page = "results" if study.models else "latency"
         self._add_page(page)
         if study.models:
@@ -259,7 +258,7 @@ class Application(QObject):
         self._fill_recent()
 
     def _fill_recent(self) -> None:
-        """Models, studies of the user's own, and databases."""
+        """Fill the menu of recent models, studies and databases."""
         menu, settings = self.window.menus.recent, self.workbench.settings
         menu.clear()
         found = (
@@ -276,7 +275,7 @@ class Application(QObject):
             menu.addAction(tr("Nothing was opened yet")).setEnabled(False)
 
     def open_results(self) -> None:
-        """Those of this database, or of one to be chosen where it has none."""
+        """Show the results of this database, or ask for another one if it is empty."""
 
         def go(stored: bool) -> None:
             if stored:

@@ -1,4 +1,4 @@
-"""Where the tasks' data are taken from: the hub, or a folder of the user's."""
+"""Field for the tasks' data: the Hugging Face Hub or a folder."""
 
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -15,7 +15,7 @@ _HELP = tr(
 
 
 class DataFolder(QWidget):
-    """A path, typed into `edit` or chosen; empty for the hub's data."""
+    """Path of a data folder; empty for the Hub."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class DataFolder(QWidget):
         self.offer()
 
     def offer(self, reason: str = "") -> None:
-        """Let a folder be chosen, unless there is a reason against it."""
+        """Enable the field, unless there is a reason against it."""
         for control in (self.edit, self.choose):
             explain_disabled(control, enabled=not reason, reason=reason, explanation=_HELP)
 

@@ -1,4 +1,4 @@
-"""What holds for one launch: whether documents' answers are kept, and the consent to run what the model writes."""
+"""Form of one launch's options."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
@@ -20,10 +20,10 @@ _NO_TASKS = tr("This study has no tasks with documents")
 
 
 class LaunchOptions(QWidget):
-    """Two check boxes; the risk is told below the second one while it is ticked."""
+    """Two check boxes; the ticked consent shows its risk."""
 
     changed = Signal()
-    """What is missing depends on what was ticked."""
+    """An option was ticked or unticked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class LaunchOptions(QWidget):
         self.offer(True)
 
     def choice(self) -> LaunchChoice:
-        """What is ticked."""
+        """Return the ticked options."""
         return LaunchChoice(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
 
     def withdraw_consent(self) -> None:
-        """It holds for one launch."""
+        """Untick the consent: it holds for one launch."""
         self.consent.setChecked(False)
 
     def offer(self, has_tasks: bool) -> None:
-        """Both are about tasks."""
+        """Show the options if the study has tasks."""
         for box, explanation in ((self.samples, _SAMPLES), (self.consent, _CONSENT)):
             explain_disabled(box, enabled=has_tasks, reason=_NO_TASKS, explanation=explanation)

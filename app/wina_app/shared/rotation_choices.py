@@ -1,4 +1,4 @@
-"""What the Rotation page offers: presets, and a sentence and a cost for every mode and basis."""
+"""Presets of rotations, with explanations and costs of modes and bases."""
 
 from wina_app.style.translation import tr
 from wina_core.accounting.terms import shortcut_count
@@ -62,7 +62,7 @@ PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at 
 
 
 def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
-    """What a mode costs for every token at run time."""
+    """Return a mode's cost per token at run time, in words."""
     if mode not in ("per_layer", "per_site"):
         return tr("Free at run time.")
     if layout is None:
@@ -78,10 +78,10 @@ def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
 
 
 def is_exact(spec: RotationSpec, summary: ModelSummary | None) -> bool:
-    """Whether a rotation leaves what the model computes as it is; without a model every one counts as such."""
+    """Return whether a rotation is exact for a model; without a model all count as exact."""
     return summary is None or spec.mode in summary.rotations
 
 
 def preset_of(spec: RotationSpec) -> str:
-    """Name of the preset that a spec is, or CUSTOM."""
+    """Return the name of a rotation's preset, or CUSTOM."""
     return next((name for name, preset in ROTATION_PRESETS.items() if preset == spec), CUSTOM)

@@ -1,4 +1,4 @@
-"""The part of the Evaluate page that says what is compared: methods, rotations, sparsities, how they are spread."""
+"""Form of the Evaluate page: methods, rotations, sparsities, allocation and gating."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -46,7 +46,7 @@ from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSp
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
-"""Width in pixels of a rotation's label; one computed on a text of the user's may name a long path."""
+"""Most pixels of a rotation's label, which may contain a long path."""
 _NO_RHO = tr("Only R-Sparse splits its budget between a mask and a low-rank part; tick it first")
 _NO_MASKS = tr(
     "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
@@ -59,7 +59,7 @@ _Value = TypeVar("_Value")
 
 
 class ArmPanel(SidePanel):
-    """`fields()` are those of `Choice` that say what is compared."""
+    """Choice of the configurations to compare."""
 
     changed = Signal()
 
@@ -166,7 +166,7 @@ class ArmPanel(SidePanel):
     # ---- what the user did ------------------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, Any]:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
         gating = self._gating()
         return {
             "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
@@ -180,7 +180,7 @@ class ArmPanel(SidePanel):
         }
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Tick dense and the current plan under one method and rotation, and nothing else."""
+        """Tick only dense and the current plan under one method and rotation."""
         self.plan.setChecked(True)
         self.sparsities.clear()
         self.selection.setCurrentIndex(self.selection.findData(method.selection))
@@ -199,10 +199,9 @@ class ArmPanel(SidePanel):
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        """Offer rotations for the arms; what was ticked stays so, none and the current one are to begin with.
+        """Show rotations to tick; at first none and the current one are ticked.
 
-        A ticked current one hands its tick on to the one that replaces it. Those that are not exact for the model are
-        neither ticked nor to be ticked.
+        A current rotation passes its tick on to the one that replaces it. Inexact rotations are disabled.
         """
         if (rotations, current, summary) == self._offered:  # making the boxes anew takes 10 ms
             return
@@ -233,7 +232,7 @@ class ArmPanel(SidePanel):
             explain_disabled(box, enabled=exact, reason=reason, explanation=_named_tip(arm))
 
     def show_plan(self, budget: float | None, origin: str) -> None:
-        """Describe the current plan; None when there is none."""
+        """Describe the current plan; None if there is none."""
         self.plan.setEnabled(budget is not None)
         self.plan.setText(
             tr("Current plan")
@@ -242,7 +241,7 @@ class ArmPanel(SidePanel):
         )
 
     def mark_sparsities(self, *, invalid: bool) -> None:
-        """Show that the list of sparsities cannot be read."""
+        """Mark the list of sparsities as invalid."""
         self.sparsities.setProperty("state", "invalid" if invalid else "")
         self.sparsities.style().polish(self.sparsities)
 
@@ -255,7 +254,7 @@ class ArmPanel(SidePanel):
         )
 
     def _enable(self) -> None:
-        """What means nothing to the present choice is disabled, and says why."""
+        """Disable controls without effect, with the reason."""
         methods = [*_ticked(self.methods), *(arm.method for arm in _ticked(self.named))]
         sparse = any(method != DENSE for method in methods)
         calibrated = any(self._gating().of(method).needs_calibration for method in methods)

@@ -1,4 +1,4 @@
-"""The Evaluate page: what is measured, on which grid of methods, rotations and sparsities, and what is stored of it."""
+"""View of the Evaluate page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ _FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 
 
 class EvaluatePage(Page):
-    """Emits `changed`, `evaluate_requested` and `save_requested(path)`; `choice()` has what was chosen."""
+    """Page to choose tasks and configurations, and see which runs are stored."""
 
     changed = Signal()
     evaluate_requested = Signal()
@@ -84,11 +84,9 @@ class EvaluatePage(Page):
     # ---- what the user did ------------------------------------------------------------------------------------------
 
     def choice(self) -> Choice:
-        """What is ticked and typed."""
         return Choice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Ask for dense and the current plan under one method and rotation, and nothing else."""
         self.arms.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
@@ -99,7 +97,6 @@ class EvaluatePage(Page):
     # ---- what is shown ----------------------------------------------------------------------------------------------
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
-        """Show the header; without a model the empty state."""
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
@@ -117,11 +114,9 @@ class EvaluatePage(Page):
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        """Offer rotations for the arms, as far as they are exact for the model."""
         self.arms.show_rotations(rotations, current, summary)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's tasks for the demo alone, which begins, the first time, with a comparison that ends soon."""
         if is_demo and not self._demo_began:
             self._demo_began = True
             self.tasks.begin_demo()
@@ -129,11 +124,9 @@ class EvaluatePage(Page):
         self.tasks.suit_model(is_demo=is_demo)
 
     def show_plan(self, budget: float | None, origin: str) -> None:
-        """Describe the current plan; None when there is none."""
         self.arms.show_plan(budget, origin)
 
     def show_problem(self, text: str) -> None:
-        """Say what keeps the choice from being a study; empty when nothing does."""
         self._problem = text
         self._trouble.setText(text)
         self._trouble.setVisible(bool(text))
@@ -146,24 +139,19 @@ class EvaluatePage(Page):
             self.set_primary(tr("Evaluate"), enabled=False, reason=text)
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match what is typed."""
         self.tasks.search.show_found(entries)
 
     def show_index_remark(self, text: str) -> None:
-        """Say why not every task is found yet; empty when all are."""
         self.tasks.show_remark(text)
 
     def withdraw_consent(self) -> None:
-        """Consent to run what the model writes holds for one launch."""
         self.tasks.options.withdraw_consent()
 
     def show_counting(self) -> None:
-        """The numbers shown are those of an earlier choice."""
         self.set_primary(tr("Evaluate"))
         self._summary.setText(tr("Counting…"))
 
     def show_grid(self, grid: Grid) -> None:
-        """Show which runs there are and what of them is stored."""
         if self._problem:
             return
         reason = tr("Every run is stored or queued already")

@@ -1,4 +1,4 @@
-"""The names of lm-eval's tasks for the window: read from the kept index, or built first by a process of its own."""
+"""Index of lm-eval's task names, built in a separate process if missing."""
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,12 +14,12 @@ _MODULE = "wina_core.compute.evaluation.index"
 
 
 class TaskIndexing(QObject):
-    """`index` is None until `changed`; `remark` says why."""
+    """Loader of the index; `index` is None until `changed`, and `remark` says why."""
 
     changed = Signal()
 
     def __init__(self, store: StoreThread, command: tuple[str, ...] = (*PYTHON, _MODULE)) -> None:
-        """`store` is the thread on which the file is read, `command` what builds it."""
+        """Take the thread that reads the index file, and the command that builds it."""
         super().__init__()
         self.index: TaskIndex | None = None
         self.remark = ""
@@ -28,13 +28,13 @@ class TaskIndexing(QObject):
         self._asked = False
 
     def ask(self) -> None:
-        """The names are wanted; asking again changes nothing."""
+        """Load or build the index, once."""
         if not self._asked:
             self._asked = True
             self._store.ask(lambda _store: load_index(), self._on_loaded)
 
     def stop(self) -> None:
-        """End the process, if it runs."""
+        """Stop the building process, if any."""
         if self._process is not None:
             self._process.stop()
             self._process = None

@@ -1,4 +1,4 @@
-"""The part of the Evaluate page that says what is measured: tasks and their data, few-shot, limit, batch, deviation."""
+"""Form of the Evaluate page: tasks, data, few-shot, limit, batch size and fidelity."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ _LIST_HEIGHT = GRID * 14
 
 
 class TaskPanel(SidePanel):
-    """`fields()` are those of `Choice` that say what is measured."""
+    """Choice of the measurements."""
 
     changed = Signal()
 
@@ -131,7 +131,7 @@ class TaskPanel(SidePanel):
         return box
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `Choice` that say what is measured."""
+        """Return the fields of `Choice` for the measurements."""
         ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
         return {
             "tasks": tuple(ticked),
@@ -148,7 +148,7 @@ class TaskPanel(SidePanel):
         }
 
     def add_tasks(self, names: list[str]) -> None:
-        """Tick tasks, adding those that are not listed yet."""
+        """Tick tasks, and list new ones."""
         listed = self._listed()
         for name in names:
             if name in listed:
@@ -158,21 +158,21 @@ class TaskPanel(SidePanel):
         self.changed.emit()
 
     def begin_demo(self) -> None:
-        """List the demo's tasks; a first comparison takes a part of one."""
+        """List the demo's tasks, with limits for a short first comparison."""
         self.limit.setValue(FIRST_DOCUMENTS)
         self.deviation_tokens.setValue(FIRST_TOKENS)
         for name in DEMO_TASKS:
             self._append(name, name)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick what a first comparison takes for the demo alone: other models know nothing of what it asks."""
+        """Tick the demo's first task only for the demo: other models cannot answer it."""
         for name, item in self._listed().items():
             if name in DEMO_TASKS:
                 on = is_demo and name in FIRST_TASKS
                 item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def _listed(self) -> dict[str, QListWidgetItem]:
-        """The list's items by their tasks, in its order."""
+        """Return the list's items by task name, in order."""
         items = [self.list.item(row) for row in range(self.list.count())]
         return {item.data(Qt.ItemDataRole.UserRole): item for item in items}
 
@@ -184,7 +184,7 @@ class TaskPanel(SidePanel):
         self.list.addItem(item)
 
     def show_remark(self, text: str) -> None:
-        """Say why not every task is found yet; empty when all are."""
+        """Say why some tasks are not found yet; empty if all are."""
         self.remark.setText(text)
         self.remark.setVisible(bool(text))
 

@@ -1,4 +1,4 @@
-"""What the gate inspector asks: a prompt, the methods to compare, and to go ahead."""
+"""Form of the gate inspector: prompt, methods and the button."""
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Signal
 from PySide6.QtWidgets import (
@@ -22,16 +22,16 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec
 
 _COLUMNS = (4, 2, 1)
-"""In which methods may stand."""
+"""Numbers of columns of the methods."""
 _LINES = 3
 
 
 class GateForm(QWidget):
-    """Shows what is asked, and emits changes of it."""
+    """Form of an inspection."""
 
     prompt_changed = Signal(str)
     ticked = Signal(object, bool)
-    """MethodSpec and whether it is to be compared."""
+    """MethodSpec, and whether it is compared."""
     inspect_requested = Signal()
     cancel_requested = Signal()
 
@@ -49,7 +49,7 @@ class GateForm(QWidget):
         self._methods.setVerticalSpacing(0)
         self._room = 0
         self._parts: list[list[QCheckBox]] = []
-        """The boxes column by column."""
+        """Check boxes by column."""
         self.inspect = QPushButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = QPushButton(tr("Cancel"))
@@ -76,7 +76,7 @@ class GateForm(QWidget):
         self.show_progress(None)
 
     def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
-        """ComparedMethod methods; those that say nothing about the cell are disabled with the reason."""
+        """Show the methods to tick; unsuitable ones are disabled with the reason."""
         if [each.method for each in choices] != list(self.boxes):
             self._make(choices)
         for each in choices:
@@ -98,13 +98,13 @@ class GateForm(QWidget):
         self._arrange()
 
     def event(self, event: QEvent) -> bool:
-        """Of larger text fewer methods have room beside each other."""
+        """Arrange the methods again when the text size changes."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
         return super().event(event)
 
     def fit(self, width: int) -> None:
-        """Let the methods stand in as many columns as there is room for."""
+        """Arrange the methods in as many columns as fit a width."""
         self._room = width
         self._arrange()
 
@@ -129,14 +129,14 @@ class GateForm(QWidget):
         return sum(widest) + (len(parts) - 1) * self._methods.horizontalSpacing()
 
     def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason why it is impossible disables it."""
+        """Name the button; a reason disables it."""
         self.inspect.setText(text)
         self.inspect.setAccessibleName(text)
         self.inspect.setEnabled(not reason)
         self.inspect.setToolTip(plain_tip(reason))
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show how far the inspection is; None while there is none."""
+        """Show the progress of the running inspection; None hides it."""
         for widget in (self._bar, self._doing, self.cancel):
             widget.setVisible(entry is not None)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""The gate inspector: what each method keeps of the selected cell's input, and what it drops."""
+"""View of the gate inspector."""
 
 from collections.abc import Callable
 
@@ -21,13 +21,13 @@ from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_labe
 from wina_core.masks.inspect import InspectedCell
 
 _WIDE = 90 * GRID
-"""From this width on the plots stand in two columns."""
+"""Least width of two columns of plots."""
 _HEIGHTS = (32 * GRID, 44 * GRID)
-"""Of the plots in one column and in two."""
+"""Heights of the plots in one and in two columns."""
 
 
 class GateInspector(QScrollArea):
-    """Shows an inspected cell. Which token, input and method are looked at is its own business."""
+    """Inspector of a cell's kept and dropped inputs; it chooses token, input and method itself."""
 
     visible_changed = Signal(bool)
 
@@ -85,7 +85,7 @@ class GateInspector(QScrollArea):
 
     @property
     def plots(self) -> tuple[tuple[QWidget, str], ...]:
-        """What can be exported, each with a name for its file."""
+        """Return the plots, each with a name for its file."""
         return (self.scatter, tr("gate")), (self.map, tr("mask")), (self.histogram, tr("scores"))
 
     def _choices(self) -> QWidget:
@@ -145,13 +145,12 @@ class GateInspector(QScrollArea):
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
-        """Name the cell and its target, empty for none, and offer methods for it."""
         shown = "" if target is None else tr(" · target {target}", target=percent(target))
         self.title.setText(f"{name}{shown}" if name else tr("Gate inspector"))
         self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
-        """The command that does what the button does, and is possible when that is."""
+        """Set the command that is enabled with the button."""
         self._command = command
         self._enable_command()
 
@@ -162,7 +161,6 @@ class GateInspector(QScrollArea):
             self._command.setToolTip(with_keys(tip, self._command.shortcut().toString()))
 
     def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason why it is impossible disables it."""
         self.form.show_action(text, reason)
         self._enable_command()
         if self._cell is None:
@@ -173,11 +171,9 @@ class GateInspector(QScrollArea):
             self.remark.setText(f"{explanation} {reason}." if reason else explanation)
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the inspection that runs; None hides it."""
         self.form.show_progress(entry)
 
     def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
-        """Show what is kept; None where the selected cell was not inspected."""
         fresh = cell is not self._cell
         before = self._gates[self._method].method if self._gates else None
         self._cell, self._gates = cell, now
@@ -193,15 +189,12 @@ class GateInspector(QScrollArea):
         self._show_plots()
 
     def show_error(self, text: str) -> None:
-        """Show an error inline."""
         self.message.show_message("error", text)
 
     def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
         self.message.show_message("notice", text)
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
         self.message.hide()
 
     # ---- what is shown -------------------------------------------------------------------------------------------
@@ -223,7 +216,7 @@ class GateInspector(QScrollArea):
         self.readout.setText(tr("Click an input in a plot to follow it through all of them."))
 
     def _show_plots(self) -> None:
-        """One after the other, each in a turn of the event loop, so that none keeps the main thread for long."""
+        """Draw each plot in its own turn of the event loop."""
         self._to_show = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
         self._due.start()
 
@@ -275,25 +268,25 @@ class GateInspector(QScrollArea):
         self._show_focus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Two columns where there is room for them."""
+        """Arrange the plots in two columns if they fit."""
         super().resizeEvent(event)
         width = self.viewport().width()
         self._arrange(2 if width >= _WIDE else 1)
         self.form.fit(width - 2 * GRID)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Tell that the inspector is shown."""
+        """Emit that the inspector is shown."""
         super().showEvent(event)
         self.visible_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tell that it is not."""
+        """Emit that the inspector is hidden."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
 
 
 def _block(title: str, *widgets: QWidget) -> QWidget:
-    """Widgets under a heading."""
+    """Return widgets under a heading."""
     holder = QWidget()
     column = QVBoxLayout(holder)
     column.setContentsMargins(0, GRID, 0, 0)

@@ -1,4 +1,4 @@
-"""The gate inspector's figures: what each method keeps and costs, and how far every two agree."""
+"""Tables of the gate inspector: figures of each method, and agreement of pairs."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ from wina_core.masks.inspect import agreement
 
 _ROW = 3 * GRID
 _NAMES = 14 * GRID
-"""Most pixels that the methods' names take beside the numbers; a longer one is in its tooltip."""
+"""Most pixels of the methods' names; tooltips have longer ones."""
 
 
 class _Table(QTableWidget):
-    """As high as its rows, with nothing to edit."""
+    """Read-only table as high as its rows."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Table(QTableWidget):
         self.restyle()
 
     def restyle(self) -> None:
-        """Take the present fonts and colours."""
+        """Apply the current fonts and colours."""
         self.setFont(font("small", tabular=True))
         for header in (self.horizontalHeader(), self.verticalHeader()):
             header.setFont(font("small"))
@@ -53,7 +53,7 @@ class _Table(QTableWidget):
 
 
 class GateFigures(_Table):
-    """One row a method; the current one is the method that the plots are coloured by."""
+    """Table with a row per method; the current one colours the plots."""
 
     method_chosen = Signal(int)
 
@@ -78,7 +78,7 @@ class GateFigures(_Table):
         self.currentCellChanged.connect(lambda row, *_: self.method_chosen.emit(row) if row >= 0 else None)
 
     def show_gates(self, gates: Sequence[GateNow], current: int) -> None:
-        """Show the figures, and which method is the current one."""
+        """Show the figures, and mark the current method."""
         with QSignalBlocker(self):
             self.setRowCount(len(gates))
             for row, now in enumerate(gates):
@@ -95,7 +95,7 @@ class GateFigures(_Table):
 
 
 def _cells(now: GateNow) -> list[tuple[str, str]]:
-    """(text, tooltip) of each column."""
+    """Return (text, tooltip) of each column."""
     name, inputs = now.method.label, now.mask.shape[1]
     outdated = tr("Of a target of {target}; inspect again for the plan's", target=share(now.target))
     error = tr("Known for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
@@ -112,8 +112,8 @@ def _cells(now: GateNow) -> list[tuple[str, str]]:
 
 
 class GateAgreement(_Table):
-    """Every two methods: above the diagonal how often both decide alike, below it how much of what either keeps both
-    keep."""
+    """Agreement of pairs of methods: above the diagonal the share decided alike, below it the share of inputs kept by
+    both among those kept by either."""
 
     _gates: tuple[GateNow, ...] = ()
 
@@ -122,7 +122,7 @@ class GateAgreement(_Table):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
 
     def show_gates(self, gates: Sequence[GateNow]) -> None:
-        """Show the agreement of every two of them."""
+        """Show the agreement of each pair."""
         self._gates = tuple(gates)
         names = [now.method.label for now in gates]
         self.setRowCount(len(names))
@@ -136,7 +136,7 @@ class GateAgreement(_Table):
         self._fit()
 
     def restyle(self) -> None:
-        """Take the present fonts and colours."""
+        """Apply the current fonts and colours."""
         super().restyle()
         self.verticalHeader().setMaximumWidth(scaled(_NAMES))
         self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideRight)

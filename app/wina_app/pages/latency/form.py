@@ -1,4 +1,4 @@
-"""The forms of the Latency page: a grid over single products, and the decoding of the open model."""
+"""Forms of the Latency page: single products, and decoding of the open model."""
 
 from collections.abc import Collection, Mapping
 
@@ -36,7 +36,7 @@ KINDS = {
 
 
 class Field(QWidget):
-    """A control under its label and, when something is wrong with it, one sentence below."""
+    """Control with its label, and its problem below."""
 
     def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Field(QWidget):
         self._hint = hint
 
     def show_problem(self, text: str) -> None:
-        """Say what is wrong; empty when nothing is."""
+        """Show the problem; empty for none."""
         self.trouble.setText(text)
         self.trouble.setVisible(bool(text))
         self._control.setAccessibleDescription(text or self._hint)
@@ -60,7 +60,7 @@ class Field(QWidget):
 
 
 class _Ticks(QWidget):
-    """Check boxes for the values of one field, in two columns."""
+    """Check boxes of one field's values, in two columns."""
 
     changed = Signal()
 
@@ -80,12 +80,12 @@ class _Ticks(QWidget):
         self.setLayout(grid)
 
     def values(self) -> tuple[str, ...]:
-        """Those that are ticked, in their order."""
+        """Return the ticked values in order."""
         return tuple(value for value, box in self.boxes.items() if box.isChecked())
 
 
 class ProductForm(QWidget):
-    """`choice()` has what was ticked and typed."""
+    """Form of a sweep over single products."""
 
     changed = Signal()
 
@@ -154,7 +154,7 @@ class ProductForm(QWidget):
         return ticks
 
     def choice(self) -> ProductChoice:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
         items = [self.presets.item(row) for row in range(self.presets.count())]
         ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
         return ProductChoice(
@@ -177,7 +177,7 @@ class ProductForm(QWidget):
 
 
 class DecodeForm(QWidget):
-    """`choice()` has what was typed; model, rotation and method are those of the other pages."""
+    """Form of a decoding sweep; other pages choose model, rotation and method."""
 
     changed = Signal()
 
@@ -213,7 +213,7 @@ class DecodeForm(QWidget):
             box.valueChanged.connect(self.changed)
 
     def choice(self) -> DecodeChoice:
-        """What is typed."""
+        """Return the typed choice."""
         return DecodeChoice(
             sparsities=self.sparsities.text(),
             prompt_tokens=self.prompt_tokens.value(),
@@ -224,7 +224,7 @@ class DecodeForm(QWidget):
 
 
 class LatencyForm(SidePanel):
-    """One of the two forms, by what is measured."""
+    """Both forms, one of them shown."""
 
     changed = Signal()
     kind_chosen = Signal(str)
@@ -247,7 +247,7 @@ class LatencyForm(SidePanel):
 
     @property
     def shown(self) -> ProductForm | DecodeForm:
-        """The form in sight."""
+        """Return the form shown."""
         return self.products if self.kind.currentData() == "products" else self.decoding
 
     def show_kind(self, kind: str) -> None:
@@ -257,13 +257,13 @@ class LatencyForm(SidePanel):
         self.decoding.setVisible(kind == "decoding")
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field of the form in sight what is wrong with it."""
+        """Show the problem of each field of the current form."""
         for name, field in self.shown.fields.items():
             field.show_problem(problems.get(name, ""))
 
 
 def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
-    """A whole number with its unit."""
+    """Return a spin box for a whole number with a unit."""
     box = QSpinBox()
     pad_text(box)
     box.setRange(low, high)
@@ -274,7 +274,7 @@ def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
 
 
 def again_box() -> QCheckBox:
-    """Whether stored points are measured again."""
+    """Return the check box to measure stored points again."""
     box = QCheckBox(_AGAIN)
     box.setAccessibleName(_AGAIN)
     box.setToolTip(_AGAIN_TIP)

@@ -1,4 +1,4 @@
-"""The Latency page: how fast sparse products are, and how fast the gated model decodes, against dense and roofline."""
+"""View of the Latency page."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +55,7 @@ _EMPTY = {
 
 
 class LatencyPage(Page):
-    """Emits what was chosen, ticked and asked for; `choice()` has the form's content."""
+    """Page to measure products and decoding, and plot them against dense and the roofline."""
 
     changed = Signal()
     measure_requested = Signal()
@@ -150,7 +150,6 @@ class LatencyPage(Page):
     # ---- what the user did ---------------------------------------------------------------------------------------
 
     def choice(self) -> ProductChoice | DecodeChoice:
-        """What is ticked and typed."""
         return self.form.shown.choice()
 
     def _row_changed(self, current: QModelIndex) -> None:
@@ -164,7 +163,6 @@ class LatencyPage(Page):
     # ---- what is shown -------------------------------------------------------------------------------------------
 
     def show_kind(self, kind: str, table: RowTable) -> None:
-        """Switch to the form and the table of products or of decoding."""
         self._kind = kind
         self.form.show_kind(kind)
         self.table.show_table(table)
@@ -180,18 +178,16 @@ class LatencyPage(Page):
             self.ordinate.setCurrentIndex(self.ordinate.findData("speedup"))
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
-        """Say which model, rotation and method decode."""
         self.set_breadcrumb(breadcrumb)
         self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
 
     def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
-        """Name the one primary action; the empty states' buttons stand for it."""
+        """Name the primary action, also on the empty states' buttons."""
         super().set_primary(text, enabled=enabled, reason=reason)
         for state in self._nothing.values():
             explain_disabled(state.button, enabled=enabled, reason=reason)
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field what is wrong with it, and above what concerns no single one."""
         self.form.show_problems(problems)
         self.trouble.setText(problems.get("points", ""))
         if problems:
@@ -199,11 +195,9 @@ class LatencyPage(Page):
             self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
-        """The number shown is that of an earlier choice."""
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
-        """Say how much would be measured."""
         self.set_primary(
             tr("Measure {n} points", "Measure {n} point", count.points),
             enabled=not count.active,
@@ -217,7 +211,6 @@ class LatencyPage(Page):
         self.count.setText(told if count.known else "")
 
     def show_offer(self, offer: Offer) -> None:
-        """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
@@ -225,5 +218,4 @@ class LatencyPage(Page):
         explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
-        """Draw both plots; a fresh one shows something else than before, not more of the same."""
         self.plots.show_chart(chart, fresh=fresh)

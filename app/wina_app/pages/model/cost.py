@@ -1,4 +1,4 @@
-"""What a generated token costs, as a table: one line per rotation, the paper's count beside the full one."""
+"""Table of a generated token's cost: a line per rotation, gated counts beside net counts."""
 
 from dataclasses import dataclass
 
@@ -23,13 +23,13 @@ class CostTable:
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     tips: tuple[str, ...]
-    """One for each line: its terms, and the warning if there is one."""
+    """One per line: its terms, after its warning if any."""
     warned: tuple[bool, ...]
-    """Whether a line's shortcuts cost more than its sparsity buys."""
+    """Whether a line's rotation costs more than its sparsity saves."""
 
 
 def cost_table(record: CostRecord) -> CostTable:
-    """Every quantity in the unit of the dense model's, with three digits, and what of the dense model's is saved."""
+    """Return all quantities in the unit of the dense model's, with three digits, and the savings."""
     dense = record.rows[0]
     flops, flops_unit = _scale(dense.full_flops)
     bytes_, bytes_unit = _scale(dense.full_bytes)

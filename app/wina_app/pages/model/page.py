@@ -1,4 +1,4 @@
-"""The Model page: open a model, see what it is."""
+"""View of the Model page."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -44,20 +44,18 @@ _HINT = tr("A local folder with config.json and safetensors, or a Hugging Face i
 
 
 class _RecentList(QListWidget):
-    """Takes the room that is left; what does not fit is scrolled to."""
+    """List that takes the remaining room and scrolls."""
 
     def sizeHint(self) -> QSize:
-        """What it has at least, so that a page that has no more room for it leaves that to it, and the texts theirs."""
+        """Return the minimum size, so that texts above keep their room."""
         return QSize(super().sizeHint().width(), GRID * 9)
 
     def minimumSizeHint(self) -> QSize:
-        """The same."""
         return QSize(super().minimumSizeHint().width(), GRID * 9)
 
 
 class ModelPage(Page):
-    """Emits `open_requested(location, dtype, quantization)`, `cancel_requested`, `forget_requested(location)` and
-    `cost_requested(method, sparsity, context)`."""
+    """Page to open a model and see its size, memory and costs."""
 
     open_requested = Signal(str, str, str)
     cancel_requested = Signal()
@@ -105,7 +103,7 @@ class ModelPage(Page):
         self._not_loaded.hide()
         self._shown: ModelSource | None = None
         self._to_show: ModelSummary | None = None
-        """Of what is shown, until the next turn of the event loop shows it."""
+        """Summary to show in the next turn of the event loop."""
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
         self.load = QPushButton(tr("Load"))
@@ -210,7 +208,7 @@ class ModelPage(Page):
         self.open_requested.emit(location, self.dtype.currentData(), self.quantization.currentData())
 
     def _mark_choice(self) -> None:
-        """What is shown, and what every page works on, stays the loaded model until another one is loaded."""
+        """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
         loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
         self._not_loaded.setText(
@@ -219,7 +217,7 @@ class ModelPage(Page):
         self._not_loaded.setVisible(not loaded)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete takes the chosen recent model off the list."""
+        """Remove the selected recent model on Delete."""
         item = self.recent.currentItem()
         if event.key() == Qt.Key.Key_Delete and self.recent.hasFocus() and item is not None:
             self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
@@ -229,7 +227,6 @@ class ModelPage(Page):
     # ---- what is shown ---------------------------------------------------------------------------------------------
 
     def show_recent(self, locations: list[str]) -> None:
-        """List the models opened before."""
         self.recent.clear()
         self.recent.setVisible(bool(locations))
         self._no_recent.setVisible(not locations)
@@ -240,11 +237,9 @@ class ModelPage(Page):
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:
-        """Fill the location field."""
         self.location.setText(location)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the progress of loading, and the title of the job that it waits for; None hides it."""
         if entry is None:
             self._pane_stack.setCurrentWidget(self._panes["summary" if self._shown else "empty"])
             return
@@ -260,7 +255,6 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["loading"])
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        """Show the loaded model after pending events: the other pages need time for it too."""
         self._name.setText(name)
         self._shown, self._to_show = source, summary
         self.set_primary(tr("Evaluate this model"))
@@ -282,12 +276,11 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show what a generated token costs, or why that cannot be said."""
         self.cost.show_cost(record, problem)
 
 
 def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[tuple[str, str, str]]:
-    """(caption, number with unit, explanation) of a model."""
+    """Return (caption, number with unit, explanation) of each figure of a model."""
     cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
     gated = summary.gated_parameters
     return [
@@ -316,7 +309,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
 
 
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
-    """Weights of each projection over all layers, then of everything that is not gated."""
+    """Yield the weights of each projection over all layers, then all ungated ones."""
     layout = summary.layout
     for column, name in enumerate(layout.projections):
         total = sum(row[column] for row in layout.parameters)
@@ -327,7 +320,7 @@ def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
 
 
 def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
-    """Bytes of all weights in each data type, and of the quantized model where it is one."""
+    """Yield the bytes of all weights in each data type, and of a quantized model as loaded."""
     if quantization != "none":
         name = f"{summary.dtype}, {quantization}"
         yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), tr("as loaded"))

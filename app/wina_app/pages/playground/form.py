@@ -1,4 +1,4 @@
-"""The Playground's controls: the prompt, the sparse side, and how tokens are chosen."""
+"""Form of the Playground: prompt, sparse side and sampling."""
 
 from functools import partial
 
@@ -36,7 +36,7 @@ _LATER = tr("A change here counts with the next prompt.")
 
 
 class PlaygroundForm(SidePanel):
-    """`choice()` has what the controls say."""
+    """Form of a completion."""
 
     changed = Signal()
 
@@ -143,7 +143,7 @@ class PlaygroundForm(SidePanel):
     # ---- what the controls say ---------------------------------------------------------------------------------
 
     def choice(self) -> Choice:
-        """What is typed and chosen; before a model is there, with a method and a rotation of no meaning."""
+        """Return the chosen settings; without a model, method and rotation are meaningless."""
         return Choice(
             prompt=self.prompt.toPlainText(),
             chat=self.chat.isEnabled() and self.chat.isChecked(),
@@ -158,7 +158,7 @@ class PlaygroundForm(SidePanel):
         )
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """PlaygroundChoices what the model allows, and choose these."""
+        """Show the possible choices, and choose a rotation and a method."""
         self.method.fill(choices.methods, method)
         self.rotation.fill(choices.rotations, rotation)
         explain_disabled(
@@ -178,7 +178,7 @@ class PlaygroundForm(SidePanel):
         self._show_uniform()
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """PlaygroundChoices the prompts that were sent before."""
+        """Show the recent prompts."""
         self._recent = prompts
 
     def step_sparsity(self, steps: int) -> None:

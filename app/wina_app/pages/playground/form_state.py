@@ -1,4 +1,4 @@
-"""What the Playground asks for, and what its read-outs say about the answers."""
+"""Choices of the Playground, and texts of its read-outs."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 Side = Literal["dense", "sparse"]
 SIDES: tuple[Side, Side] = ("dense", "sparse")
 MOST_RECENT = 20
-"""Prompts that are remembered."""
+"""Most prompts remembered."""
 PROMPTS: dict[str, str] = {
     tr("A function's documentation"): 'def median(data):\n    """Return the median',
     tr("The body of a function"): "def read_lines(path):\n    with open(path) as file:\n",
@@ -27,12 +27,12 @@ PROMPTS: dict[str, str] = {
     tr("A fact"): "The capital of France is",
     tr("An explanation"): "Explain in one paragraph why large language models can leave out activations.",
 }
-"""What to begin with: the first four suit the demo model, which has read Python's library and little else."""
+"""Example prompts; the first four suit the demo model, trained on Python's library."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the page's controls say."""
+    """Chosen settings of the page."""
 
     prompt: str
     chat: bool
@@ -42,10 +42,10 @@ class Choice:
     method: MethodSpec
     sparsity: float
     by_plan: bool
-    """The Sparsity page's plan, in place of `sparsity` everywhere."""
+    """Use the Sparsity page's plan instead of `sparsity`."""
 
     def sparse(self, plan: SparsityPlan | None) -> AnswerSpec:
-        """The sparse side that is chosen."""
+        """Return the spec of the sparse side."""
         return AnswerSpec(
             rotation=self.rotation,
             method=self.method,
@@ -56,16 +56,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class PlaygroundChoices:
-    """What can be chosen with the current model: (text, value) of each."""
+    """Choices for the current model, each as (text, value)."""
 
     methods: tuple[tuple[str, MethodSpec], ...]
     rotations: tuple[tuple[str, RotationSpec], ...]
     plan: str
-    """What the Sparsity page's plan is; empty where there is none."""
+    """The Sparsity page's plan in words; empty for none."""
     chat: bool
     """Whether the tokenizer has a chat template."""
     context: int
-    """Tokens of prompt and answer together, at most."""
+    """Most tokens of prompt and completion together."""
 
 
 def make_choices(
@@ -101,7 +101,7 @@ def problem(choice: Choice, *, has_model: bool) -> str:
 
 
 def figures(answer: Answer | None) -> dict[str, str]:
-    """The read-outs of a side by their names; empty where there is nothing yet."""
+    """Return a side's read-outs by name; empty if there is no completion."""
     if answer is None or answer.prefill is None:
         return {}
     read, seconds = answer.prefill
@@ -121,7 +121,7 @@ def figures(answer: Answer | None) -> dict[str, str]:
 
 
 def ending(answer: Answer) -> str:
-    """How an answer ended, in words."""
+    """Return how a completion ended, in words."""
     if answer.ended is None:
         return tr("writing")
     words = {
@@ -133,8 +133,8 @@ def ending(answer: Answer) -> str:
 
 
 def told(side: Side, position: int, token: Token, other: Token | None) -> str:
-    """A token's read-out. `other` is the other side's at the same position after the same prefix, where it is the same
-    token: then its probability by both models is known to either side."""
+    """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
+    the other model's probability."""
     gated = token if side == "sparse" else other
     dense = token.log_probability if side == "dense" else token.dense_log_probability
     sparse = None if gated is None else gated.log_probability
@@ -151,7 +151,7 @@ def told(side: Side, position: int, token: Token, other: Token | None) -> str:
 
 
 def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
-    """Where the two answers part, as a sentence."""
+    """Return where the two completions diverge, as a sentence."""
     if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
         return ""
     if at is None:
@@ -169,7 +169,7 @@ def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
 
 
 def recent(prompts: list[str], prompt: str) -> list[str]:
-    """The prompts that are remembered once this one was sent, the last one first."""
+    """Return the recent prompts with this one first."""
     return [prompt, *(other for other in prompts if other != prompt)][:MOST_RECENT]
 
 

@@ -1,4 +1,4 @@
-"""The Playground: one prompt, answered by the dense and by a sparse model beside it, token by token."""
+"""View of the Playground."""
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
@@ -26,7 +26,7 @@ _HOW = tr(
 
 
 class PlaygroundPage(Page):
-    """Emits what was asked for; `choice()` has what the controls say."""
+    """Page that shows a dense and a sparse completion side by side."""
 
     changed = Signal()
     generate_requested = Signal()
@@ -105,7 +105,6 @@ class PlaygroundPage(Page):
     # ---- what the user did -------------------------------------------------------------------------------------
 
     def choice(self) -> Choice:
-        """What the controls say."""
         return self.form.choice()
 
     def _copy_both(self) -> None:
@@ -127,7 +126,6 @@ class PlaygroundPage(Page):
     # ---- what is shown -----------------------------------------------------------------------------------------
 
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
-        """Show the header; without a model that is ready, the empty state."""
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
@@ -143,15 +141,12 @@ class PlaygroundPage(Page):
             )
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """PlaygroundChoices what the model allows, and choose these."""
         self.form.show_choices(choices, rotation, method)
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """PlaygroundChoices the prompts that were sent before."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What can be done now; a reason why nothing can be generated disables that."""
         self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
         nothing = tr("Nothing is being generated")
         explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_keys(tr("Stop"), _STOP_KEYS))
@@ -159,38 +154,33 @@ class PlaygroundPage(Page):
         self.stop_action.setToolTip(with_keys(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
-        """Say what is done before the first token comes; empty once it has."""
         self.waiting.setText(text)
 
     def show_answer(self, side: Side, answer: Answer | None) -> None:
-        """Show a side's answer as far as it is there; None clears it."""
         self._answers[side] = answer
         self.panes[side].show_answer(answer)
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: Token) -> None:
-        """Append a token to the answer that is shown."""
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
-        """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
         self._align()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the answers as high as each other."""
+        """Keep both completions equally high."""
         super().resizeEvent(event)
         QTimer.singleShot(0, self, self._align)  # once the panes have their width
 
     def _align(self) -> None:
-        """Leave both sides' read-outs the room of those that take more lines."""
+        """Give both sides' read-outs the same height."""
         readouts = [pane.readouts for pane in self.panes.values()]
         height = max(each.heightForWidth(each.width()) for each in readouts)
         for each in readouts:
             each.setMinimumHeight(height)
 
     def show_parting(self, at: int | None, text: str) -> None:
-        """Mark the token where the answers part, and say so."""
         self.part.setText(text)
         self._part = at
         for pane in self.panes.values():

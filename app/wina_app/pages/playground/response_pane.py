@@ -1,4 +1,4 @@
-"""One side of the Playground: whose answer it is, the answer, and its read-outs."""
+"""Pane of one side of the Playground: heading, completion and read-outs."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
@@ -38,7 +38,7 @@ _NOTHING = "\N{EN DASH}"
 
 
 class AnswerPane(QWidget):
-    """`pointed` carries the position of the token that the mouse or the caret is on, or None."""
+    """Completion of one side; `pointed` carries the token's position under mouse or caret, or None."""
 
     pointed = Signal(object)
 
@@ -90,7 +90,7 @@ class AnswerPane(QWidget):
         return lines
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Show an answer as far as it is there; None for none."""
+        """Show a completion so far; None clears it."""
         self._answer = answer
         label = self._title if answer is None or answer.spec.is_dense else f"{self._title}: {answer.spec.label}"
         self._heading.setText(label)
@@ -99,13 +99,13 @@ class AnswerPane(QWidget):
         self._show_state()
 
     def add_token(self, token: Token) -> None:
-        """Append to the answer that is shown."""
+        """Append a token."""
         self.text.add(token)
         if not self.copy.isEnabled():
             self._show_state()
 
     def show_figures(self, figures: dict[str, str]) -> None:
-        """Show the read-outs; those that are missing are not known yet."""
+        """Show the read-outs; missing ones are unknown."""
         for name, number in self._numbers.items():
             text = figures.get(name) or _NOTHING
             number.setText(text)
@@ -113,7 +113,7 @@ class AnswerPane(QWidget):
         self._show_state()
 
     def copy_answer(self) -> None:
-        """Put its text on the clipboard."""
+        """Copy the completion."""
         if self._answer is not None:
             QGuiApplication.clipboard().setText(self._answer.text)
 

@@ -1,4 +1,4 @@
-"""The Rotation page: choose how the residual stream is rotated, see what that does to the model."""
+"""View of the Rotation page."""
 
 import math
 
@@ -32,7 +32,7 @@ from wina_core.specs import RotationSpec
 
 
 class RotationPage(Page):
-    """Emits `choice_changed`; `fields()` has what was chosen."""
+    """Page to choose a rotation and see its measurement."""
 
     choice_changed = Signal()
     rotate_requested = Signal()
@@ -109,7 +109,7 @@ class RotationPage(Page):
     # ---- what the user did ------------------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, object]:
-        """RotationSpec's fields as the controls have them."""
+        """Return the chosen fields of RotationSpec."""
         return self.panel.fields()
 
     def _on_primary(self) -> None:
@@ -126,7 +126,6 @@ class RotationPage(Page):
     # ---- what is shown ----------------------------------------------------------------------------------------------
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
-        """Show the header for the current model; None is the empty state."""
         self.set_breadcrumb(breadcrumb)
         self.panel.show_model(summary)
         if summary is None:
@@ -143,11 +142,9 @@ class RotationPage(Page):
             self.show_content()
 
     def show_choice(self, spec: RotationSpec) -> None:
-        """Fill the controls."""
         self.panel.show_choice(spec)
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What the primary action is; a reason why it is impossible disables it."""
         self._running = running
         if running:
             self.set_primary(tr("Cancel rotation"))
@@ -157,7 +154,6 @@ class RotationPage(Page):
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the rotation that runs; None hides it."""
         if entry is None:
             self.bar.hide()
             self._show_pane()
@@ -171,7 +167,6 @@ class RotationPage(Page):
         self._panes.setCurrentWidget(self._waiting)
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
-        """Show how the rotation did; None when it was not computed yet."""
         self._has_report = report is not None and summary is not None
         if report is not None and summary is not None:
             self.figures.show_figures(report_figures(report, summary))
@@ -215,7 +210,7 @@ class RotationPage(Page):
 
 
 def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[str, str, str]]:
-    """(caption, number with unit, explanation) of a rotation."""
+    """Return (caption, number with unit, explanation) of each figure of a rotation."""
     energies = [record.value for record in report.residuals if record.metric == "off_diagonal_energy"]
     mean = sum(energies) / len(energies) if energies else math.nan
     share = report.shortcut_parameters / summary.gated_parameters

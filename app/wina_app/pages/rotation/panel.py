@@ -1,4 +1,4 @@
-"""The part of the Rotation page that says which rotation: preset, mode, refinement, and what it is computed from."""
+"""Form of the Rotation page: preset, mode, refinement and sources."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ _MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per 
 _ATTENTION: tuple[AttentionBasis, ...] = ("k", "qkv", "activations")
 _MLP: tuple[MlpBasis, ...] = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
-"""From the edge of a radio button or check box to its text."""
+"""Pixels from the edge of a radio button or check box to its text."""
 _WIDTH = GRID * 46
 _NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
 _BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
@@ -60,7 +60,7 @@ _NO_TEXT = tr("Nothing chosen depends on a text")
 
 
 class RotationPanel(SidePanel):
-    """`fields()` are RotationSpec's."""
+    """Controls of a rotation."""
 
     changed = Signal()
 
@@ -167,7 +167,7 @@ class RotationPanel(SidePanel):
     # ---- what the user did ------------------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, Any]:
-        """RotationSpec's fields as the controls have them."""
+        """Return the chosen fields of RotationSpec."""
         return {
             "mode": list(MODES)[self.modes.checkedId()],
             **({} if self._by_sensitivity() else self._bases()),
@@ -190,7 +190,7 @@ class RotationPanel(SidePanel):
 
     @property
     def is_identity(self) -> bool:
-        """Whether the controls leave the model as it is."""
+        """Return whether the chosen rotation changes nothing."""
         return self.fields()["mode"] == "none" and not self.per_head.isChecked()
 
     def _changed(self) -> None:
@@ -204,7 +204,7 @@ class RotationPanel(SidePanel):
             self.changed.emit()
 
     def _on_objective(self) -> None:
-        """Steps and text become those that are usual with the objective, unless others were chosen."""
+        """Set the objective's usual steps and text, unless the user chose others."""
         steps, text = USUAL_EFFORT[self.objective.currentData()]
         shown = (self.text.text(), self.tokens.value())
         with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
@@ -226,7 +226,7 @@ class RotationPanel(SidePanel):
     # ---- what is shown ----------------------------------------------------------------------------------------------
 
     def show_model(self, summary: ModelSummary | None) -> None:
-        """What each mode costs on the model, and which ones are not exact for it."""
+        """Show each mode's cost on the model, and disable inexact ones."""
         for index, (mode, label) in enumerate(self._costs.items()):
             price = cost(mode, summary.layout if summary else None, summary.hidden_size if summary else 0)
             label.setText(MODES[mode] if mode == "none" else price)
@@ -264,7 +264,7 @@ class RotationPanel(SidePanel):
         self._enable()
 
     def _enable(self) -> None:
-        """What means nothing to the present choice is disabled, and says why."""
+        """Disable controls without effect, with the reason."""
         given = bool(self.matrices.text().strip())
         rotates = not self.is_identity and not given
         stream = self.fields()["mode"] != "none" and not given

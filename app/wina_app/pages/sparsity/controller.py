@@ -1,4 +1,4 @@
-"""Tells the Sparsity page what to show of the workspace's plan; what edits it is a controller of its own."""
+"""Controller of the Sparsity page: show the workspace's plan and its stored data."""
 
 import math
 from collections.abc import Sequence
@@ -28,26 +28,26 @@ _ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
 
 
 class SparsityView(EditingView, Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
-        """Name the rows and columns."""
+        """Set the names of rows and columns."""
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str) -> None:
-        """Show a table of numbers of a method's selection; `remark` says why it has none, if so."""
+        """Show a table, float64 [layers, projections], or why it has no data."""
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and beside them how they differ from those of another plan."""
+        """Show the read-outs, and their differences to another plan's."""
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the gate rule."""
+        """Show the method."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
-        """Show the header; without a plan the empty state."""
+        """Show the header, or the empty state without a plan."""
 
 
 class SparsityController(QObject):
-    """Between the workspace, the store and the page. Cells are (layer, index into the layout's projections)."""
+    """Presenter of the plan. Cells are (layer, index into the layout's projections)."""
 
     def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
         super().__init__()
@@ -71,8 +71,7 @@ class SparsityController(QObject):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def open_plan(self, path: Path) -> None:
-        """Replace the plan by the one in a file, a plan's JSON or R-Sparse's searched shares; it must be for the loaded
-        model's layout. Can be undone."""
+        """Replace the plan by a file's, JSON or R-Sparse's searched shares, as one undo step."""
         now = self._workspace.plan
 
         def read(_store: object) -> SparsityPlan:
@@ -98,7 +97,7 @@ class SparsityController(QObject):
     # ---- what is shown -------------------------------------------------------------------------------------------
 
     def show(self, key: MapKey) -> None:
-        """Switch the heatmap to another table."""
+        """Show another table in the heatmap."""
         self._key = key
         self._show_map()
 
@@ -121,7 +120,7 @@ class SparsityController(QObject):
         return "\n".join(lines)
 
     def compare(self, other: SparsityPlan | None) -> None:
-        """Show how the plan differs from another one, or with None from none any more."""
+        """Show the differences to another plan; None ends it."""
         plan = self._workspace.plan
         if plan is None or (other is not None and other.layout != plan.layout):
             return
@@ -165,7 +164,7 @@ class SparsityController(QObject):
         return Subject(work.source, work.rotation, work.method, work.plan)
 
     def _ask_store(self) -> None:
-        """One question at a time: while one is under way, changes only mark its answer as outdated."""
+        """Read stored data, one query at a time: later changes mark a running one as outdated."""
         if self._asked is not None:
             self._outdated = True
             return

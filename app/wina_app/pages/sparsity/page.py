@@ -1,4 +1,4 @@
-"""The Sparsity page: how much each projection of each decoder layer drops, edited on a heatmap."""
+"""View of the Sparsity page."""
 
 from collections.abc import Callable, Sequence
 
@@ -48,21 +48,21 @@ _MEASURE_KL = tr(
 
 
 class SparsityPage(Page):
-    """View of the plan. Its widgets emit edits of cells, itself everything else."""
+    """Page to edit a plan on a heatmap. Its widgets emit edits of cells."""
 
     calibration_requested = Signal()
     allocation_requested = Signal(object, float)
     """AllocatorSpec and the budget, a fraction."""
     divergences_requested = Signal()
-    """To measure KL curves, whatever the plan."""
+    """Measure KL curves."""
     cancel_requested = Signal()
-    """Of the allocation that runs."""
+    """Cancel the allocation."""
     target_chosen = Signal(float)
-    """For the selected cells."""
+    """Target of the selected cells."""
     lock_toggled = Signal()
-    """Of the selected cells."""
+    """Lock or unlock the selected cells."""
     unlock_requested = Signal()
-    """Of all cells."""
+    """Unlock all cells."""
 
     def __init__(self) -> None:
         super().__init__("sparsity", tr("Sparsity"))
@@ -168,14 +168,12 @@ class SparsityPage(Page):
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
-        """Name the rows and columns of the heatmap."""
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
         self.show_content()
         self.set_primary(tr("Evaluate plan"))
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str) -> None:
-        """Show a table in heatmap, colour bar and profile."""
         scale = scale_for(key, values, selection)
         self.toolbar.show_map_key(key)
         self.heatmap.set_values(values, scale)
@@ -185,29 +183,23 @@ class SparsityPage(Page):
         self.heatmap.set_remark(remark)
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and beside them how they differ from those of another plan."""
         self.figures.show_figures(figures, other)
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
-        """Show the lowest and highest target of the selection in slider and spin box."""
         if not self.editor.brush.isChecked():
             self.editor.show_targets(self._named(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
-        """Mark the locked cells."""
         self.heatmap.set_locked(locked)
         self.editor.show_locked(selected_are_locked, possible=bool(self.heatmap.selection.cells))
 
     def show_kept_budget(self, budget: float | None) -> None:
-        """Show which budget is kept, if one is."""
         self.editor.show_kept(budget)
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the gate rule."""
         self.toolbar.show_method(method)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
-        """Show the header; without a plan the empty state."""
         self.set_breadcrumb(breadcrumb)
         if not has_plan and not self.is_empty:
             self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
@@ -222,23 +214,19 @@ class SparsityPage(Page):
             )
 
     def show_calibrating(self, running: bool) -> None:
-        """While a calibration is under way another cannot be asked for."""
         self.calibrate.setEnabled(not running)
         self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
         self.calibrate.setToolTip(tr("A calibration is under way; see Jobs") if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
-        """While an allocator is at work it can only be cancelled."""
         self.toolbar.show_allocating(running)
         self.measure_kl.setEnabled(not running)
         self.measure_kl.setToolTip(tr("An allocator is at work; its progress is above") if running else _MEASURE_KL)
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
-        """How far the allocator is; None when none runs."""
         self.allocation.show_progress(entry)
 
     def show_allocation(self, text: str, details: str) -> None:
-        """Say how the current plan was found; empty when it was not allocated here."""
         self.allocation.show_found(text, details)
 
     # ---- what the user does --------------------------------------------------------------------------------------
@@ -271,8 +259,8 @@ class SparsityPage(Page):
 
 
 class _StepButton(QToolButton):
-    """Undo or redo; its tooltip names the step. The stack's own action for that would have it laid out anew, and the
-    page with it, whenever a drag goes on and thereby renames the step."""
+    """Undo or redo button whose tooltip names the step. The stack's own action would change the button's size, and lay
+    out the page again, at every step of a drag."""
 
     def __init__(self, name: str, do: Callable[[], None], possible: SignalInstance, step: SignalInstance) -> None:
         super().__init__()

@@ -15,9 +15,9 @@ class PlanChoices:
     """Plans to load, delete or compare with."""
 
     saved: "Sequence[PlanRow]" = ()
-    """In the database, the last saved first."""
+    """Saved plans, the latest first."""
     runs: "Sequence[PlannedRun]" = ()
-    """Of the present model, the latest first."""
+    """Runs of the current model, the latest first."""
     before: bool = False
     """Whether the plan before the last change is known."""
     allocated: bool = False
@@ -25,7 +25,7 @@ class PlanChoices:
     possible: bool = False
     """Whether there is a plan at all."""
     compared: str = ""
-    """What the plan is compared with, in words; empty for nothing."""
+    """Name of the compared plan; empty for none."""
 
 
 def planned_text(run: "PlannedRun") -> str:

@@ -22,7 +22,7 @@ from wina_app.widgets.file_dialogs import save_as
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
 _FIRST_PRESET = 4
-"""Of the digits for presets; those before it choose the appearance."""
+"""First digit of presets; the digits below choose the appearance."""
 
 
 class PlanCommands(QObject):

@@ -1,4 +1,4 @@
-"""Plans beside the one that is edited: saved under names, shared as text, in files and as studies, and compared."""
+"""Controller of plans beside the one being edited: saved, shared and compared."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 
 class LibraryView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -35,7 +35,7 @@ class LibraryView(Protocol):
 
 
 class PlanLibrary(QObject):
-    """Controller of saved, shared and compared plans. Every replacement of the plan is one undo step."""
+    """Library of other plans. Every replacement of the plan is one undo step."""
 
     choices_changed = Signal(PlanChoices)
 
@@ -57,7 +57,7 @@ class PlanLibrary(QObject):
         store.changed.connect(self.refresh)
 
     def refresh(self) -> None:
-        """Ask what is stored."""
+        """Read the saved plans and stored runs."""
         self._show()
         source = self._workspace.source
         if source is not None:
@@ -83,7 +83,7 @@ class PlanLibrary(QObject):
     # ---- saved plans ---------------------------------------------------------------------------------------------
 
     def save(self, name: str) -> None:
-        """Keep the plan in the database under a name, in place of an earlier one of that name."""
+        """Save the plan in the database under a name, replacing an earlier one."""
         plan, name = self._workspace.plan, name.strip()
         if plan is None:
             return
@@ -100,24 +100,24 @@ class PlanLibrary(QObject):
         )
 
     def delete(self, name: str) -> None:
-        """Forget a saved plan."""
+        """Delete a saved plan."""
         self._store.write(lambda store: store.delete_plan(name), self._view.show_error)
 
     # ---- sharing -------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The plan as text, to be pasted here or elsewhere; empty without a plan."""
+        """Return the plan as text; empty without a plan."""
         return "" if self._workspace.plan is None else plan_files.plan_text(self._workspace.plan)
 
     def paste(self, text: str) -> None:
-        """Replace the plan by one that was copied as text."""
+        """Replace the plan by one copied as text."""
         try:
             self._editing.take_over(plan_files.parse_plan(text), tr("paste a plan"))
         except WinaError as error:
             self._view.show_error(str(error))
 
     def save_study(self, path: Path) -> None:
-        """Write a study of the plan under the present rotation and method."""
+        """Write a study of the plan under the current rotation and method."""
         work = self._workspace
         if work.plan is None or work.source is None:
             return
@@ -137,7 +137,7 @@ class PlanLibrary(QObject):
         self._fetch(lambda store: store.load_plan(name), lambda plan: self._compare(plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
-        """Compare with what a stored run was planned to drop."""
+        """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
             self._fetch(
@@ -159,13 +159,13 @@ class PlanLibrary(QObject):
             self._compare(self._allocated, tr("the last allocation"))
 
     def stop_comparing(self) -> None:
-        """Show the plan alone again."""
+        """Stop comparing."""
         self._compared = ""
         self._sparsity.compare(None)
         self._show()
 
     def keep_allocated(self, plan: SparsityPlan) -> None:
-        """An allocator found this plan."""
+        """Remember an allocated plan."""
         self._allocated = plan
         self._show()
 
@@ -193,7 +193,7 @@ class PlanLibrary(QObject):
         self._show()
 
     def _plan_changed(self) -> None:
-        """Of a drag, the plan before is the one before all of it."""
+        """Remember the plan before the last change; a drag counts as one."""
         plan = self._workspace.plan
         if self._editing.in_gesture or plan is None or same_table(self._plan, plan):
             return
@@ -204,7 +204,7 @@ class PlanLibrary(QObject):
         self._show()
 
     def _model_changed(self) -> None:
-        """What was found for another model fits no more; a new plan follows where the present one does not fit."""
+        """Forget plans of another model, and read those of this one."""
         self._allocated = self._before = None
         self.refresh()
 

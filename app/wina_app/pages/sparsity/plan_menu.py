@@ -1,4 +1,4 @@
-"""The menu of plans in the page's header: saved ones, files, the clipboard, and what to compare with."""
+"""Menu of plans: saved ones, files, clipboard and comparison."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from wina_app.style.translation import tr
 
 
 class PlanMenu(QToolButton):
-    """Shows what can be chosen and emits the choice."""
+    """Menu that emits the chosen plan."""
 
     load_chosen = Signal(str)
     delete_chosen = Signal(str)
@@ -36,12 +36,12 @@ class PlanMenu(QToolButton):
         self.show_choices(PlanChoices(), ())
 
     def offer(self, *commands: QAction) -> None:
-        """Add a group of the page's own commands to the menu."""
+        """Add a group of commands to the menu."""
         self._menu.addSeparator()
         self._menu.addActions(list(commands))
 
     def show_choices(self, choices: PlanChoices, comparing: tuple[QAction, ...]) -> None:
-        """Fill the submenus; `comparing` are the page's commands that compare."""
+        """Fill the submenus; `comparing` has the commands that compare."""
         for menu, chosen in ((self._load, self.load_chosen), (self._delete, self.delete_chosen)):
             menu.clear()
             self._add_saved(menu, choices, chosen.emit)
@@ -75,5 +75,5 @@ def _submenu(menu: QMenu, text: str) -> QMenu:
 
 
 def _escaped(text: str) -> str:
-    """An ampersand is no mnemonic here."""
+    """Escape ampersands, which mark mnemonics."""
     return text.replace("&", "&&")

@@ -1,4 +1,4 @@
-"""What a plan comes to, in a few numbers, worked out while it is edited, without asking store or engine."""
+"""Figures of a plan, computed while it is edited."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,39 +17,39 @@ from wina_core.specs import MethodSpec, Quantization, RotationSpec
 FigureKey = Literal["budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"]
 _Averaged = Literal["predicted", "kl", "measured"]
 CONTEXT = 2048
-"""Positions that the token attends to whose operations are counted."""
+"""Positions that the counted token attends to."""
 
 
 @dataclass(frozen=True)
 class PlanFigures:
-    """The read-outs; None where one is unknown, with the reason in `reasons`."""
+    """Figures of a plan; None if unknown, with the reason in `reasons`."""
 
     budget: float
     counted: float | None = None
-    """Fraction of the gated weights that is not read, as the method counts it."""
+    """Gated sparsity: fraction of gated weights not read."""
     full: float | None = None
-    """The same with shortcuts, norms and calibrated values counted as weights that are read."""
+    """Net sparsity: the same, with shortcuts, norms and calibrated values counted as read."""
     counted_saving: float | None = None
-    """Saved fraction of the dense model's operations, as the paper counts them."""
+    """Saved fraction of the dense model's gated operations."""
     full_saving: float | None = None
     """Saved fraction of all operations."""
     predicted: float | None = None
     """Mean predicted relative error, weighted like the budget."""
     kl: float | None = None
-    """Sum of the KL divergences that the cells cause alone, in nats per token."""
+    """Sum of the cells' separate KL divergences, in nats per token."""
     measured: float | None = None
     """Measured sparsity of the whole model, weighted like the budget."""
     reasons: dict[FigureKey, str] = field(default_factory=dict)
 
     def readouts(self) -> Iterator[tuple[FigureKey, float | None]]:
-        """Every read-out in the order in which they are shown."""
+        """Yield each figure's key and value, in the order shown."""
         for key in get_args(FigureKey):
             yield key, getattr(self, key)
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What operations are counted of."""
+    """Configuration whose operations are counted."""
 
     method: MethodSpec
     rotation: RotationSpec
@@ -58,7 +58,7 @@ class Counting:
 
 
 def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
-    """All read-outs of a plan; `arm` names method and rotation where a figure is unknown."""
+    """Return all figures of a plan; `arm` names the configuration in reasons."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
     costing = _counted(maps, counting, reasons)

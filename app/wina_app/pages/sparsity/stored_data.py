@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store.rows import CellStat
 
 _SAME = 1e-9
-"""Two budgets closer than this may belong to the same plan."""
+"""Largest difference of two budgets of the same plan."""
 
 
 @dataclass(frozen=True)

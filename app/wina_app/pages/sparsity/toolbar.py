@@ -1,4 +1,4 @@
-"""The row above the heatmap: gate rule, which table is shown, presets, and how a budget is spread."""
+"""Toolbar above the heatmap: method, table, presets and allocation."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
@@ -43,7 +43,7 @@ _NO_MASKS = tr("The masks of this method are the same for all matrices with the 
 
 
 class SparsityToolbar(QWidget):
-    """Shows and emits; holds no state of its own."""
+    """Toolbar without own state."""
 
     method_chosen = Signal(object)
     """MethodSpec."""
@@ -120,7 +120,7 @@ class SparsityToolbar(QWidget):
         self.show_allocating(False)
 
     def show_allocating(self, running: bool) -> None:
-        """While an allocator is at work no other can be asked for; its own line shows how far it is, and cancels it."""
+        """Disable allocating while an allocation runs."""
         self._running = running
         spec: AllocatorSpec = self.allocator.currentData()
         at_once = spec.name == "uniform"
@@ -140,7 +140,7 @@ class SparsityToolbar(QWidget):
             control.setEnabled(not running)
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the gate rule without emitting it."""
+        """Show the method without emitting it."""
         with QSignalBlocker(self.method), QSignalBlocker(self.selection):
             plain = MethodSpec(name=method.name, variant=method.variant)
             self.method.setCurrentIndex(self.method.findText(plain.label))
@@ -153,7 +153,7 @@ class SparsityToolbar(QWidget):
         self.shared.setToolTip(MASKS["shared"][1] if by_norms else _NO_MASKS)
 
     def show_map_key(self, key: MapKey) -> None:
-        """Mark which table is shown."""
+        """Mark the table shown."""
         with QSignalBlocker(self.map):
             self.map.setCurrentIndex(self.map.findData(key))
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
@@ -185,7 +185,7 @@ class SparsityToolbar(QWidget):
         return menu
 
     def choose_preset(self, preset: Preset, budget: float | None = None) -> None:
-        """Ask for a preset, at the budget that stands here unless another is given."""
+        """Emit a preset, at the budget shown unless another is given."""
         if budget is not None:
             self.budget.setValue(100 * budget)
         self.preset_chosen.emit(preset, fraction(self.budget.value()))

@@ -1,4 +1,4 @@
-"""What a study is: its title and description, what it consists of, and its runs with what is stored of them."""
+"""Details of a study: title, description, facts and runs."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
@@ -18,7 +18,7 @@ _NO_RUNS = tr("This study is a sweep of products alone; its points show on the L
 
 
 class StudyDetail(QWidget):
-    """Is only read."""
+    """Read-only details of a study."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class StudyDetail(QWidget):
         column.addStretch(0)
 
     def show_study(self, entry: GalleryEntry | None) -> None:
-        """Show a study, or the line and the reason for which its file cannot be read."""
+        """Show a study, or the error of its file with its line."""
         study = entry.study if entry else None
         self.title.setText(entry.title if entry else "")
         self.description.setText(study.description if study else "")
@@ -70,7 +70,7 @@ class StudyDetail(QWidget):
         self.show_state(None)
 
     def show_state(self, state: StudyState | None) -> None:
-        """Show the runs and what of them is stored; None while it is read."""
+        """Show the runs and their stored parts; None while they are read."""
         grid = state.grid if state else None
         self.grid.show_grid(grid)
         self.grid.setVisible(grid is not None)

@@ -1,4 +1,4 @@
-"""What a study needs to run here, what holds for its next launch, and how far it is."""
+"""Launch panel of a study: roles, data, options and progress."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ _MEASURING = tr("The study's jobs take their data from here; wait for them, or c
 
 
 class StudyLaunch(SidePanel):
-    """Emits what was typed and pressed; `choice()` has what is ticked."""
+    """Panel to launch a study."""
 
     role_mapped = Signal(str, str)
     data_chosen = Signal(str)
@@ -93,19 +93,19 @@ class StudyLaunch(SidePanel):
         column.addLayout(beside(self.pause, self.cancel))
 
     def choice(self) -> LaunchChoice:
-        """What is ticked for the next launch."""
+        """Return the ticked options of the next launch."""
         return self.options.choice()
 
     def commit(self) -> None:
-        """What is typed holds: it was left, or something is asked for meanwhile."""
+        """Emit the typed data folder."""
         self.data_chosen.emit(self.data.edit.text())
 
     def withdraw_consent(self) -> None:
-        """Consent holds for one launch."""
+        """Untick the consent: it holds for one launch."""
         self.options.withdraw_consent()
 
     def show_study(self, study: StudySpec | None) -> None:
-        """Ask for what this study needs; consent is not carried from one study to another."""
+        """Show the study's fields; consent does not carry over."""
         self.withdraw_consent()
         has_tasks = study is not None and bool(study.evaluation.tasks)
         self.options.offer(has_tasks)
@@ -117,13 +117,13 @@ class StudyLaunch(SidePanel):
             self.show_roles(())
 
     def show_data(self, folder: str, own: str) -> None:
-        """Show where the data are taken from: `folder`, or where it is empty what the study's file says."""
+        """Show the data folder, or the study file's own if empty."""
         self.data.edit.setPlaceholderText(tr("As the file says: {folder}", folder=own) if own else HUB)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show a row for each role: its model's folder or hub id."""
+        """Show each role with its model's folder or Hugging Face id."""
         for widget in (self._roles_title, self._roles_term, self._roles_hint):
             widget.setVisible(bool(roles))
         if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
@@ -174,13 +174,13 @@ class StudyLaunch(SidePanel):
         self.role_mapped.emit(name, location)
 
     def show_state(self, state: StudyState | None) -> None:
-        """Offer an estimate where something can be estimated."""
+        """Enable the estimate if something is missing."""
         self._trouble = state.trouble if state else ""
         self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
         self._enable_estimate()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Say how long it should take; empty for nothing known."""
+        """Show the estimated time; empty if unknown."""
         self._estimating = running
         self.estimate.setText(tr("Estimating…") if running else tr("Estimate time"))
         self.estimated.setText(text)
@@ -201,7 +201,7 @@ class StudyLaunch(SidePanel):
         )
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show how far the study's jobs are; None when there are none."""
+        """Show the progress of the study's jobs; None for none."""
         self._progress.setVisible(progress is not None)
         self.data.offer(_MEASURING if progress is not None else "")
         if progress is None:

@@ -1,4 +1,4 @@
-"""The Studies page: the paper's tables and figures, the demo's and one's own studies, each to be run as a whole."""
+"""View of the Studies page."""
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ _NO_RESULTS = tr("Nothing of this study is stored yet")
 
 
 class StudiesPage(Page):
-    """Emits what was chosen, typed and asked for; `choice()` has what holds for the next launch."""
+    """Page to run whole studies: the paper's, the demo's and own ones."""
 
     changed = Signal()
     study_chosen = Signal(Path)
@@ -99,16 +99,15 @@ class StudiesPage(Page):
     # ---- what the user did ---------------------------------------------------------------------------------------
 
     def choice(self) -> LaunchChoice:
-        """What is ticked for the next launch."""
         return self.launch.choice()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Study files are welcome."""
+        """Accept study files."""
         if _dropped_file(event) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Add the file that was dropped."""
+        """Emit the dropped study file."""
         file = _dropped_file(event)
         if file is not None:
             event.acceptProposedAction()
@@ -131,15 +130,12 @@ class StudiesPage(Page):
     # ---- what is shown -------------------------------------------------------------------------------------------
 
     def withdraw_consent(self) -> None:
-        """Consent holds for one launch."""
         self.launch.withdraw_consent()
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the gallery, in its order."""
         self.list.show_list(entries, selected)
 
     def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
-        """Show what the selected study consists of, or why its file cannot be read."""
         if entry != self._entry:
             self._state = self._progress = None
         self._entry = entry
@@ -149,15 +145,12 @@ class StudiesPage(Page):
         self._enable()
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show which models the selected study's roles stand for here."""
         self.launch.show_roles(roles)
 
     def show_data(self, folder: str, own: str) -> None:
-        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
         self.launch.show_data(folder, own)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
         self.list.show_state(file, state)
         if self._entry is not None and file == self._entry.file:
             self._state = state
@@ -166,21 +159,17 @@ class StudiesPage(Page):
             self._enable()
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark in the list the studies that have jobs."""
         self.list.show_active(files)
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show how far the selected study's jobs are; None when there are none."""
         self._progress = progress
         self.launch.show_progress(progress)
         self._enable()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Say how long the selected study should take; empty for nothing known."""
         self.launch.show_estimate(text, running=running)
 
     def show_report(self, page: Path | None) -> None:
-        """Offer to open the selected study's report; None where none was made."""
         self._report = page
         self.opening.setVisible(page is not None)
         self.opening.setToolTip(plain_tip(str(page or "")))
@@ -196,7 +185,7 @@ class StudiesPage(Page):
             explain_disabled(button, enabled=stored, reason=_NO_RESULTS)
 
     def _reason(self) -> str:
-        """Why nothing can be run; empty when it can."""
+        """Return why nothing can be run; empty if something can."""
         state = self._state
         if self._entry is None:
             return tr("No study is selected")
