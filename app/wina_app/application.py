@@ -272,7 +272,7 @@ class Application(QObject):
             if locations:
                 menu.addSeparator()
         if menu.isEmpty():
-            menu.addAction(tr("Nothing was opened yet")).setEnabled(False)
+            menu.addAction(tr("No recent files yet")).setEnabled(False)
 
     def open_results(self) -> None:
         """Show the results of this database, or ask for another one if it is empty."""

@@ -6,11 +6,11 @@ from wina_app.style.theme import HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import beside, explain_disabled, text_label
 
-HUB = tr("The hub's")
+HUB = tr("Hugging Face Hub (default)")
 _NAME = tr("Data of the tasks")
 _HELP = tr(
-    "A folder with a folder for each task, named as the task or its beginning, and in that a file for each split, as "
-    "validation.jsonl or test.parquet; these then stand in for the hub's data"
+    "A folder with a subfolder for each task, named like the task or its prefix, with a file for each split, such as "
+    "validation.jsonl or test.parquet; they replace the Hub's data"
 )
 
 

@@ -10,12 +10,9 @@ from wina_app.widgets.controls import explain_disabled, text_label
 from wina_core.tasks.code_risk import RISK
 
 _SAMPLES = tr(
-    "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
-    "without them is measured again"
+    "Stores each document's scores and answers for paired comparisons; results stored without them are measured again"
 )
-_CONSENT = tr(
-    "Needed by tasks that score a model by running what it writes; holds for the next launch alone. {risk}", risk=RISK
-)
+_CONSENT = tr("Needed by tasks that run code of the model; holds for the next launch only. {risk}", risk=RISK)
 _NO_TASKS = tr("This study has no tasks with documents")
 
 
@@ -27,8 +24,8 @@ class LaunchOptions(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.samples = QCheckBox(tr("Keep every document's answers"))
-        self.consent = QCheckBox(tr("Run programs that the model writes"))
+        self.samples = QCheckBox(tr("Log samples of every document"))
+        self.consent = QCheckBox(tr("Run code that the model writes"))
         self.consent.setAccessibleDescription(_CONSENT)
         self.risk = text_label(RISK, "failed", wrap=True)
         self.risk.hide()

@@ -18,11 +18,11 @@ from wina_core.specs import (
 from wina_core.specs.plans import PlanLayout
 
 ROTATION_PRESETS: dict[str, RotationSpec] = {
-    tr("Free, refined (recommended)"): FREE_ROTATION,
-    tr("Free, refined on the KL: better, slow"): FREE_KL_ROTATION,
+    tr("Global, refined (free at run time, recommended)"): FREE_ROTATION,
+    tr("Global, refined on the KL (free at run time, slow)"): FREE_KL_ROTATION,
     tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
     tr("None: the dense basis"): NO_ROTATION,
-    tr("Free, eigenvectors alone"): RotationSpec(),
+    tr("Global, from eigenvectors (free at run time)"): RotationSpec(),
     tr("Heads only"): RotationSpec(mode="none", per_head=True),
     tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
     tr("Per layer + heads"): RotationSpec(mode="per_layer"),
@@ -44,19 +44,19 @@ BASES: dict[AttentionBasis | MlpBasis, str] = {
     "activations": tr("Second moments of the inputs on the calibration text: concentrates them on few directions"),
 }
 WEIGHTINGS: dict[Weighting, tuple[str, str]] = {
-    "trace": (tr("All sites alike"), tr("The Gram matrices named below, each counting the same, whatever its scale")),
+    "trace": (tr("All sites alike"), tr("The Gram matrices below, each normalized to the same trace")),
     "sensitivity": (
         tr("By sensitivity"),
-        tr("Fisher information and activations: a site counts as much as errors there matter"),
+        tr("Fisher information and activations: sites weigh by the effect of errors there"),
     ),
 }
 OBJECTIVES: dict[Objective, tuple[str, str]] = {
-    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition, seconds")),
+    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition; takes seconds")),
     "error": (
         tr("Calibrated error of gating"),
-        tr("From the eigenvectors on, by Cayley steps on the error that gates make"),
+        tr("Cayley steps from the eigenvectors on the error of gating"),
     ),
-    "kl": (tr("KL divergence"), tr("Further, by steps on the divergence of the gated model itself; slow")),
+    "kl": (tr("KL divergence"), tr("Further steps on the KL divergence of the gated model; slow")),
 }
 PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
 

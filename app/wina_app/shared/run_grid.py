@@ -11,6 +11,7 @@ from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
+from wina_core.methods import get_method
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -102,11 +103,12 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
     if arms and not sparsities and not plans:
         raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
     if arms and sparsities and not choice.allocators:
-        raise WinaError(
-            tr("Nothing says how the sparsity is spread; tick at least one allocator, for example uniform.")
-        )
+        raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
+    for method in {arm.method for arm in arms} if AllocatorSpec() in choice.allocators else ():
+        for sparsity in sparsities:
+            get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
     if not choice.tasks and choice.deviation is None:
-        raise WinaError(tr("Nothing would be measured; tick a task or the deviation from dense."))
+        raise WinaError(tr("Nothing would be measured; tick a task or the fidelity to dense."))
     try:
         return StudySpec(
             name=choice.name.strip() or "Evaluation",

@@ -23,7 +23,7 @@ class RunGrid(QTableWidget):
         super().__init__()
         self.grid: Grid | None = None
         """Grid shown."""
-        self.setAccessibleName(tr("Runs: arms by sparsities, and what is stored of them"))
+        self.setAccessibleName(tr("Runs: method by sparsity, and their stored parts"))
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)

@@ -47,18 +47,16 @@ from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSp
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
 """Most pixels of a rotation's label, which may contain a long path."""
-_NO_RHO = tr("Only R-Sparse splits its budget between a mask and a low-rank part; tick it first")
-_NO_MASKS = tr(
-    "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
-)
-_NO_CORRECTION = tr("Dense drops nothing that could be corrected")
-_NO_THRESHOLDS = tr("Exactly the top k of each token needs no thresholds; choose another selection")
-_NO_CALIBRATION = tr("Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do")
-_NO_SPARSITY = tr("List sparsities above; a plan says itself how it is spread")
+_NO_RHO = tr("Only R-Sparse has a low-rank part; tick it first")
+_NO_MASKS = tr("Only scores with column norms make a mask per matrix; tick WINA or R-Sparse")
+_NO_CORRECTION = tr("Dense drops nothing; tick another method")
+_NO_THRESHOLDS = tr("Top k needs no thresholds; choose another selection")
+_NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and the mean correction do")
+_NO_SPARSITY = tr("List sparsities above; a plan needs no allocation")
 _Value = TypeVar("_Value")
 
 
-class ArmPanel(SidePanel):
+class ConfigurationsPanel(SidePanel):
     """Choice of the configurations to compare."""
 
     changed = Signal()
@@ -83,8 +81,6 @@ class ArmPanel(SidePanel):
         self._restyle()
         self._enable()
 
-    # ---- building ---------------------------------------------------------------------------------------------------
-
     def _build_methods(self, column: QVBoxLayout, named_arms: Mapping[str, Arm]) -> None:
         column.addWidget(text_label(tr("Methods"), "section"))
         self.methods = {
@@ -94,10 +90,11 @@ class ArmPanel(SidePanel):
         column.addLayout(close_together(*self.methods))
         column.addSpacing(GRID)
         self.named = {
-            self._box(name, tr("Named arm {name}", name=name), _named_tip(arm)): arm for name, arm in named_arms.items()
+            self._box(_preset_name(name, arm), tr("Preset {name}", name=name), _named_tip(arm)): arm
+            for name, arm in named_arms.items()
         }
         if self.named:
-            column.addWidget(text_label(tr("With a rotation of their own"), "section"))
+            column.addWidget(text_label(tr("Presets with a rotation"), "section"))
             column.addLayout(in_two_columns(self.named))
             column.addSpacing(GRID)
 
@@ -105,8 +102,8 @@ class ArmPanel(SidePanel):
         column.addWidget(text_label(tr("Sparsities"), "section"))
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        column.addLayout(labelled(tr("In % of the inputs dropped"), self.sparsities))
-        column.addLayout(with_term(text_label(tr("Spread over layers and projections")), "Allocator"))
+        column.addLayout(labelled(tr("Dropped inputs, %"), self.sparsities))
+        column.addLayout(with_term(text_label(tr("Allocation")), "Allocator"))
         self.allocators = {
             self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
                 spec,
@@ -116,7 +113,7 @@ class ArmPanel(SidePanel):
         }
         column.addLayout(in_two_columns(self.allocators))
         self.plan = self._box(
-            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("As edited on the Sparsity page")
+            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("The plan of the Sparsity page")
         )
         column.addWidget(self.plan)
         column.addSpacing(GRID)
@@ -142,9 +139,9 @@ class ArmPanel(SidePanel):
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
-        more = Fold(tr("More on gating"))
+        more = Fold(tr("More gating options"))
         more.column.addWidget(self.correction)
-        more.column.addLayout(labelled(tr("R-Sparse: share of the mask, rho"), self.rho))
+        more.column.addLayout(labelled(tr("R-Sparse: mask share rho"), self.rho))
         more.column.addLayout(labelled(tr("Calibration text"), self.calibration))
         column.addWidget(more)
 
@@ -162,8 +159,6 @@ class ArmPanel(SidePanel):
             box.addItem(text, key)
         box.currentIndexChanged.connect(self.changed)
         return box
-
-    # ---- what the user did ------------------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, Any]:
         """Return the ticked and typed choice."""
@@ -193,8 +188,6 @@ class ArmPanel(SidePanel):
             box.setChecked(False)
         for box, known in self.rotations.items():
             box.setChecked(known == rotation)
-
-    # ---- what is shown ----------------------------------------------------------------------------------------------
 
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
@@ -277,8 +270,12 @@ class ArmPanel(SidePanel):
             box.setIcon(method_swatch(name))
 
 
+def _preset_name(name: str, arm: Arm) -> str:
+    return tr("{method}, own rotation", method=name) if name == arm.method.label else name
+
+
 def _named_tip(arm: Arm) -> str:
-    return tr("{label}: a method on the rotation that belongs to it", label=arm.label)
+    return tr("{label}: a method on its own rotation", label=arm.label)
 
 
 def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:

@@ -197,8 +197,6 @@ class EvaluateController(QObject):
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
 
-    # ---- inside -----------------------------------------------------------------------------------------------------
-
     def _make_study(self) -> StudySpec | None:
         """Return the chosen study; show why there is none."""
         if self._workspace.source is None:
@@ -252,4 +250,4 @@ class EvaluateController(QObject):
             self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
         elif entry.state == "done":
             runs = tr("{n} runs", "{n} run", entry.runs_finished)
-            self._view.show_notice(tr("{runs} done; the Results page shows the numbers.", runs=runs))
+            self._view.show_notice(tr("{runs} done; see the Results page.", runs=runs))

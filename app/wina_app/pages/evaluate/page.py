@@ -12,8 +12,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.pages.evaluate.configurations_panel import ArmPanel
-from wina_app.pages.evaluate.tasks_panel import TaskPanel
+from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
+from wina_app.pages.evaluate.tasks_panel import TasksPanel
 from wina_app.shared.run_grid import FIRST_SPARSITIES, Choice, Grid
 from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.theme import GRID
@@ -45,10 +45,10 @@ class EvaluatePage(Page):
         self.save.setAccessibleName(tr("Save study"))
         self.save.clicked.connect(self._choose_file)
         self.header_actions.addWidget(self.save)
-        self.tasks = TaskPanel()
+        self.tasks = TasksPanel()
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
-        self.arms = ArmPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
+        self.arms = ConfigurationsPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
         self.arms.changed.connect(self.changed)
         content = QWidget()
         row = QHBoxLayout(content)
@@ -75,13 +75,11 @@ class EvaluatePage(Page):
         column.setSpacing(GRID)
         column.addLayout(labelled(tr("Study name"), self.name))
         column.addWidget(rule())
-        column.addWidget(text_label(tr("Runs: arms × sparsities"), "section"))
+        column.addWidget(text_label(tr("Runs: method × sparsity"), "section"))
         column.addWidget(self._summary)
         column.addWidget(self._trouble)
         column.addWidget(self.table, 1)
         return runs
-
-    # ---- what the user did ------------------------------------------------------------------------------------------
 
     def choice(self) -> Choice:
         return Choice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
@@ -94,16 +92,14 @@ class EvaluatePage(Page):
         if path is not None:
             self.save_requested.emit(path)
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
                 tr("No model to evaluate"),
                 tr(
-                    "An evaluation runs tasks on the model under each method, rotation and sparsity of a grid, in the "
-                    "background, and stores every number the moment it is there."
+                    "An evaluation runs tasks under each method, rotation and sparsity of a grid, in the background, "
+                    "and stores every number at once."
                 ),
                 tr("Go to the Model page"),
                 wants_model=True,

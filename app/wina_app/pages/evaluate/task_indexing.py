@@ -7,9 +7,7 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.tasks.index import TaskIndex, load_index
 
-BUILDING = tr(
-    "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
-)
+BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
 _MODULE = "wina_core.compute.evaluation.index"
 
 
@@ -68,7 +66,7 @@ class TaskIndexing(QObject):
         self._process, self._asked = None, False
         self._say(
             tr(
-                "The names of the tasks could not be read ({cause}); any name can be typed all the same.",
+                "The task names could not be indexed ({cause}); you can still type any name.",
                 cause=cause.rstrip("."),
             )
         )

@@ -26,7 +26,7 @@ class TaskSearch(QLineEdit):
         super().__init__()
         self.setPlaceholderText(tr("Search all tasks"))
         self.setAccessibleName(tr("Task name"))
-        self.setToolTip(tr("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas"))
+        self.setToolTip(tr("Tasks, groups or tags of lm-eval or a task folder, separated by commas"))
         self.setClearButtonEnabled(True)
         self._found = QStandardItemModel(0, 2, self)
         self.popup = QTreeView()

@@ -81,8 +81,6 @@ class GateController(QObject):
         workbench.jobs.ended.connect(self._on_job_ended)
         self._subject_changed()
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def set_visible(self, visible: bool) -> None:
         """Follow the plan while the inspector is shown."""
         self._visible = visible
@@ -124,8 +122,6 @@ class GateController(QObject):
         """Cancel the running inspection."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
-
-    # ---- following the workspace ---------------------------------------------------------------------------------
 
     def _forget(self) -> None:
         self._known.clear()
@@ -188,10 +184,8 @@ class GateController(QObject):
         if not self._asked():
             return tr("Tick a method that gates this projection first")
         if self._job_id is not None:
-            return tr("An inspection is under way")
+            return tr("An inspection is running")
         return ""
-
-    # ---- what is asked -------------------------------------------------------------------------------------------
 
     def _fits(self, cell: Cell) -> bool:
         plan = self._workspace.plan
@@ -226,8 +220,6 @@ class GateController(QObject):
             return self._known[job]
         found = next((known for known in reversed(self._known) if _is_like(known, job)), None)
         return None if found is None else self._known[found]
-
-    # ---- what the engine answers ---------------------------------------------------------------------------------
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:

@@ -83,7 +83,7 @@ class GateForm(QWidget):
             box = self.boxes[each.method]
             with QSignalBlocker(box):
                 box.setChecked(each.ticked and not each.reason)
-            note = tr("{method}: has to be calibrated first, which takes a while", method=each.method.label)
+            note = tr("{method}: needs a calibration first, which takes a while", method=each.method.label)
             known = each.method.label if not each.method.needs_calibration else note
             explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
 
@@ -142,5 +142,5 @@ class GateForm(QWidget):
         if entry is not None:
             self._bar.setRange(0, 0 if entry.fraction is None else 1000)
             self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
-            begins = tr("waits for the jobs before it") if entry.state == "queued" else tr("begins")
+            begins = tr("waiting for other jobs") if entry.state == "queued" else tr("starting")
             self._doing.setText(entry.metric or begins)

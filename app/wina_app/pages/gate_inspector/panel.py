@@ -112,7 +112,7 @@ class GateInspector(QScrollArea):
             _block(
                 tr("Agreement"),
                 text_label(
-                    tr("Above the diagonal: % decided alike. Below: % of what either keeps that both keep."),
+                    tr("Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %."),
                     "muted",
                     wrap=True,
                 ),
@@ -141,8 +141,6 @@ class GateInspector(QScrollArea):
             plot.picked.connect(self._pick)
         for plot in (self.scatter, self.map, self.histogram):
             plot.readout_changed.connect(self.pointed.setText)
-
-    # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
         shown = "" if target is None else tr(" · target {target}", target=percent(target))
@@ -197,8 +195,6 @@ class GateInspector(QScrollArea):
     def clear_message(self) -> None:
         self.message.hide()
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def _take(self, cell: InspectedCell) -> None:
         record = cell.record
         words = [f"{place} · {word.strip() or repr(word)}" for place, word in enumerate(record.tokens)]
@@ -213,7 +209,7 @@ class GateInspector(QScrollArea):
         self._focus = None
         for plot in (self.scatter, self.map, self.histogram):
             plot.unmark()
-        self.readout.setText(tr("Click an input in a plot to follow it through all of them."))
+        self.readout.setText(tr("Click an input in a plot to mark it in all plots."))
 
     def _show_plots(self) -> None:
         """Draw each plot in its own turn of the event loop."""
@@ -247,8 +243,6 @@ class GateInspector(QScrollArea):
         self.readout.setText(input_text(self._cell, self._gates[self._method], *self._focus))
         for plot in (self.scatter, self.map, self.histogram):
             plot.mark_input(*self._focus)
-
-    # ---- what the user does --------------------------------------------------------------------------------------
 
     def _choose_method(self, place: int) -> None:
         if place < len(self._gates):

@@ -58,16 +58,16 @@ class GateFigures(_Table):
     method_chosen = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__(tr("What each method keeps of this input"))
+        super().__init__(tr("Inputs kept by each method"))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.verticalHeader().hide()
         self.setColumnCount(4)
         self.setHorizontalHeaderLabels([tr("method"), tr("kept"), tr("energy"), tr("error")])
         tips = (
-            tr("The plots are coloured by the method that is selected here"),
+            tr("The selected method colours the plots"),
             tr("Inputs kept per token, %, the mean over the tokens"),
-            tr("Share, %, that the kept inputs have of the sum of (|x| times column norm) squared, over all tokens"),
+            tr("Share of the kept inputs in the sum of (|x| × column norm)², %, over all tokens"),
             tr("Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖"),
         )
         for column, tip in enumerate(tips):
@@ -97,8 +97,8 @@ class GateFigures(_Table):
 def _cells(now: GateNow) -> list[tuple[str, str]]:
     """Return (text, tooltip) of each column."""
     name, inputs = now.method.label, now.mask.shape[1]
-    outdated = tr("Of a target of {target}; inspect again for the plan's", target=share(now.target))
-    error = tr("Known for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
+    outdated = tr("Mask for a target of {target}; inspect again for the plan's", target=share(now.target))
+    error = tr("Error for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
     rank = now.gate.decision.rank
     note = tr("{method} at {target}", method=name, target=share(now.target))
     note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not now.outdated else ""
@@ -167,7 +167,7 @@ class GateAgreement(_Table):
             if above:
                 said = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
             else:
-                said = tr("Of what {a} or {b} keeps both keep {share} % (Jaccard)", a=a, b=b, share=share)
+                said = tr("{a} and {b} both keep {share} % of what either keeps (Jaccard)", a=a, b=b, share=share)
             item.setToolTip(plain_tip(said))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item

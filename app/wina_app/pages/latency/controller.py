@@ -149,8 +149,6 @@ class LatencyController(QObject):
         """Return the table of the current kind on the chosen machine."""
         return self._sheet.table
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def change(self) -> None:
         """Recount after the user stops typing (debounced)."""
         self._view.show_counting()
@@ -215,8 +213,6 @@ class LatencyController(QObject):
         else:
             self._view.show_notice(tr("Saved {points} in {path}.", points=_points(self.table.rowCount()), path=path))
 
-    # ---- what is stored ------------------------------------------------------------------------------------------
-
     def read(self) -> None:
         """Read the store again."""
         sheet = self._sheet
@@ -254,8 +250,6 @@ class LatencyController(QObject):
         drawn = self._kind, self._ordinate, offer.machine, offer.subject, offer.load
         self._view.show_chart(sheet.chart(rows, self._ordinate), fresh=drawn != self._drawn)
         self._drawn = drawn
-
-    # ---- what would be measured ----------------------------------------------------------------------------------
 
     def _count_if_visible(self) -> None:
         if self._visible:
@@ -312,8 +306,6 @@ class LatencyController(QObject):
         sheet.picked = Picked(since=time.time())
         self._own.add(self._workbench.submit(job, title))
 
-    # ---- following -----------------------------------------------------------------------------------------------
-
     def _on_context(self) -> None:
         self._view.show_context(self._workspace.breadcrumb() if self._kind == "decoding" else [])
         self._settle.start()
@@ -326,7 +318,7 @@ class LatencyController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice(tr("The measurement was cancelled; the points that were finished are stored."))
+            self._view.show_notice(tr("The measurement was cancelled; finished points are stored."))
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
 
@@ -338,7 +330,7 @@ def summary(report: SweepReport) -> str:
         sentence = tr("{points} measured, {stored} stored before.", points=points, stored=stored)
     else:
         sentence = tr(
-            "{points} measured, {stored} stored before; the memory moved {bandwidth} GB/s.",
+            "{points} measured, {stored} stored before; memory bandwidth {bandwidth} GB/s.",
             points=points,
             stored=stored,
             bandwidth=f"{report.bandwidth:.4g}",

@@ -22,14 +22,12 @@ from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
 _AGAIN = tr("Measure stored points again")
-_AGAIN_TIP = tr(
-    "Otherwise points that are stored for this machine, with the same versions of all that computes, are left out"
-)
+_AGAIN_TIP = tr("Otherwise points stored for this machine and the same versions are skipped")
 _TICKED = {"dtypes": ("bfloat16",), "methods": ("dense", "wina"), "selections": ("threshold",), "backends": ("auto",)}
 KINDS = {
     "products": (
         tr("Single products"),
-        tr("Sparse products of given shapes, each on its own, on weights that no cache holds"),
+        tr("Sparse products of given shapes on weights outside all caches"),
     ),
     "decoding": (tr("Decoding by the open model"), tr("Greedy decoding by the gated model against the dense one")),
 }
@@ -108,7 +106,7 @@ class ProductForm(QWidget):
         self._column.addWidget(text_label(tr("Products"), "section"))
         self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
         self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
-        self._add("sparsities", tr("Sparsities in % of the inputs dropped"), self.sparsities)
+        self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
         self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
         self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
         self.backends = self._add_ticks("backends", tr("Backend"), tr("Backends"), BACKENDS)
@@ -198,7 +196,7 @@ class DecodeForm(QWidget):
                 self.model,
                 tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
             ),
-            "sparsities": Field(tr("Sparsities in % of the inputs dropped"), self.sparsities),
+            "sparsities": Field(tr("Sparsities: dropped inputs, %"), self.sparsities),
             "prompt_tokens": Field(tr("Prompt, not part of the time"), self.prompt_tokens, term="Prefill"),
             "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
             "repetitions": Field(tr("Repetitions"), self.repetitions),
@@ -237,7 +235,7 @@ class LatencyForm(SidePanel):
             self.kind.setItemData(row, explanation, Qt.ItemDataRole.ToolTipRole)
         self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
         self.products, self.decoding = ProductForm(), DecodeForm()
-        self.column.addLayout(labelled(tr("What is timed"), self.kind))
+        self.column.addLayout(labelled(tr("Timed operation"), self.kind))
         self.column.addSpacing(GRID)
         for form in (self.products, self.decoding):
             form.changed.connect(self.changed)

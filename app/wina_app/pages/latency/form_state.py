@@ -28,13 +28,13 @@ DTYPES: dict[str, str] = {
     "float32": tr("32 bits"),
 }
 METHODS: dict[str, str] = {
-    "dense": tr("PyTorch's own product, the reference; measured beside every other method anyway"),
+    "dense": tr("PyTorch's dense product; always measured as the reference"),
     "wina": tr("Scores inputs by magnitude times column norm"),
     "teal": tr("Scores inputs by magnitude"),
-    "rsparse": tr("TEAL's mask and, for what it drops, a low-rank part"),
+    "rsparse": tr("TEAL's mask, and a low-rank part for dropped inputs"),
 }
 SELECTIONS: dict[str, str] = {
-    "threshold": tr("Keeps what scores above a given value"),
+    "threshold": tr("Keeps scores above a threshold"),
     "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
 }
 BACKENDS: dict[str, str] = {

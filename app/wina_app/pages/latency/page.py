@@ -32,9 +32,7 @@ from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
 _CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
-_NO_ROOFLINE = tr(
-    "Decoding has more to read than the gated weights, so that only products are held against the roofline"
-)
+_NO_ROOFLINE = tr("Only products have a roofline: decoding reads more than the gated weights")
 _EMPTY = {
     "products": (
         tr("No product timed yet"),
@@ -147,8 +145,6 @@ class LatencyPage(Page):
         whole.setChildrenCollapsible(False)
         return whole
 
-    # ---- what the user did ---------------------------------------------------------------------------------------
-
     def choice(self) -> ProductChoice | DecodeChoice:
         return self.form.shown.choice()
 
@@ -159,8 +155,6 @@ class LatencyPage(Page):
         path = ask_table_file(self, "latency" if self._kind == "products" else "decoding")
         if path is not None:
             self.export_requested.emit(path)
-
-    # ---- what is shown -------------------------------------------------------------------------------------------
 
     def show_kind(self, kind: str, table: RowTable) -> None:
         self._kind = kind
@@ -201,14 +195,10 @@ class LatencyPage(Page):
         self.set_primary(
             tr("Measure {n} points", "Measure {n} point", count.points),
             enabled=not count.active,
-            reason=tr("This very sweep is queued or running already"),
+            reason=tr("This sweep is queued or running already"),
         )
-        known = f"{count.known:,}"
-        if count.again:
-            told = tr("{count} in the table already, measured again", count=known)
-        else:
-            told = tr("{count} in the table already, left out where nothing has changed", count=known)
-        self.count.setText(told if count.known else "")
+        text = tr("{known} of {points} already measured", known=f"{count.known:,}", points=f"{count.points:,}")
+        self.count.setText(text if count.known else "")
 
     def show_offer(self, offer: Offer) -> None:
         self.machine.fill(offer.machines, offer.machine)

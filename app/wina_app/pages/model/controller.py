@@ -75,7 +75,7 @@ class ModelController(QObject):
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face model id."))
+            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face id."))
             return
         self.cancel()
         self._job_id = None  # what becomes of it concerns nobody any more
@@ -100,9 +100,7 @@ class ModelController(QObject):
         if source is None or summary is None:
             return
         if summary.shape is None:
-            self._view.show_cost(
-                None, tr("This model was described by an earlier version; load it again to count costs.")
-            )
+            self._view.show_cost(None, tr("An earlier version described this model; load it again to see its costs."))
             return
         from wina_core.accounting.cost import costs  # with numpy, which the window can be painted without
 

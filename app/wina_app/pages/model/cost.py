@@ -33,12 +33,12 @@ def cost_table(record: CostRecord) -> CostTable:
     dense = record.rows[0]
     flops, flops_unit = _scale(dense.full_flops)
     bytes_, bytes_unit = _scale(dense.full_bytes)
-    counted, full = tr("Counted"), tr("In full")
+    counted, full = tr("Gated"), tr("Net")
     quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
     heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
     heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
     return CostTable(
-        (*heads, tr("Full\nsparsity")),
+        (*heads, tr("Net\nsparsity")),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),

@@ -29,7 +29,7 @@ from wina_core.specs import DENSE
 
 _CONTEXT = 2_048
 _EXPLANATION = tr(
-    "One token, batch 1. Counted, as the paper does: gated projections, low-rank parts and the head. In full: with the "
+    "One token, batch 1. Gated, as in the paper: gated projections, low-rank parts and the head. Net: with the "
     "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
 )
 

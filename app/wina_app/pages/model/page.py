@@ -81,8 +81,8 @@ class ModelPage(Page):
         row.addWidget(self._build_side())
         row.addWidget(self._build_summary(), 1)
         self.set_content(content)
-        self.add_command(tr("Name a folder or model id"), self._type_location, "Ctrl+Shift+M")
-        self.add_command(tr("Load the model that is named"), self._open_typed, "Ctrl+Shift+L")
+        self.add_command(tr("Type a folder or model id"), self._type_location, "Ctrl+Shift+M")
+        self.add_command(tr("Load the typed model"), self._open_typed, "Ctrl+Shift+L")
 
     def _type_location(self) -> None:
         self.location.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -107,14 +107,14 @@ class ModelPage(Page):
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
         self.load = QPushButton(tr("Load"))
-        self.load.setAccessibleName(tr("Load the model named above"))
+        self.load.setAccessibleName(tr("Load the typed model"))
         self.load.clicked.connect(self._open_typed)
         self.recent = _RecentList()
         self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
-        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete takes an entry off the list"))
+        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete removes an entry"))
         area = SidePanel(GRID * 42)
         column = area.column
         column.addLayout(labelled(tr("Folder or Hugging Face model id"), self.location, hint=_HINT))
@@ -125,10 +125,10 @@ class ModelPage(Page):
         column.addLayout(beside(self.load))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Recent models"), "section"))
-        self._no_recent = text_label(tr("Models that you open are listed here."), "muted", wrap=True)
+        self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 1)
-        column.addWidget(text_label(tr("A folder can also be dropped onto the window."), "muted", wrap=True))
+        column.addWidget(text_label(tr("You can also drop a folder onto the window."), "muted", wrap=True))
         column.addStretch(0)
         return area
 
@@ -193,8 +193,6 @@ class ModelPage(Page):
             self._pane_stack.addWidget(pane)
         return self._pane_stack
 
-    # ---- what the user did -----------------------------------------------------------------------------------------
-
     def choose_folder(self) -> None:
         """Ask for a folder and open it."""
         folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
@@ -211,9 +209,7 @@ class ModelPage(Page):
         """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
         loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
-        self._not_loaded.setText(
-            "" if loaded else tr("Not loaded yet: all pages still use the model as it was loaded.")
-        )
+        self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
         self._not_loaded.setVisible(not loaded)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -223,8 +219,6 @@ class ModelPage(Page):
             self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
         else:
             super().keyPressEvent(event)
-
-    # ---- what is shown ---------------------------------------------------------------------------------------------
 
     def show_recent(self, locations: list[str]) -> None:
         self.recent.clear()
@@ -287,13 +281,13 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
         (tr("Parameters"), count(summary.parameters),
          tr("{number}; a tied embedding counts once", number=f"{summary.parameters:,}")),
         (tr("Gated weights"), f"{count(gated)} ({percent(gated / summary.parameters)})",
-         tr("{number} weights in the projections that sparsity can act on", number=f"{gated:,}")),
+         tr("{number} weights in the projections that can be gated", number=f"{gated:,}")),
         (tr("Memory"), size(summary.memory_bytes),
          tr("{number} bytes of weights as loaded", number=f"{summary.memory_bytes:,}")),
         (tr("KV cache"), tr("{size} / 1,024 tokens", size=size(cache)),
          tr("Keys and values of one sequence, in the weights' data type")),
         (tr("Data type"), summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
-         tr("Of the weights in memory; a quantization concerns the gated ones")),
+         tr("Data type of the weights in memory; only gated ones are quantized")),
         (tr("Decoder layers"), f"{summary.layout.layers}", ""),
         (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
         (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
@@ -301,7 +295,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
         (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
         (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
         (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),
-         tr("Longest sequence that the model was made for")),
+         tr("Longest sequence of the model")),
         (tr("Embeddings"), tr("tied") if summary.tied_embeddings else tr("untied"),
          tr("Whether the output head shares the embedding's weights")),
         (tr("Family"), summary.family, tr("Entry of the architecture table")),

@@ -39,11 +39,8 @@ class StartView(QScrollArea):
         )
         self.results = StartCard(
             "results",
-            tr("Look at results"),
-            tr(
-                "Tables and plots of everything that is stored, or another results database that somebody gave you. No "
-                "model is needed."
-            ),
+            tr("Explore results"),
+            tr("Tables and plots of all stored results, or of another results database. No model is needed."),
             tr("Open results"),
         )
         self.demo.button.clicked.connect(self.demo_requested)
@@ -62,7 +59,7 @@ class StartView(QScrollArea):
         column.setContentsMargins(GRID * 4, GRID * 4, GRID * 4, GRID * 4)
         column.setSpacing(GRID * 2)
         column.addStretch(1)
-        column.addWidget(text_label(tr("Where do you want to begin?"), "title"))
+        column.addWidget(text_label(tr("Start here"), "title"))
         column.addWidget(
             text_label(
                 tr(

@@ -10,9 +10,9 @@ from wina_app.pages.playground.form_state import (
     Choice,
     PlaygroundChoices,
     Side,
+    divergence_text,
     figures,
     make_choices,
-    parting,
     problem,
     recent,
 )
@@ -50,7 +50,7 @@ class PlaygroundView(Protocol):
     def show_waiting(self, text: str) -> None:
         """Say what happens before the first token; empty after it."""
 
-    def show_answer(self, side: Side, answer: Answer | None) -> None:
+    def show_completion(self, side: Side, answer: Answer | None) -> None:
         """Show a side's completion so far; None clears it."""
 
     def add_token(self, side: Side, token: Token) -> None:
@@ -59,7 +59,7 @@ class PlaygroundView(Protocol):
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
         """Show a side's read-outs."""
 
-    def show_parting(self, at: int | None, text: str) -> None:
+    def show_divergence(self, at: int | None, text: str) -> None:
         """Mark the token where the completions diverge, and say so."""
 
     def show_error(self, text: str) -> None:
@@ -109,8 +109,6 @@ class PlaygroundController(QObject):
     def answers(self) -> dict[Side, Answer]:
         """Return the last completions by side."""
         return self._answers
-
-    # ---- what the user does ------------------------------------------------------------------------------------
 
     def set_visible(self, visible: bool) -> None:
         """Read the plan again when the page is shown."""
@@ -172,15 +170,13 @@ class PlaygroundController(QObject):
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
-    # ---- sending -------------------------------------------------------------------------------------------------
-
     def _chosen_sparse(self) -> AnswerSpec:
         return self._view.choice().sparse(self._workspace.plan)
 
     def _begin(self, side: Side, spec: AnswerSpec) -> None:
         self._answers[side] = Answer(spec)
         self._difference = None
-        self._view.show_answer(side, self._answers[side])
+        self._view.show_completion(side, self._answers[side])
         self._show_numbers()
 
     def _send(self, job: GenerateJob) -> None:
@@ -192,8 +188,6 @@ class PlaygroundController(QObject):
         self._sides = tuple("dense" if arm.is_dense else "sparse" for arm in job.arms)
         self._job_id = self._workbench.submit(job, tr("Generate: {arm}", arm=job.arms[-1].label))
         self._show_action()
-
-    # ---- what comes back ------------------------------------------------------------------------------------------
 
     def _on_streamed(self, event: Event) -> None:
         if not isinstance(event, Token | Answered) or event.job_id != self._job_id:
@@ -220,7 +214,7 @@ class PlaygroundController(QObject):
         dense, sparse = self._answers.get("dense"), self._answers.get("sparse")
         if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
-        self._view.show_parting(self._difference, parting(dense, sparse, self._difference))
+        self._view.show_divergence(self._difference, divergence_text(dense, sparse, self._difference))
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
@@ -257,18 +251,16 @@ class PlaygroundController(QObject):
         for side, answer in list(self._answers.items()):
             if answer.prefill is None:
                 del self._answers[side]
-                self._view.show_answer(side, None)
+                self._view.show_completion(side, None)
             elif answer.ended is None:
                 answer.ended = Answered(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
         self._show_numbers()
-
-    # ---- what other pages do ----------------------------------------------------------------------------------------
 
     def _on_model_changed(self) -> None:
         self.stop()
         self._asked, self._answers, self._difference = None, {}, None
         for side in SIDES:
-            self._view.show_answer(side, None)
+            self._view.show_completion(side, None)
         self._show_numbers()
         self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
         self._show_choices()

@@ -31,8 +31,8 @@ _STEP = 5
 _FIRST_PERCENT = 50
 _SHORT = 60
 """Characters of a prompt in the menu."""
-_LIVE = tr("A change here answers the sparse side anew, at once; the dense answer stays and goes on.")
-_LATER = tr("A change here counts with the next prompt.")
+_LIVE = tr("A change here restarts the sparse side at once; the dense side continues.")
+_LATER = tr("A change here applies to the next prompt.")
 
 
 class PlaygroundForm(SidePanel):
@@ -59,13 +59,13 @@ class PlaygroundForm(SidePanel):
         self.examples.menu().aboutToShow.connect(self._fill_examples)
         self.prompt = QPlainTextEdit()
         self.prompt.setAccessibleName(tr("Prompt"))
-        self.prompt.setPlaceholderText(tr("What is to be gone on with"))
+        self.prompt.setPlaceholderText(tr("Text to complete"))
         wrap_words(self.prompt)
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(GRID * 12)
         self.prompt.setPlainText(next(iter(PROMPTS.values())))
         self.prompt.textChanged.connect(self.changed)
-        self.chat = QCheckBox(tr("In the chat template"))
+        self.chat = QCheckBox(tr("Apply the chat template"))
         self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
         self.chat.toggled.connect(self.changed)
         heading = QHBoxLayout()
@@ -125,22 +125,20 @@ class PlaygroundForm(SidePanel):
         fold = Fold(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
-            (tr("Longest answer"), self.new_tokens, "", ""),
+            (tr("Max new tokens"), self.new_tokens, "", ""),
             (
                 tr("Temperature"),
                 self.temperature,
-                tr("Above 0 tokens are drawn, with the same noise on both sides."),
+                tr("Above 0 tokens are sampled, with the same noise on both sides."),
                 "Temperature",
             ),
-            (tr("Top p"), self.top_p, tr("Draws from the smallest set of tokens with so much mass."), "Top p"),
+            (tr("Top p"), self.top_p, tr("Samples from the smallest set of tokens with this probability."), "Top p"),
             (tr("Seed"), self.seed, "", ""),
         ):
             pad_text(box)
             fold.column.addLayout(labelled(name, box, hint=hint, term=term))
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
-
-    # ---- what the controls say ---------------------------------------------------------------------------------
 
     def choice(self) -> Choice:
         """Return the chosen settings; without a model, method and rotation are meaningless."""
@@ -197,7 +195,7 @@ class PlaygroundForm(SidePanel):
     def _show_uniform(self) -> None:
         uniform = not (self.by_plan.isEnabled() and self.by_plan.isChecked())
         for control in (self.slider, self.sparsity):
-            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page says how sparse"))
+            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page sets the sparsity"))
 
     def _fill_examples(self) -> None:
         menu = self.examples.menu()
@@ -206,7 +204,7 @@ class PlaygroundForm(SidePanel):
         for name, prompt in PROMPTS.items():
             menu.addAction(name).triggered.connect(partial(self._take, prompt))
         if self._recent:
-            menu.addSection(tr("Sent before"))
+            menu.addSection(tr("Recent"))
         for prompt in self._recent:
             short = " ".join(prompt.split())
             text = short if len(short) <= _SHORT else short[: _SHORT - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -96,7 +96,7 @@ def problem(choice: Choice, *, has_model: bool) -> str:
     if not has_model:
         return tr("Open a model first")
     if not choice.prompt.strip():
-        return tr("Write a prompt, or take one of the examples")
+        return tr("Type a prompt or choose an example")
     return ""
 
 
@@ -123,16 +123,16 @@ def figures(answer: Answer | None) -> dict[str, str]:
 def ending(answer: Answer) -> str:
     """Return how a completion ended, in words."""
     if answer.ended is None:
-        return tr("writing")
+        return tr("generating")
     words = {
-        "end": tr("ended by itself"),
-        "length": tr("at its length"),
+        "end": tr("reached end of text"),
+        "length": tr("reached max length"),
         "stopped": tr("stopped"),
     }
     return words[answer.ended.end]
 
 
-def told(side: Side, position: int, token: Token, other: Token | None) -> str:
+def token_readout(side: Side, position: int, token: Token, other: Token | None) -> str:
     """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
     the other model's probability."""
     gated = token if side == "sparse" else other
@@ -150,18 +150,18 @@ def told(side: Side, position: int, token: Token, other: Token | None) -> str:
     return "   ".join(parts)
 
 
-def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
+def divergence_text(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
     """Return where the two completions diverge, as a sentence."""
     if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
         return ""
     if at is None:
         same = min(len(dense.tokens), len(sparse.tokens))
-        return tr("The answers agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
+        return tr("The completions agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
     words = tuple(
         repr(answer.tokens[at].text) if at < len(answer.tokens) else tr("the end") for answer in (dense, sparse)
     )
     return tr(
-        "The answers part at token {position}: {dense} against {sparse}.",
+        "The completions diverge at token {position}: {dense} against {sparse}.",
         position=at + 1,
         dense=words[0],
         sparse=words[1],

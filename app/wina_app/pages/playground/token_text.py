@@ -53,8 +53,6 @@ class TokenText(QPlainTextEdit):
         notifier().changed.connect(self._restyle)
         self._restyle()
 
-    # ---- content -----------------------------------------------------------------------------------------------
-
     def show_tokens(self, shown: Sequence[Token]) -> None:
         """Replace all tokens."""
         self._tokens, self._starts, self._marked = [], [], None
@@ -103,8 +101,6 @@ class TokenText(QPlainTextEdit):
             return None
         return self._token_of(place - 1 if box.left() > point.x() and place else place)
 
-    # ---- what the user points at -------------------------------------------------------------------------------
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Emit the token under the mouse."""
         super().mouseMoveEvent(event)
@@ -128,8 +124,6 @@ class TokenText(QPlainTextEdit):
     def _token_of(self, place: int) -> int | None:
         found = bisect_right(self._starts, place) - 1
         return found if found >= 0 else None
-
-    # ---- colours -----------------------------------------------------------------------------------------------
 
     def _restyle(self) -> None:
         self.setFont(font("body", tabular=True))

@@ -16,7 +16,7 @@ from wina_core.records import ModelSummary, RotationReport
 from wina_core.sources.resolve import resolve_rotation
 from wina_core.specs import RotationSpec
 
-IDENTITY = tr("This choice leaves every weight as it is; choose a mode or the per-head rotation")
+IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
 NO_MODEL = tr("Open a model first")
 
 
@@ -104,8 +104,6 @@ class RotationController(QObject):
         """Cancel the running rotation."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
-
-    # ---- following --------------------------------------------------------------------------------------------------
 
     def _look_up(self) -> None:
         """Show the stored measurement of this rotation of this model, if any."""

@@ -106,8 +106,6 @@ class RotationPage(Page):
         self._panes.addWidget(measured)
         return self._panes
 
-    # ---- what the user did ------------------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, object]:
         """Return the chosen fields of RotationSpec."""
         return self.panel.fields()
@@ -122,8 +120,6 @@ class RotationPage(Page):
         folder = QFileDialog.getExistingDirectory(self, tr("Save the rotated model in an empty folder"))
         if folder:
             self.export_requested.emit(folder)
-
-    # ---- what is shown ----------------------------------------------------------------------------------------------
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
         self.set_breadcrumb(breadcrumb)
@@ -178,13 +174,13 @@ class RotationPage(Page):
             self._panes.setCurrentWidget(self._measured)
             return
         identity = self.panel.is_identity
-        self._state_title.setText(tr("No rotation") if identity else tr("Not computed yet"))
+        self._state_title.setText(tr("No rotation") if identity else tr("Not measured yet"))
         self._state_text.setText(
             tr("Runs use the model's own basis.")
             if identity
             else tr(
-                "Rotate computes the bases, rotates the weights and measures how well the model is kept and how "
-                "orthogonal the columns of each matrix become. The Evaluate page can use the choice either way."
+                "Rotate computes the bases, rotates the weights and measures the logits error and the "
+                "orthogonality of each matrix's columns. The Evaluate page can use it either way."
             )
         )
         self._panes.setCurrentWidget(self._waiting)
@@ -215,7 +211,7 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
     mean = sum(energies) / len(energies) if energies else math.nan
     share = report.shortcut_parameters / summary.gated_parameters
     return [
-        (tr("Logits deviation ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
+        (tr("Logits error ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
          tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
         (tr("Mean off-diagonal energy"), f"{mean:.3f}", tr("Over all projections of all layers; 0 is orthogonal")),
         (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",

@@ -55,8 +55,8 @@ _WIDTH = GRID * 46
 _NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
 _BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
 _NOTHING = tr("Nothing is rotated, or the bases are given")
-_EIGEN = tr("Eigenvectors are found in one step; choose another objective")
-_NO_TEXT = tr("Nothing chosen depends on a text")
+_EIGEN = tr("Eigenvectors need one step; choose another objective")
+_NO_TEXT = tr("This choice uses no text")
 
 
 class RotationPanel(SidePanel):
@@ -76,8 +76,6 @@ class RotationPanel(SidePanel):
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
-
-    # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build_modes(self, column: QVBoxLayout) -> None:
         column.addLayout(with_term(text_label(tr("Residual stream"), "section"), "Residual stream"))
@@ -116,9 +114,9 @@ class RotationPanel(SidePanel):
         self.steps.setSuffix(tr(" steps"))
         pad_text(self.steps)
         self.steps.editingFinished.connect(self._changed)
-        column.addLayout(labelled(tr("Weight of the sites"), self.weighting, term="Sensitivity"))
+        column.addLayout(labelled(tr("Weighting of the sites"), self.weighting, term="Sensitivity"))
         column.addLayout(labelled(tr("Objective of the bases"), self.objective))
-        column.addLayout(labelled(tr("Descent"), self.steps))
+        column.addLayout(labelled(tr("Optimization steps"), self.steps))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
         more = Fold(tr("Bases, text and given matrices"))
@@ -163,8 +161,6 @@ class RotationPanel(SidePanel):
         column.addLayout(beside(*boxes.values()))
         column.addSpacing(GRID)
         return boxes
-
-    # ---- what the user did ------------------------------------------------------------------------------------------
 
     def fields(self) -> dict[str, Any]:
         """Return the chosen fields of RotationSpec."""
@@ -223,8 +219,6 @@ class RotationPanel(SidePanel):
             self.matrices.setText(file)
             self._changed()
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_model(self, summary: ModelSummary | None) -> None:
         """Show each mode's cost on the model, and disable inexact ones."""
         for index, (mode, label) in enumerate(self._costs.items()):
@@ -281,7 +275,7 @@ class RotationPanel(SidePanel):
     def _reads_text(self) -> bool:
         try:
             return RotationSpec.model_validate(self.fields()).reads_text
-        except ValidationError:  # the page says what is wrong; the text may be part of mending it
+        except ValidationError:  # the page shows the error; the text may be its cause
             return True
 
 

@@ -16,12 +16,12 @@ from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
 
-KEPT = tr("The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there.")
+KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
 OTHER_ARM = tr(
-    "The allocation is done, but another model, rotation or method is chosen by now; choose those that it was for and "
-    "allocate again to have it at once."
+    "The allocation is done, but for another model, rotation or method; choose those again and allocate: the result is "
+    "stored."
 )
 
 

@@ -27,7 +27,7 @@ class AllocationStrip(QWidget):
         self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.cancel = QPushButton(tr("Cancel"))
         self.cancel.setAccessibleName(tr("Cancel the allocator"))
-        self.cancel.setToolTip(tr("Stop at the next batch; what was found is kept"))
+        self.cancel.setToolTip(tr("Stop at the next batch; results so far are kept"))
         self.cancel.clicked.connect(self.cancel_requested)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

@@ -47,14 +47,14 @@ def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints)
     """Return what an edit of the `asked` cells could not do, as a sentence; empty if nothing."""
     if asked and asked <= constraints.locked:
         return tr(
-            "The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.",
-            "The cell is locked and stays as it was; L on the heatmap unlocks what is selected.",
+            "The {n} cells are locked and stay unchanged; L on the heatmap unlocks the selection.",
+            "The cell is locked and stays unchanged; L on the heatmap unlocks the selection.",
             len(asked),
         )
     if constraints.budget is not None and abs(plan.budget - constraints.budget) > EXACT:
         return tr(
-            "The budget of {kept} cannot be kept: all cells that may change for it are at their limits. It is now "
-            "{now}; unlock cells or take the edit back.",
+            "The budget of {kept} cannot be kept: all other cells are at their limits. It is now {now}; unlock cells "
+            "or undo the edit.",
             kept=percent(constraints.budget),
             now=percent(plan.budget),
         )
@@ -64,7 +64,7 @@ def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints)
 def kept_remark(locked: int) -> str:
     """Return the notice of a plan taken over around locked cells."""
     cells = tr("{n} locked cells", "{n} locked cell", locked)
-    return tr("{cells} stayed as they were; the others are as in the new plan.", cells=cells)
+    return tr("{cells} stayed unchanged; all others follow the new plan.", cells=cells)
 
 
 def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) -> SparsityPlan:

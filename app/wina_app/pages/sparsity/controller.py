@@ -68,8 +68,6 @@ class SparsityController(QObject):
         self.editing.settled.connect(self._ask_store)
         self._context_changed()
 
-    # ---- files ---------------------------------------------------------------------------------------------------
-
     def open_plan(self, path: Path) -> None:
         """Replace the plan by a file's, JSON or R-Sparse's searched shares, as one undo step."""
         now = self._workspace.plan
@@ -94,8 +92,6 @@ class SparsityController(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def show(self, key: MapKey) -> None:
         """Show another table in the heatmap."""
         self._key = key
@@ -113,7 +109,7 @@ class SparsityController(QObject):
             scale = scale_for(key, np.array([value]), selection)
             known = not math.isnan(value)
             if known or key in _ALWAYS_SHOWN:
-                text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("not known yet")
+                text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("unknown")
                 lines.append(f"{map_texts(key).name.lower()}: {text}")
         if cell in self.editing.locked:
             lines.append(tr("locked: no edit changes it"))
@@ -134,8 +130,6 @@ class SparsityController(QObject):
         if self._key == "change":
             self._key = "target"
 
-    # ---- following the workspace ---------------------------------------------------------------------------------
-
     def _context_changed(self) -> None:
         self._stored, self._others_figures = StoredPlanData(), None
         self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
@@ -154,8 +148,6 @@ class SparsityController(QObject):
         self.editing.show_selection()
         if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
             self._ask_store()
-
-    # ---- following the store -------------------------------------------------------------------------------------
 
     def _subject(self) -> Subject | None:
         work = self._workspace

@@ -102,8 +102,6 @@ class SparsityProfile(DataPlot):
         if self._scale is not None and self._scale.unit == "%":
             self.getPlotItem().setYRange(100.0 * self._scale.low, 100.0 * self._scale.high, padding=0.02)
 
-    # ---- dragging ------------------------------------------------------------------------------------------------
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take hold of a point or a line; elsewhere drag the plot."""
         taken = event.button() == Qt.MouseButton.LeftButton and self.editable

@@ -144,7 +144,7 @@ class SparsityPage(Page):
         self.add_command(tr("Calibrate"), self.calibrate.click, "F6", _CALIBRATE)
         self.add_command(tr("Measure KL curves"), self.measure_kl.click, "F7", _MEASURE_KL)
         self.add_command(
-            tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Spread the budget as chosen in the toolbar")
+            tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Allocate the budget as chosen in the toolbar")
         )
         self.add_command(tr("Cancel the allocator"), self.cancel_requested.emit, "Shift+F8")
         self.add_command(tr("Copy the read-outs"), self.figures.copy, "Ctrl+Alt+R")
@@ -164,8 +164,6 @@ class SparsityPage(Page):
         self.calibrate.clicked.connect(self.calibration_requested)
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
-
-    # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
         self._projections = tuple(projections)
@@ -216,20 +214,18 @@ class SparsityPage(Page):
     def show_calibrating(self, running: bool) -> None:
         self.calibrate.setEnabled(not running)
         self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
-        self.calibrate.setToolTip(tr("A calibration is under way; see Jobs") if running else _CALIBRATE)
+        self.calibrate.setToolTip(tr("A calibration is running; see Jobs") if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
         self.toolbar.show_allocating(running)
         self.measure_kl.setEnabled(not running)
-        self.measure_kl.setToolTip(tr("An allocator is at work; its progress is above") if running else _MEASURE_KL)
+        self.measure_kl.setToolTip(tr("An allocation is running; see above") if running else _MEASURE_KL)
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
         self.allocation.show_progress(entry)
 
     def show_allocation(self, text: str, details: str) -> None:
         self.allocation.show_found(text, details)
-
-    # ---- what the user does --------------------------------------------------------------------------------------
 
     def _choose_target(self, target: float) -> None:
         if not self.editor.brush.isChecked():

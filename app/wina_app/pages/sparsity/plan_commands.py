@@ -55,9 +55,9 @@ class PlanCommands(QObject):
         self._name_bar.show_names([row.name for row in choices.saved])
         self._menu.show_choices(choices, (self._before, self._allocated, self._file, self._stop))
         for action, possible, reason in (
-            (self._before, choices.before, tr("The plan was not changed yet")),
+            (self._before, choices.before, tr("The plan has not changed yet")),
             (self._allocated, choices.allocated, tr("Nothing was allocated here yet")),
-            (self._stop, bool(choices.compared), tr("The plan is compared with no other")),
+            (self._stop, bool(choices.compared), tr("No plan is compared")),
         ):
             action.setEnabled(possible)
             action.setToolTip(with_keys(action.text() if possible else reason, action.shortcut().toString()))
@@ -71,13 +71,13 @@ class PlanCommands(QObject):
             tr("Save a study of the plan…"),
             self._save_study,
             "Ctrl+Alt+S",
-            tr("A file that the Studies page and the command line run, here or elsewhere"),
+            tr("A file for the Studies page and the command line"),
         )
         copy = self._add(
             tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
         )
         paste = self._add(
-            tr("Paste a plan that was copied as text"),
+            tr("Paste a plan copied as text"),
             lambda: library.paste(QGuiApplication.clipboard().text()),
             "Ctrl+Alt+V",
         )
@@ -117,8 +117,6 @@ class PlanCommands(QObject):
         action = self._page.add_command(text, do, keys, tip)
         self._tips[action] = with_keys(tip or text, keys)
         return action
-
-    # ---- files ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         if name := self._chosen(tr("Open sparsity plan")):

@@ -77,8 +77,6 @@ class SparsityEditing(QObject):
         """Return the kept budget, or None."""
         return self._choices.constraints.budget
 
-    # ---- selection and gestures ----------------------------------------------------------------------------------
-
     def select(self, cells: frozenset[Cell]) -> None:
         """Select the cells for the next edits."""
         self._cells = cells
@@ -106,8 +104,6 @@ class SparsityEditing(QObject):
         elif asked:
             self._view.clear_message()
         self.settled.emit()
-
-    # ---- edits ---------------------------------------------------------------------------------------------------
 
     def set_target(self, sparsity: float) -> None:
         """Set the target (fraction) of the selected cells."""
@@ -181,7 +177,7 @@ class SparsityEditing(QObject):
         """
         plan, kept = self._workspace.plan, self._choices.constraints
         if plan is None:
-            self._view.show_error(tr("A plan is for a model's layers, and no model is open; open one first."))
+            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
             return
         try:
             found.for_layout(plan.layout)
@@ -198,8 +194,6 @@ class SparsityEditing(QObject):
             self._view.show_notice(said or constraints.kept_remark(len(self.locked)))
         else:
             self._view.clear_message()
-
-    # ---- what edits leave alone, and the method ------------------------------------------------------------------
 
     def toggle_locks(self) -> None:
         """Lock the selected cells, or unlock them if all are locked."""
@@ -228,8 +222,6 @@ class SparsityEditing(QObject):
     def set_method(self, method: MethodSpec) -> None:
         """Choose the method."""
         self._history.change(tr("choose {method}", method=method.label), method=method)
-
-    # ---- within --------------------------------------------------------------------------------------------------
 
     def _edit(self, values: Mapping[Cell, float], text: Callable[[str], str]) -> None:
         """Set targets on top of those of the same gesture, from the plan at its begin.

@@ -65,8 +65,6 @@ class PlanLibrary(QObject):
                 lambda store: (store.list_plans(), store.planned_runs(source)), self._listed, self._view.show_error
             )
 
-    # ---- presets -------------------------------------------------------------------------------------------------
-
     def use_preset(self, preset: presets.Preset, budget: float) -> None:
         """Replace the plan by a preset."""
         plan = self._workspace.plan
@@ -79,8 +77,6 @@ class PlanLibrary(QObject):
             return
         text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
         self._editing.take_over(found, text)
-
-    # ---- saved plans ---------------------------------------------------------------------------------------------
 
     def save(self, name: str) -> None:
         """Save the plan in the database under a name, replacing an earlier one."""
@@ -103,8 +99,6 @@ class PlanLibrary(QObject):
         """Delete a saved plan."""
         self._store.write(lambda store: store.delete_plan(name), self._view.show_error)
 
-    # ---- sharing -------------------------------------------------------------------------------------------------
-
     def text(self) -> str:
         """Return the plan as text; empty without a plan."""
         return "" if self._workspace.plan is None else plan_files.plan_text(self._workspace.plan)
@@ -125,12 +119,10 @@ class PlanLibrary(QObject):
         self._store.ask(
             lambda _store: save_study_file(study, path),
             lambda _: self._view.show_notice(
-                tr("The study is in {path}; the Studies page and `wina study run` take it.", path=path)
+                tr("The study is in {path}; run it on the Studies page or with `wina study run`.", path=path)
             ),
             self._view.show_error,
         )
-
-    # ---- comparing -----------------------------------------------------------------------------------------------
 
     def compare_saved(self, name: str) -> None:
         """Compare with a saved plan."""
@@ -168,8 +160,6 @@ class PlanLibrary(QObject):
         """Remember an allocated plan."""
         self._allocated = plan
         self._show()
-
-    # ---- within --------------------------------------------------------------------------------------------------
 
     def _fetch(self, question: "Callable[[Store], SparsityPlan]", answer: Callable[[SparsityPlan], None]) -> None:
         self._store.ask(question, answer, self._view.show_error)

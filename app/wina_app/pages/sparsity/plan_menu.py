@@ -24,14 +24,14 @@ class PlanMenu(QToolButton):
     def __init__(self) -> None:
         super().__init__()
         self.setText(tr("Plans"))
-        self.setAccessibleName(tr("Plans: saved ones, files, comparing"))
+        self.setAccessibleName(tr("Plans: saved, files, compare"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self)
         self._menu.setAccessibleName(self.accessibleName())
         self._menu.setToolTipsVisible(True)
         self.setMenu(self._menu)
         self._load = _submenu(self._menu, tr("Load"))
-        self._delete = _submenu(self._menu, tr("Forget"))
+        self._delete = _submenu(self._menu, tr("Delete"))
         self._compare = _submenu(self._menu, tr("Compare with"))
         self.show_choices(PlanChoices(), ())
 
@@ -65,7 +65,7 @@ class PlanMenu(QToolButton):
             text = tr("{name} ({budget}, {origin})", name=row.name, budget=percent(row.budget), origin=row.origin)
             menu.addAction(_escaped(text)).triggered.connect(lambda _=False, name=row.name: choose(name))
         if not choices.saved and menu is not self._compare:
-            menu.addAction(tr("No plan is saved yet")).setEnabled(False)
+            menu.addAction(tr("No saved plans yet")).setEnabled(False)
 
 
 def _submenu(menu: QMenu, text: str) -> QMenu:

@@ -77,7 +77,7 @@ def _counted(
     maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]
 ) -> tuple[float | None, float | None, float | None, float | None]:
     shape = None if counting.summary is None else counting.summary.shape
-    reason = tr("The sizes of this model are not known here yet; open it again on the Model page.")
+    reason = tr("The sizes of this model are unknown; open it again on the Model page.")
     if shape is not None:
         try:
             row = costs(

@@ -67,13 +67,13 @@ def presets() -> tuple[Preset, ...]:
         Preset(
             "uniform",
             tr("Uniform"),
-            tr("One target in all cells that the method gates, so that the budget is met"),
+            tr("One target in all gated cells that meets the budget"),
             uniform,
         ),
         Preset(
             "dense_ends",
             tr("First and last layer dense"),
-            tr("Nothing is dropped in the first and the last layer; one target elsewhere, so that the budget is met"),
+            tr("Dense first and last layer; one target elsewhere that meets the budget"),
             dense_ends,
         ),
         Preset(
@@ -106,8 +106,8 @@ def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndar
     if not math.isclose(reached, budget, abs_tol=1e-6):
         raise WinaError(
             tr(
-                "This preset cannot meet a budget of {budget}: the cells that it leaves to be gated hold only "
-                "{reached} of the weights; ask for less or choose another preset.",
+                "This preset cannot meet a budget of {budget}: its cells reach only {reached}; lower the budget or "
+                "choose another preset.",
                 budget=percent(budget),
                 reached=percent(reached),
             )

@@ -20,7 +20,7 @@ from wina_app.widgets.plain_text import plain_tip
 _TERMS: dict[FigureKey, str] = {
     "budget": "Budget",
     "counted": "Counted sparsity",
-    "full": "Full sparsity",
+    "full": "Net sparsity",
     "kl": "Predicted KL",
 }
 """Figures with a term in the glossary."""
@@ -50,15 +50,15 @@ def figure_texts(key: FigureKey) -> FigureTexts:
             return _share(
                 tr("Sparsity"),
                 tr(
-                    "Fraction of the gated weights that is not read, as the method counts it: masks keep whole inputs, "
+                    "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
                     "and low-rank parts count as read. From the plan and the model's sizes."
                 ),
             )
         case "full":
             return _share(
-                tr("Full sparsity"),
+                tr("Net sparsity"),
                 tr(
-                    "The sparsity with all that is read beside the weights counted as weights: the rotation's residual "
+                    "The sparsity with everything else read counted as weights: the rotation's residual "
                     "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
                 ),
             )
@@ -112,7 +112,7 @@ class SparsityFigures(QWidget):
         self._shown: list[tuple[FigureKey, QLabel, QLabel]] = []
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
-        self.setAccessibleName(tr("What the plan comes to"))
+        self.setAccessibleName(tr("Figures of the plan"))
         row = Wrapping(self, spacing=2 * GRID)
         for key, _ in PlanFigures(0.0).readouts():
             caption = text_label(figure_texts(key).caption, "muted")

@@ -43,7 +43,7 @@ class SparsityEditor(QWidget):
         self.spin.setMaximum(100 * HIGHEST)
         self.spin.setMinimumWidth(17 * GRID)
         self.brush = _switch(tr("Brush"))
-        self.brush.setToolTip(tr("Drag over cells to give them this target; with Shift they are selected instead"))
+        self.brush.setToolTip(tr("Drag over cells to set this target; Shift selects instead"))
         self.lock = _switch(tr("Lock"))
         self.keep = _switch(tr("Keep budget"))
         self.show_locked(False, possible=False)
@@ -92,18 +92,18 @@ class SparsityEditor(QWidget):
         """Show whether the selection is locked; impossible without a selection."""
         self.lock.setChecked(locked)
         self.lock.setEnabled(possible)
-        tip = tr("Let edits change the selected cells again") if locked else tr("No edit changes the selected cells")
+        tip = tr("Unlock the selected cells") if locked else tr("Protect the selected cells from edits")
         self.lock.setToolTip(with_keys(tip, "L") if possible else tr("Select cells in the heatmap first"))
 
     def show_kept(self, budget: float | None) -> None:
         """Show the kept budget, if any."""
         self.keep.setChecked(budget is not None)
         if budget is None:
-            self.keep.setToolTip(tr("After every edit, all cells but the edited and the locked make up for it"))
+            self.keep.setToolTip(tr("After every edit, all other unlocked cells compensate"))
         else:
             self.keep.setToolTip(
                 tr(
-                    "The budget stays {budget}: cells that are neither edited nor locked make up for edits",
+                    "The budget stays {budget}: other unlocked cells compensate for edits",
                     budget=number_format.percent(budget),
                 )
             )

@@ -94,11 +94,11 @@ class SparsityToolbar(QWidget):
         self.presets = QToolButton()
         self.presets.setText(tr("Presets"))
         self.presets.setAccessibleName(tr("Presets: plans to start from"))
-        self.presets.setToolTip(tr("Plans to start from, at the budget beside"))
+        self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
         self.allocator = QComboBox()
-        self.allocator.setAccessibleName(tr("How the budget is spread over the model"))
+        self.allocator.setAccessibleName(tr("Allocator of the budget"))
         for row, (spec, text) in enumerate(ALLOCATORS):
             self.allocator.addItem(spec.label[:1].upper() + spec.label[1:], spec)
             self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
@@ -130,11 +130,9 @@ class SparsityToolbar(QWidget):
         tip = (
             tr("Give every projection of every layer this target")
             if at_once
-            else tr("Spread the budget, in the background")
+            else tr("Allocate the budget, in the background")
         )
-        self.allocate.setToolTip(
-            tr("An allocator is at work; wait for it, or cancel it in its line") if running else tip
-        )
+        self.allocate.setToolTip(tr("An allocation is running; wait for it or cancel it") if running else tip)
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
         for control in (self.allocator, self.budget, self.allocate):
             control.setEnabled(not running)
@@ -160,7 +158,7 @@ class SparsityToolbar(QWidget):
 
     def _switch_of_maps(self) -> QComboBox:
         self.map = QComboBox()
-        self.map.setAccessibleName(tr("Which numbers the map shows"))
+        self.map.setAccessibleName(tr("Table shown in the map"))
         for row, key in enumerate(MAP_KEYS):
             texts = map_texts(key)
             self.map.addItem(texts.name, key)

@@ -56,8 +56,6 @@ class StudyCatalogue(QObject):
         self._next.timeout.connect(self.read_next)
         workbench.stopped.connect(self._next.stop)
 
-    # ---- files and roles -----------------------------------------------------------------------------------------
-
     def read(self) -> None:
         """Read the gallery, roles and own files again."""
         own = list(self._own)
@@ -127,8 +125,6 @@ class StudyCatalogue(QObject):
         study = self.study(file) if file else None
         return bind(study, self.roles) if study else None
 
-    # ---- data ----------------------------------------------------------------------------------------------------
-
     def data_folder(self, file: Path) -> str:
         """Return the data folder chosen for a study; empty for none."""
         return self._data.get(str(file), "")
@@ -150,8 +146,6 @@ class StudyCatalogue(QObject):
         if entry is None or entry.study is None:
             return None
         return with_data_folder(entry.study, self.data_folder(file) or None)
-
-    # ---- what is stored ------------------------------------------------------------------------------------------
 
     @property
     def environment(self) -> str:
@@ -183,7 +177,7 @@ class StudyCatalogue(QObject):
         self._waiting = []
 
     def _read_state(self, file: Path, study: StudySpec) -> None:
-        # Its runs can be told before anything stands for its roles: as if the published weights did.
+        # Without models for its roles the runs are those of the published weights.
         stand_in = {role.name: role.hub or role.name for role in needs(study, self.roles)}
         bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
         environment, samples = self.environment, self.samples and file == self.selected

@@ -121,8 +121,6 @@ class StudiesController(QObject):
     def _state(self) -> StudyState | None:
         return self._catalogue.states.get(self._selected) if self._selected else None
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def set_visible(self, visible: bool) -> None:
         """Read while the page is shown, and not while it is hidden."""
         self._visible = visible
@@ -253,8 +251,6 @@ class StudiesController(QObject):
             self._view.show_notice(tr("Writing the report…"))
             self._reports.write(file, study, folder)
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def _on_listed(self) -> None:
         catalogue = self._catalogue
         if self._selected not in catalogue.entries:
@@ -308,8 +304,6 @@ class StudiesController(QObject):
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))
         self._show_progress()
-
-    # ---- jobs and reports ----------------------------------------------------------------------------------------
 
     def _show_active(self) -> None:
         self._view.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})

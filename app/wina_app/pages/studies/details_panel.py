@@ -14,7 +14,7 @@ from wina_app.widgets.help_button import HelpMark
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.studies.gallery import GalleryEntry
 
-_NO_RUNS = tr("This study is a sweep of products alone; its points show on the Latency page.")
+_NO_RUNS = tr("This study times products only; see the Latency page.")
 
 
 class StudyDetail(QWidget):
@@ -30,7 +30,7 @@ class StudyDetail(QWidget):
         self._facts.setHorizontalSpacing(2 * GRID)
         self._facts.setVerticalSpacing(HALF)
         self._facts.setColumnStretch(1, 1)
-        self._runs = text_label(tr("Runs: arms × sparsities"), "section")
+        self._runs = text_label(tr("Runs: method × sparsity"), "section")
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
@@ -85,7 +85,7 @@ class StudyDetail(QWidget):
 
 def _remark(state: StudyState) -> str:
     if state.needs and not state.trouble:
-        return tr("To run it here, say at the right which model stands for {roles}.", roles=listed(state.needs))
+        return tr("To run it here, choose on the right a model for {roles}.", roles=listed(state.needs))
     return "" if state.grid or state.trouble else _NO_RUNS
 
 

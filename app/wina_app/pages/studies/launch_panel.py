@@ -18,8 +18,8 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
 
 _WIDTH = GRID * 36
-_CHANGING = tr("Its jobs stop after their batch")
-_MEASURING = tr("The study's jobs take their data from here; wait for them, or cancel them")
+_CHANGING = tr("Its jobs stop after the current batch")
+_MEASURING = tr("The study's jobs use this folder; wait for them or cancel them")
 
 
 class StudyLaunch(SidePanel):
@@ -38,7 +38,7 @@ class StudyLaunch(SidePanel):
         self.column.setSpacing(GRID)
         self._roles_title = text_label(tr("Models"), "section")
         self._roles_hint = text_label(
-            tr("Say once which model stands for each role; it is remembered for every study."), "muted", wrap=True
+            tr("Choose a model for each role once; all studies remember it."), "muted", wrap=True
         )
         self._roles = QVBoxLayout()
         self._roles.setSpacing(GRID)
@@ -118,7 +118,7 @@ class StudyLaunch(SidePanel):
 
     def show_data(self, folder: str, own: str) -> None:
         """Show the data folder, or the study file's own if empty."""
-        self.data.edit.setPlaceholderText(tr("As the file says: {folder}", folder=own) if own else HUB)
+        self.data.edit.setPlaceholderText(tr("From the file: {folder}", folder=own) if own else HUB)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 
@@ -141,7 +141,7 @@ class StudyLaunch(SidePanel):
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText(tr("Folder or hub id"))
+        edit.setPlaceholderText(tr("Folder or Hugging Face id"))
         edit.setAccessibleName(tr("Model for {role}", role=role.name))
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
@@ -157,7 +157,7 @@ class StudyLaunch(SidePanel):
         buttons = [folder]
         if role.hub:
             hub = QPushButton(tr("Hub"))
-            hub.setAccessibleName(tr("Take the published weights of {role}", role=role.name))
+            hub.setAccessibleName(tr("Use the published weights of {role}", role=role.name))
             hub.setToolTip(plain_tip(tr("Downloads {model} when the study is run", model=role.hub)))
             hub.clicked.connect(lambda: self._map(role.name, role.hub))
             buttons.append(hub)
@@ -191,13 +191,13 @@ class StudyLaunch(SidePanel):
     _trouble = ""
 
     def _enable_estimate(self) -> None:
-        idle = self._trouble or tr("No run is left to compute here")
+        idle = self._trouble or tr("All runs are stored")
         reason = tr("The estimate is queued or running") if self._estimating else idle
         explain_disabled(
             self.estimate,
             enabled=self._can_estimate and not self._estimating,
             reason=reason,
-            explanation=tr("Times a few documents of every kind of measurement that is missing"),
+            explanation=tr("Times a few documents of every kind of missing measurement"),
         )
 
     def show_progress(self, progress: StudyProgress | None) -> None:

@@ -61,7 +61,7 @@ class StudiesPage(Page):
         self.launch = StudyLaunch()
         self.open = self._button(tr("Open study file…"), self._choose_file)
         self.forget = self._button(tr("Remove from list"), self.forget_requested.emit)
-        self.forget.setToolTip(tr("The file itself stays where it is"))
+        self.forget.setToolTip(tr("The file itself stays on disk"))
         self.results = self._button(tr("Show results"), self.results_requested.emit)
         self.report = self._button(tr("Report…"), self._choose_report)
         self.opening = self._button(tr("Open report"), self._open_report)
@@ -96,8 +96,6 @@ class StudiesPage(Page):
         button.clicked.connect(lambda: then())
         return button
 
-    # ---- what the user did ---------------------------------------------------------------------------------------
-
     def choice(self) -> LaunchChoice:
         return self.launch.choice()
 
@@ -126,8 +124,6 @@ class StudiesPage(Page):
     def _open_report(self) -> None:
         if self._report is not None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
-
-    # ---- what is shown -------------------------------------------------------------------------------------------
 
     def withdraw_consent(self) -> None:
         self.launch.withdraw_consent()
@@ -192,14 +188,14 @@ class StudiesPage(Page):
         if self._entry.study is None:
             return _BROKEN
         if state is None:
-            return tr("What is stored of this study is being read")
+            return tr("The stored results are being read")
         if state.needs:
-            return tr("Say which model stands for {roles}", roles=listed(state.needs))
+            return tr("Choose a model for {roles}", roles=listed(state.needs))
         if state.trouble:
             return state.trouble
         if self._progress is not None:
             return _RUNNING
-        return "" if state.to_do else tr("Every measurement of this study is stored already")
+        return "" if state.to_do else tr("All measurements of this study are stored")
 
 
 def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:

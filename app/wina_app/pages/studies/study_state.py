@@ -21,7 +21,7 @@ from wina_core.tasks.check_names import check_names
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Yours")}
+KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Own studies")}
 """Kinds of studies, in the order of the list."""
 _DOT = "  \N{MIDDLE DOT}  "
 
@@ -146,9 +146,9 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     evaluation, limit = study.evaluation, study.evaluation.limit
     found = [
         (tr("Models"), _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
-        (tr("Arms"), _DOT.join(_arm(arm) for arm in study.arms)),
+        (tr("Configurations"), _DOT.join(_arm(arm) for arm in study.arms)),
         (tr("Sparsities"), _percentages(study.sparsities)),
-        (tr("Spread"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
+        (tr("Allocation"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
         (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
         (tr("Also measured"), _DOT.join(_own_units(study))),
         (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),
@@ -179,8 +179,8 @@ def _task(task: str | TaskSpec) -> str:
         tr("{examples}-shot", examples=task.num_fewshot) if task.num_fewshot is not None else "",
         tr("{n} documents", "{n} document", task.limit) if task.limit else "",
     ]
-    told = ", ".join(filter(None, details))
-    return f"{task.name} ({told})" if told else task.name
+    text = ", ".join(filter(None, details))
+    return f"{task.name} ({text})" if text else task.name
 
 
 def _own_units(study: StudySpec) -> list[str]:
@@ -244,7 +244,7 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     elif not begun:
         parts.append(tr("waiting for the engine"))
     elif len(begun) < len(entries):
-        parts.append(tr("{jobs} to follow", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
+        parts.append(tr("{jobs} waiting", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
     parts += [entry.metric for entry in begun if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
@@ -290,8 +290,8 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     probed = sum(estimate.basis == "probe" for estimate in record.estimates)
     known = len(record.estimates) - probed
     sources = [
-        tr("{kinds} of them timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
-        tr("{count} taken from stored ones", count=f"{known:,}") if known else "",
+        tr("{kinds} timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
+        tr("{count} from stored ones", count=f"{known:,}") if known else "",
     ]
     time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
     if how:
@@ -299,9 +299,9 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     else:
         sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
     if state.points_missing:
-        left_out = tr("Rotating, calibrating and allocating come on top, and the timed products.")
+        left_out = tr("Rotation, calibration, allocation and timed products need extra time.")
     else:
-        left_out = tr("Rotating, calibrating and allocating come on top.")
+        left_out = tr("Rotation, calibration and allocation need extra time.")
     return f"{sentence} {left_out}"
 
 

@@ -80,7 +80,7 @@ def test_the_job_names_the_cell_the_methods_and_their_targets(bench):
         prompt=PROMPT,
         gates=tuple(GateTarget(method=method, target=0.625) for method in (WINA, TEAL, CATS)),
     )
-    assert bench.reason == "An inspection is under way"
+    assert bench.reason == "An inspection is running"
     bench.controller.inspect()
     assert len(bench.engine.submitted) == 1
 
