@@ -1,4 +1,4 @@
-"""Opens the workbench: `python -m wina_app`, or `wina-workbench` once installed."""
+"""Entry point of the workbench: `python -m wina_app`, or `wina-workbench` once installed."""
 
 import argparse
 import gc
@@ -10,9 +10,8 @@ from types import TracebackType
 from wina_app.pages import PAGES
 
 _MIDDLE_PER_FULL = 1000
-"""Garbage collections of the middle generation to one of everything; Python's own choice is 10. One of everything stops
-all threads, the window's too, for a quarter of a second where 100,000 results are held, and each reading of them from
-the database would set one off."""
+"""Collections of the middle generation per full one; Python's default is 10. With 100,000 results in memory a full
+collection stops all threads for 0.25 s, and every reading of them would trigger one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,12 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def collect_garbage_rarely() -> None:
-    """As `_MIDDLE_PER_FULL` says, in this process."""
+    """Make full garbage collections rare in this process."""
     gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(prog="wina-workbench", description="WINA Workbench: activation sparsity in LLMs")
     which = options.add_mutually_exclusive_group()
     which.add_argument("--model", help="open this folder or Hugging Face model id")
@@ -68,7 +67,7 @@ def _engines(text: str) -> int:
 
 
 def _log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A defect in one slot is told in the log and on stderr; the window and its jobs go on."""
+    """Log a defect in a slot and print it; the window and its jobs continue."""
     logging.getLogger("wina_app").error("A defect in the window", exc_info=(kind, error, trace))
     sys.__excepthook__(kind, error, trace)
 

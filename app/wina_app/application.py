@@ -1,6 +1,5 @@
-"""Puts the window together: pages, their controllers, and what connects them."""
+"""Assembly of the window: services, pages and their controllers."""
 
-import importlib
 import logging
 import sys
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
+from wina_app.widgets.base_page import Page
 from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
@@ -35,6 +35,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
+    from wina_app.heatmap.editable_heatmap import EditableHeatmap
     from wina_app.pages.evaluate.controller import EvaluateController
     from wina_app.pages.gate_inspector.controller import GateController
     from wina_app.pages.latency.controller import LatencyController
@@ -42,31 +43,24 @@ if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_app.pages.playground.controller import PlaygroundController
     from wina_app.pages.results.controller import ResultsController
     from wina_app.pages.rotation.controller import RotationController
-    from wina_app.pages.sparsity.allocation_controller import AllocationController
-    from wina_app.pages.sparsity.calibration_controller import CalibrationController
     from wina_app.pages.sparsity.controller import SparsityController
     from wina_app.pages.studies.controller import StudiesController
-    from wina_core.specs import MethodSpec, RotationSpec
     from wina_core.specs.studies import StudySpec
 
 _SWITCH_SECONDS = 0.00005
-"""How long a thread that computes keeps the interpreter from one that waits for it; Python's own choice is 0.005. The
-main thread gives the interpreter away in each of many calls of Qt, and while the store's thread computes, showing a
-page took up to 490 ms; with 0.0002 it took 76 ms, and 61 ms where nothing computes. To have it back takes 0.38 ms with
-0.0002 and 0.23 ms so."""
+"""Time slice of a computing thread while another waits for the interpreter; Python's default is 0.005. Many Qt calls of
+the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
+computed, with 0.0002 it took 76 ms. Regaining it takes 0.38 ms with 0.0002 and 0.23 ms with this."""
 
 
 class Application(QObject):
-    """One window with everything behind it; the attributes below are there once `start` has made all pages."""
+    """The window and all its services. A page's controller exists once the page is made."""
 
     model: "ModelController"
     rotation: "RotationController"
     sparsity: "SparsityController"
-    calibration: "CalibrationController"
-    allocation: "AllocationController"
     gate: "GateController"
     evaluate: "EvaluateController"
-    choose_plan: "Callable[[MethodSpec, RotationSpec], object]"
     latency: "LatencyController"
     playground: "PlaygroundController"
     results: "ResultsController"
@@ -80,6 +74,7 @@ class Application(QObject):
         engine: EngineThread | None = None,
     ) -> None:
         super().__init__()
+        self._app = app
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
         apply_theme(app, *appearance_of(settings.preferences))
@@ -94,6 +89,16 @@ class Application(QObject):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
+        self._make_page: dict[str, Callable[[], None]] = {
+            "model": self._make_model,
+            "rotation": self._make_rotation,
+            "sparsity": self._make_sparsity,
+            "evaluate": self._make_evaluate,
+            "latency": self._make_latency,
+            "playground": self._make_playground,
+            "results": self._make_results,
+            "studies": self._make_studies,
+        }
         self.window.page_missing.connect(self._add_page)
         self.workbench.workspace.loading_changed.connect(self._show_loading)
         self._add_jobs()
@@ -108,8 +113,8 @@ class Application(QObject):
         self.window.closed.connect(self._on_closed)
 
     def start(self, model: str | None = None, page: str | None = None) -> None:
-        """Show the window with its first page, then open the database and start the engine, and make the other pages;
-        open a model and a page if named."""
+        """Show the window with its first page, open the database, start the engine, and make all other pages. Open a
+        model if one is named."""
         first = page or self.workbench.settings.page
         first = first if first in PAGES else next(iter(PAGES))
         self.window.show_page(first)
@@ -147,25 +152,76 @@ class Application(QObject):
         self.window.show_dock("log")
 
     def _add_page(self, key: str) -> None:
-        """Make a page, unless it is there already because it was to be shown before its turn."""
-        if key in PAGES and key not in self.window.pages:
-            importlib.import_module(f"wina_app.pages.{key}.wiring").add(self)
+        """Make a page, unless it was shown before its turn."""
+        if key in self._make_page and key not in self.window.pages:
+            self._make_page[key]()
             self._show_loading(key)
 
+    # Pages are imported once the window is painted: they load pyqtgraph and numpy, which take longer than the frame.
+
+    def _make_model(self) -> None:
+        from wina_app.pages.model.wiring import wire
+
+        self.model = wire(self.workbench, self.window.add_page, self.open_results)
+
+    def _make_rotation(self) -> None:
+        from wina_app.pages.rotation.wiring import wire
+
+        self.rotation = wire(self.workbench, self.window.add_page)
+
+    def _make_sparsity(self) -> None:
+        from wina_app.pages.sparsity.wiring import wire
+
+        self.sparsity = wire(self.workbench, self.window.add_page, self._add_gate_inspector, self.evaluate_plan)
+
+    def _add_gate_inspector(self, page: Page, heatmap: "EditableHeatmap") -> None:
+        from wina_app.pages.gate_inspector.wiring import wire
+
+        self.gate = wire(self.workbench, page, heatmap, self._raise_inspector)
+
+    def _raise_inspector(self) -> None:
+        dock = self.window.docks["inspector"]
+        dock.show()
+        dock.raise_()
+
+    def _make_evaluate(self) -> None:
+        from wina_app.pages.evaluate.wiring import wire
+
+        self.evaluate = wire(self.workbench, self.window.add_page)
+
+    def _make_latency(self) -> None:
+        from wina_app.pages.latency.wiring import wire
+
+        self.latency = wire(self.workbench, self.window.add_page)
+
+    def _make_playground(self) -> None:
+        from wina_app.pages.playground.wiring import wire
+
+        self.playground = wire(self.workbench, self.window.add_page)
+
+    def _make_results(self) -> None:
+        from wina_app.pages.results.wiring import wire
+
+        self.results = wire(self.workbench, self.window.add_page, self.window.preferences_changed)
+
+    def _make_studies(self) -> None:
+        from wina_app.pages.studies.wiring import wire
+
+        self.studies = wire(self.workbench, self.window.add_page, self.show_study)
+
     def _show_loading(self, *keys: str) -> None:
-        """Pages that want a model, of these or of all, say that one is on its way."""
+        """Show on pages that need a model that one is being loaded."""
         workspace = self.workbench.workspace
         for key in keys or self.window.pages:
             self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
 
     def evaluate_plan(self) -> None:
-        """The plan that is being edited is what the Evaluate page is set to."""
-        workspace = self.workbench.workspace
+        """Set the Evaluate page to the plan being edited."""
         self._add_page("evaluate")
-        self.choose_plan(workspace.method, workspace.rotation)
+        self.evaluate.choose_plan()
 
     def show_study(self, study: "StudySpec") -> None:
-        """The results of a study: its runs', or its sweeps'."""
+        """Show a study's runs on the Results page, or its sweep on the Latency page."""
         page = "results" if study.models else "latency"
         self._add_page(page)
         if study.models:
@@ -207,7 +263,7 @@ class Application(QObject):
         self._fill_recent()
 
     def _fill_recent(self) -> None:
-        """Models, studies of the user's own, and databases."""
+        """Fill the menu of recent models, studies and databases."""
         menu, settings = self.window.menus.recent, self.workbench.settings
         menu.clear()
         found = (
@@ -221,10 +277,10 @@ class Application(QObject):
             if locations:
                 menu.addSeparator()
         if menu.isEmpty():
-            menu.addAction(tr("Nothing was opened yet")).setEnabled(False)
+            menu.addAction(tr("No recent files yet")).setEnabled(False)
 
     def open_results(self) -> None:
-        """Those of this database, or of one to be chosen where it has none."""
+        """Show the results of this database, or ask for another one if it is empty."""
 
         def go(stored: bool) -> None:
             if stored:
@@ -240,7 +296,7 @@ class Application(QObject):
 
     def _on_desktop_changed(self) -> None:
         if current_mode() == "system":
-            apply_theme(QApplication.instance(), "system")
+            apply_theme(self._app, "system")
 
     def _on_closed(self) -> None:
         try:

@@ -62,6 +62,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
 from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.wiring import connect_plans
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_stylesheet, apply_theme
@@ -144,7 +145,8 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     store = StoreThread(str(file))
     store.start()
     workspace = Workspace()
-    page = SparsityPage(workspace, store)
+    page = SparsityPage()
+    page.controller, page.library = connect_plans(page, workspace, store)
     apply_stylesheet(page)
     page.resize(*stroke.size)
     page.show()
@@ -155,7 +157,7 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     workspace.set_model(source, summary)
     if stroke.jagged:
         workspace.set_plan(_jagged(summary.layout))
-    _wait(app, lambda: not np.isnan(page.controller.value("predicted", (0, 0))))
+    _wait(app, lambda: page.figures.text("predicted") != "\N{EN DASH}")
     if stroke.keep:
         page.editor.keep.click()
     drag = _line(page, steps) if stroke.line else _zigzag(page, steps)

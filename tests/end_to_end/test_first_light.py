@@ -19,7 +19,7 @@ from wina_core.store import Store
 
 WAIT_MS = 240_000
 LIMIT, TOKENS, ROTATION_TOKENS = 4, 512, 1024
-ROTATION = "Free, eigenvectors alone"
+ROTATION = "Global, from eigenvectors (free at run time)"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
 NUMBERS = ("value", "stderr", "n", "counted_sparsity", "full_sparsity")

@@ -31,7 +31,7 @@ def furnish(application: Application) -> None:
             store.record_latency(timed(method=method, sparsity=sparsity))
 
     workspace.set_model(SOURCE, summary())
-    window.pages["model"].show_summary(SOURCE, summary())
+    window.pages["model"].show_summary("demo", SOURCE, summary())
     application.workbench.store.write(fill, window.show_failure)
     latency, results = window.pages["latency"], window.pages["results"]
     for page in ("latency", "results"):

@@ -1,4 +1,4 @@
-"""Where the tasks' data are taken from: the hub, or a folder of the user's."""
+"""Field for the tasks' data: the Hugging Face Hub or a folder."""
 
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -6,16 +6,16 @@ from wina_app.style.theme import HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import beside, explain_disabled, text_label
 
-HUB = tr("The hub's")
+HUB = tr("Hugging Face Hub (default)")
 _NAME = tr("Data of the tasks")
 _HELP = tr(
-    "A folder with a folder for each task, named as the task or its beginning, and in that a file for each split, as "
-    "validation.jsonl or test.parquet; these then stand in for the hub's data"
+    "A folder with a subfolder for each task, named like the task or its prefix, with a file for each split, such as "
+    "validation.jsonl or test.parquet; they replace the Hub's data"
 )
 
 
 class DataFolder(QWidget):
-    """A path, typed into `edit` or chosen; empty for the hub's data."""
+    """Path of a data folder; empty for the Hub."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class DataFolder(QWidget):
         self.offer()
 
     def offer(self, reason: str = "") -> None:
-        """Let a folder be chosen, unless there is a reason against it."""
+        """Enable the field, unless there is a reason against it."""
         for control in (self.edit, self.choose):
             explain_disabled(control, enabled=not reason, reason=reason, explanation=_HELP)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from wina_app.pages.sparsity.stored_data import Facts
+from wina_app.shared.stored_plan import StoredPlanData
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
@@ -28,7 +28,9 @@ class PlanMaps:
     curves are read at, cells under a shared mask at their mean.
     """
 
-    def __init__(self, plan: SparsityPlan, method: MethodSpec, facts: Facts, other: SparsityPlan | None = None) -> None:
+    def __init__(
+        self, plan: SparsityPlan, method: MethodSpec, facts: StoredPlanData, other: SparsityPlan | None = None
+    ) -> None:
         self.plan = plan
         self._method, self._facts, self._other = method, facts, other
         self._tables: dict[MapKey, np.ndarray] = {}

@@ -1,13 +1,13 @@
-"""What is ticked for one launch of a study; no part of the study itself."""
+"""Options of one launch, which are no part of a study."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class LaunchChoice:
-    """What holds for one launch."""
+    """Options of one launch."""
 
     samples: bool
-    """Whether every document's answers are kept."""
+    """Whether every document's answers are stored."""
     run_model_code: bool
-    """Consent to run what the model writes."""
+    """Consent to run code that the model writes."""

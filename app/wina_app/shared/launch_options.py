@@ -1,4 +1,4 @@
-"""What holds for one launch: whether documents' answers are kept, and the consent to run what the model writes."""
+"""Form of one launch's options."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
@@ -10,25 +10,22 @@ from wina_app.widgets.controls import explain_disabled, text_label
 from wina_core.tasks.code_risk import RISK
 
 _SAMPLES = tr(
-    "Stores each document's scores and answers, so that two runs can be compared document by document; what is stored "
-    "without them is measured again"
+    "Stores each document's scores and answers for paired comparisons; results stored without them are measured again"
 )
-_CONSENT = tr(
-    "Needed by tasks that score a model by running what it writes; holds for the next launch alone. {risk}", risk=RISK
-)
+_CONSENT = tr("Needed by tasks that run code of the model; holds for the next launch only. {risk}", risk=RISK)
 _NO_TASKS = tr("This study has no tasks with documents")
 
 
 class LaunchOptions(QWidget):
-    """Two check boxes; the risk is told below the second one while it is ticked."""
+    """Two check boxes; the ticked consent shows its risk."""
 
     changed = Signal()
-    """What is missing depends on what was ticked."""
+    """An option was ticked or unticked."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.samples = QCheckBox(tr("Keep every document's answers"))
-        self.consent = QCheckBox(tr("Run programs that the model writes"))
+        self.samples = QCheckBox(tr("Log samples of every document"))
+        self.consent = QCheckBox(tr("Run code that the model writes"))
         self.consent.setAccessibleDescription(_CONSENT)
         self.risk = text_label(RISK, "failed", wrap=True)
         self.risk.hide()
@@ -44,14 +41,14 @@ class LaunchOptions(QWidget):
         self.offer(True)
 
     def choice(self) -> LaunchChoice:
-        """What is ticked."""
+        """Return the ticked options."""
         return LaunchChoice(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
 
     def withdraw_consent(self) -> None:
-        """It holds for one launch."""
+        """Untick the consent: it holds for one launch."""
         self.consent.setChecked(False)
 
     def offer(self, has_tasks: bool) -> None:
-        """Both are about tasks."""
+        """Show the options if the study has tasks."""
         for box, explanation in ((self.samples, _SAMPLES), (self.consent, _CONSENT)):
             explain_disabled(box, enabled=has_tasks, reason=_NO_TASKS, explanation=explanation)

@@ -1,4 +1,4 @@
-"""What the Rotation page offers: presets, and a sentence and a cost for every mode and basis."""
+"""Presets of rotations, with explanations and costs of modes and bases."""
 
 from wina_app.style.translation import tr
 from wina_core.accounting.terms import shortcut_count
@@ -18,11 +18,11 @@ from wina_core.specs import (
 from wina_core.specs.plans import PlanLayout
 
 ROTATION_PRESETS: dict[str, RotationSpec] = {
-    tr("Free, refined (recommended)"): FREE_ROTATION,
-    tr("Free, refined on the KL: better, slow"): FREE_KL_ROTATION,
+    tr("Global, refined (free at run time, recommended)"): FREE_ROTATION,
+    tr("Global, refined on the KL (free at run time, slow)"): FREE_KL_ROTATION,
     tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
     tr("None: the dense basis"): NO_ROTATION,
-    tr("Free, eigenvectors alone"): RotationSpec(),
+    tr("Global, from eigenvectors (free at run time)"): RotationSpec(),
     tr("Heads only"): RotationSpec(mode="none", per_head=True),
     tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
     tr("Per layer + heads"): RotationSpec(mode="per_layer"),
@@ -44,25 +44,25 @@ BASES: dict[AttentionBasis | MlpBasis, str] = {
     "activations": tr("Second moments of the inputs on the calibration text: concentrates them on few directions"),
 }
 WEIGHTINGS: dict[Weighting, tuple[str, str]] = {
-    "trace": (tr("All sites alike"), tr("The Gram matrices named below, each counting the same, whatever its scale")),
+    "trace": (tr("All sites alike"), tr("The Gram matrices below, each normalized to the same trace")),
     "sensitivity": (
         tr("By sensitivity"),
-        tr("Fisher information and activations: a site counts as much as errors there matter"),
+        tr("Fisher information and activations: sites weigh by the effect of errors there"),
     ),
 }
 OBJECTIVES: dict[Objective, tuple[str, str]] = {
-    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition, seconds")),
+    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition; takes seconds")),
     "error": (
         tr("Calibrated error of gating"),
-        tr("From the eigenvectors on, by Cayley steps on the error that gates make"),
+        tr("Cayley steps from the eigenvectors on the error of gating"),
     ),
-    "kl": (tr("KL divergence"), tr("Further, by steps on the divergence of the gated model itself; slow")),
+    "kl": (tr("KL divergence"), tr("Further steps on the KL divergence of the gated model; slow")),
 }
 PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
 
 
 def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
-    """What a mode costs for every token at run time."""
+    """Return a mode's cost per token at run time, in words."""
     if mode not in ("per_layer", "per_site"):
         return tr("Free at run time.")
     if layout is None:
@@ -78,10 +78,10 @@ def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
 
 
 def is_exact(spec: RotationSpec, summary: ModelSummary | None) -> bool:
-    """Whether a rotation leaves what the model computes as it is; without a model every one counts as such."""
+    """Return whether a rotation is exact for a model; without a model all count as exact."""
     return summary is None or spec.mode in summary.rotations
 
 
 def preset_of(spec: RotationSpec) -> str:
-    """Name of the preset that a spec is, or CUSTOM."""
+    """Return the name of a rotation's preset, or CUSTOM."""
     return next((name for name, preset in ROTATION_PRESETS.items() if preset == spec), CUSTOM)

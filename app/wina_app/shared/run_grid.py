@@ -1,4 +1,4 @@
-"""From what is ticked on the Evaluate page to a study, and from the study's runs to a table of what is stored."""
+"""Studies made from the Evaluate page's choice, and grids of their runs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
+from wina_core.methods import get_method
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -30,45 +31,45 @@ from wina_core.specs.studies import StudySpec
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
 FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 100, 4096, "50, 65"
-"""What the demo begins with: a first comparison that is there in about a minute, as the study demo-quick is."""
+"""First choice for the demo: a comparison of about a minute, like the study demo-quick."""
 DENSE_COLUMN = "dense"
 PLAN_COLUMN = tr("plan")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is ticked and typed."""
+    """Return the ticked and typed choice."""
 
     name: str
     tasks: tuple[str, ...]
     task_folders: tuple[str, ...]
     data_folder: str
-    """Local data in place of the hub's; empty for none."""
+    """Folder with local data; empty for the Hub."""
     limit: int | None
     num_fewshot: int | None
     batch_size: int | Literal["auto"]
     dense_prefix: float
     deviation: str | None
-    """Source of the text on which runs are compared with dense; None for no comparison."""
+    """Source of the text for fidelity to dense; None for no fidelity."""
     deviation_tokens: int
     calibration: str
     thresholds: Thresholds
     methods: tuple[MethodSpec, ...]
     rotations: tuple[RotationSpec, ...]
     arms: tuple[Arm, ...]
-    """Methods on the rotation that is part of their definition, beside every method on every rotation."""
+    """Presets with a rotation, beside every method on every rotation."""
     sparsities: str
     """Percentages as typed."""
     allocators: tuple[AllocatorSpec, ...]
     with_plan: bool
     samples: bool = False
-    """Whether every document's answers are kept; no number depends on it, and neither on the next."""
+    """Whether every document's answers are stored; it changes no number, nor does the next."""
     run_model_code: bool = False
-    """Consent to run what the model writes, for this launch alone."""
+    """Consent to run code that the model writes, for this launch only."""
 
 
 def parse_sparsities(text: str) -> tuple[float, ...]:
-    """ "25, 40 65" -> (0.25, 0.4, 0.65), sorted, each once. Raises WinaError that says which entry is wrong."""
+    """Parse "25, 40 65" to (0.25, 0.4, 0.65), sorted and unique. Raise WinaError for a wrong entry."""
     values = set()
     for word in filter(None, re.split(r"[\s,;]+", text)):
         try:
@@ -86,7 +87,7 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
 
 
 def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
-    """The study that a choice stands for. Raises WinaError with one sentence on what is missing or contradictory."""
+    """Return the chosen study. Raise WinaError if something is missing or contradictory."""
     sparse = [method for method in choice.methods if method.name != DENSE.name]
     dense = [Arm()] if len(sparse) < len(choice.methods) else []
     arms = [
@@ -102,11 +103,12 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
     if arms and not sparsities and not plans:
         raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
     if arms and sparsities and not choice.allocators:
-        raise WinaError(
-            tr("Nothing says how the sparsity is spread; tick at least one allocator, for example uniform.")
-        )
+        raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
+    for method in {arm.method for arm in arms} if AllocatorSpec() in choice.allocators else ():
+        for sparsity in sparsities:
+            get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
     if not choice.tasks and choice.deviation is None:
-        raise WinaError(tr("Nothing would be measured; tick a task or the deviation from dense."))
+        raise WinaError(tr("Nothing would be measured; tick a task or the fidelity to dense."))
     try:
         return StudySpec(
             name=choice.name.strip() or "Evaluation",
@@ -138,7 +140,7 @@ def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) 
 
 @dataclass(frozen=True)
 class Cell:
-    """How much of one run is stored."""
+    """Stored part of one run, in units."""
 
     run: str
     units: int
@@ -147,12 +149,12 @@ class Cell:
 
     @property
     def state(self) -> str:
-        """One of the states that have an icon, done or queued; empty for any other."""
+        """Return the state with an icon, done or queued; empty for any other."""
         return "done" if self.missing == 0 else "queued" if self.queued else ""
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Return the state in words."""
         if self.missing == 0:
             return tr("stored")
         if self.queued:
@@ -164,7 +166,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """Arms x ways to spread a sparsity, each as (allocator and) percentage."""
+    """Runs by configuration (rows) and sparsity with its allocator (columns)."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -172,17 +174,17 @@ class Grid:
 
     @property
     def to_do(self) -> int:
-        """Runs that would be computed."""
+        """Return the number of runs to compute."""
         return sum(cell.missing > 0 and not cell.queued for cell in self.cells.values())
 
     @property
     def stored(self) -> int:
-        """Runs that are complete already."""
+        """Return the number of complete runs."""
         return sum(cell.missing == 0 for cell in self.cells.values())
 
     @property
     def queued(self) -> int:
-        """Runs that a job of this window will compute."""
+        """Return the number of incomplete runs in this window's jobs."""
         return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
 
 
@@ -192,8 +194,11 @@ def make_grid(
     queued: frozenset[str] = frozenset(),
     rows: Mapping[str, str] | None = None,
 ) -> Grid:
-    """Lay the runs out in their order; `missing` has how many units each lacks, by the run's hash, absent for none, and
-    `rows` what each run's row is called, where it is not by method and rotation."""
+    """Return the grid of runs in their order.
+
+    `missing` maps a run's hash to its number of missing units, and `rows` to its row's name, if not method and
+    rotation.
+    """
     several = len({_spread(run) for run in runs if _gated(run)} - {""}) > 1
     cells = {}
     for run in runs:
@@ -223,12 +228,12 @@ def _column(run: RunSpec, several_allocators: bool) -> str:
 
 
 def _spread(run: RunSpec) -> str:
-    """The allocator's label; empty for a table."""
+    """Return the allocator's label; empty for a plan."""
     return "" if isinstance(run.plan, SparsityPlan) else run.plan.origin
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
-    """(label, rotation) that arms can have: none, the current one, then the presets, each once."""
+    """Return (label, rotation) of no rotation, the current one and the presets, each once."""
     found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
     if not current.is_identity:
         found[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)

@@ -1,4 +1,4 @@
-"""The runs of a study as a table: arms by sparsities, and in every cell what is stored of it."""
+"""Table of a study's runs: method by sparsity."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QIcon
@@ -11,19 +11,19 @@ from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 
 _ARM_WIDTH = GRID * 32
-"""At most, so that the runs beside the arms' names stay in sight."""
+"""Most pixels of the row names, so that the runs stay in sight."""
 _STATES = ("done", "queued")
-"""Those with an icon; partly stored runs and those to do have words alone."""
+"""States with an icon; all others have words only."""
 
 
 class RunGrid(QTableWidget):
-    """Is only looked at."""
+    """Read-only table of runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.grid: Grid | None = None
-        """What is shown."""
-        self.setAccessibleName(tr("Runs: arms by sparsities, and what is stored of them"))
+        """Grid shown."""
+        self.setAccessibleName(tr("Runs: method by sparsity, and their stored parts"))
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)
@@ -38,7 +38,7 @@ class RunGrid(QTableWidget):
         notifier().changed.connect(self._restyle)
 
     def show_grid(self, grid: Grid | None) -> None:
-        """Show which runs there are and what of them is stored; None clears the table."""
+        """Show the runs and their stored parts; None clears the table."""
         if grid != self.grid:
             self.grid = grid
             self._fill(grid)
@@ -63,7 +63,7 @@ class RunGrid(QTableWidget):
 
 
 def _item(cell: Cell | None, icons: dict[str, QIcon]) -> QTableWidgetItem:
-    """A cell in words, with the icon and colour of its state."""
+    """Return a cell in words, with the icon and colour of its state."""
     item = QTableWidgetItem("" if cell is None else cell.text)
     item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
     if cell is not None:

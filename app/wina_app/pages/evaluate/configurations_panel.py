@@ -1,4 +1,4 @@
-"""The part of the Evaluate page that says what is compared: methods, rotations, sparsities, how they are spread."""
+"""Form of the Evaluate page: methods, rotations, sparsities, allocation and gating."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from wina_app.shared.rotation_choices import is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import (
     CollapsibleSection,
     SidePanel,
@@ -44,20 +45,18 @@ from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSp
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
-"""Width in pixels of a rotation's label; one computed on a text of the user's may name a long path."""
-_NO_RHO = tr("Only R-Sparse splits its budget between a mask and a low-rank part; tick it first")
-_NO_MASKS = tr(
-    "Only scores with column norms make different masks for matrices with the same input; tick WINA or R-Sparse"
-)
-_NO_CORRECTION = tr("Dense drops nothing that could be corrected")
-_NO_THRESHOLDS = tr("Exactly the top k of each token needs no thresholds; choose another selection")
-_NO_CALIBRATION = tr("Nothing ticked is calibrated: top k needs no text, other selections and the mean correction do")
-_NO_SPARSITY = tr("List sparsities above; a plan says itself how it is spread")
+"""Most pixels of a rotation's label, which may contain a long path."""
+_NO_RHO = tr("Only R-Sparse has a low-rank part; tick it first")
+_NO_MASKS = tr("Only scores with column norms make a mask per matrix; tick WINA or R-Sparse")
+_NO_CORRECTION = tr("Dense drops nothing; tick another method")
+_NO_THRESHOLDS = tr("Top k needs no thresholds; choose another selection")
+_NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and the mean correction do")
+_NO_SPARSITY = tr("List sparsities above; a plan needs no allocation")
 _Value = TypeVar("_Value")
 
 
-class ArmPanel(SidePanel):
-    """`fields()` are those of `Choice` that say what is compared."""
+class ConfigurationsPanel(SidePanel):
+    """Choice of the configurations to compare."""
 
     changed = Signal()
 
@@ -81,8 +80,6 @@ class ArmPanel(SidePanel):
         self._restyle()
         self._enable()
 
-    # ---- building ---------------------------------------------------------------------------------------------------
-
     def _build_methods(self, column: QVBoxLayout, named_arms: Mapping[str, Arm]) -> None:
         column.addWidget(text_label(tr("Methods"), "section"))
         self.methods = {
@@ -92,10 +89,11 @@ class ArmPanel(SidePanel):
         column.addLayout(close_together(*self.methods))
         column.addSpacing(GRID)
         self.named = {
-            self._box(name, tr("Named arm {name}", name=name), _named_tip(arm)): arm for name, arm in named_arms.items()
+            self._box(_preset_name(name, arm), tr("Preset {name}", name=name), _named_tip(arm)): arm
+            for name, arm in named_arms.items()
         }
         if self.named:
-            column.addWidget(text_label(tr("With a rotation of their own"), "section"))
+            column.addWidget(text_label(tr("Presets with a rotation"), "section"))
             column.addLayout(in_two_columns(self.named))
             column.addSpacing(GRID)
 
@@ -103,8 +101,8 @@ class ArmPanel(SidePanel):
         column.addWidget(text_label(tr("Sparsities"), "section"))
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        column.addLayout(labelled(tr("In % of the inputs dropped"), self.sparsities))
-        column.addLayout(with_term(text_label(tr("Spread over layers and projections")), "Allocator"))
+        column.addLayout(labelled(tr("Dropped inputs, %"), self.sparsities))
+        column.addLayout(with_term(text_label(tr("Allocation")), "Allocator"))
         self.allocators = {
             self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
                 spec,
@@ -114,7 +112,7 @@ class ArmPanel(SidePanel):
         }
         column.addLayout(in_two_columns(self.allocators))
         self.plan = self._box(
-            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("As edited on the Sparsity page")
+            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("The plan of the Sparsity page")
         )
         column.addWidget(self.plan)
         column.addSpacing(GRID)
@@ -140,9 +138,9 @@ class ArmPanel(SidePanel):
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
-        more = CollapsibleSection(tr("More on gating"))
+        more = CollapsibleSection(tr("More gating options"))
         more.column.addWidget(self.correction)
-        more.column.addLayout(labelled(tr("R-Sparse: share of the mask, rho"), self.rho))
+        more.column.addLayout(labelled(tr("R-Sparse: mask share rho"), self.rho))
         more.column.addLayout(labelled(tr("Calibration text"), self.calibration))
         column.addWidget(more)
 
@@ -161,10 +159,8 @@ class ArmPanel(SidePanel):
         box.currentIndexChanged.connect(self.changed)
         return box
 
-    # ---- what the user did ------------------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, Any]:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
         gating = self._gating()
         return {
             "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
@@ -178,7 +174,7 @@ class ArmPanel(SidePanel):
         }
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Tick dense and the current plan under one method and rotation, and nothing else."""
+        """Tick only dense and the current plan under one method and rotation."""
         self.plan.setChecked(True)
         self.sparsities.clear()
         self.selection.setCurrentIndex(self.selection.findData(method.selection))
@@ -192,15 +188,12 @@ class ArmPanel(SidePanel):
         for box, known in self.rotations.items():
             box.setChecked(known == rotation)
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        """Offer rotations for the arms; what was ticked stays so, none and the current one are to begin with.
+        """Show rotations to tick; at first none and the current one are ticked.
 
-        A ticked current one hands its tick on to the one that replaces it. Those that are not exact for the model are
-        neither ticked nor to be ticked.
+        A current rotation passes its tick on to the one that replaces it. Inexact rotations are disabled.
         """
         if (rotations, current, summary) == self._offered:  # making the boxes anew takes 10 ms
             return
@@ -210,9 +203,7 @@ class ArmPanel(SidePanel):
         if self._current not in (None, current) and known.get(self._current):
             known |= {self._current: self._current.is_identity, current: True}
         self._current = current
-        while (item := self._rotation_column.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+        clear_layout(self._rotation_column)
         self.rotations = {}
         for label, spec in rotations:
             exact = is_exact(spec, summary)
@@ -233,7 +224,7 @@ class ArmPanel(SidePanel):
             explain_disabled(box, enabled=exact, reason=reason, explanation=_named_tip(arm))
 
     def show_plan(self, budget: float | None, origin: str) -> None:
-        """Describe the current plan; None when there is none."""
+        """Describe the current plan; None if there is none."""
         self.plan.setEnabled(budget is not None)
         self.plan.setText(
             tr("Current plan")
@@ -242,7 +233,7 @@ class ArmPanel(SidePanel):
         )
 
     def mark_sparsities(self, *, invalid: bool) -> None:
-        """Show that the list of sparsities cannot be read."""
+        """Mark the list of sparsities as invalid."""
         self.sparsities.setProperty("state", "invalid" if invalid else "")
         self.sparsities.style().polish(self.sparsities)
 
@@ -255,7 +246,7 @@ class ArmPanel(SidePanel):
         )
 
     def _enable(self) -> None:
-        """What means nothing to the present choice is disabled, and says why."""
+        """Disable controls without effect, with the reason."""
         methods = [*_ticked(self.methods), *(arm.method for arm in _ticked(self.named))]
         sparse = any(method != DENSE for method in methods)
         calibrated = any(self._gating().of(method).needs_calibration for method in methods)
@@ -278,8 +269,12 @@ class ArmPanel(SidePanel):
             box.setIcon(method_swatch(name))
 
 
+def _preset_name(name: str, arm: Arm) -> str:
+    return tr("{method}, own rotation", method=name) if name == arm.method.label else name
+
+
 def _named_tip(arm: Arm) -> str:
-    return tr("{label}: a method on the rotation that belongs to it", label=arm.label)
+    return tr("{label}: a method on its own rotation", label=arm.label)
 
 
 def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:

@@ -1,4 +1,4 @@
-"""Turns the Evaluate page's choice into a study, counts what is stored already, and queues the rest."""
+"""Controller of the Evaluate page: turn the choice into a study, and queue its missing runs."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,15 +8,15 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import run_hashes
+from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Choice, Grid, build_study, make_grid, rotation_choices
-from wina_app.shared.task_index_builder import TaskIndexing
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
-from wina_core.specs import RotationSpec
+from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
 from wina_core.tasks.check_names import check_names
@@ -25,62 +25,65 @@ from wina_core.tasks.index import TaskEntry
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
 _FOUND = 50
-"""Tasks that are listed under what is typed."""
+"""Most tasks listed under the typed text."""
 
 
 class EvaluateView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def choice(self) -> Choice:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
+
+    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
+        """Choose dense and the current plan under one method and rotation."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
-        """Show the header; without a model the empty state."""
+        """Show the header, or the empty state without a model."""
 
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        """Offer rotations for the arms, as far as they are exact for the model."""
+        """Show rotations to tick, enabled if exact for the model."""
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Begin with what can be measured on another model than before."""
+        """Tick the tasks that suit the model."""
 
     def show_plan(self, budget: float | None, origin: str) -> None:
-        """Describe the current plan; None when there is none."""
+        """Describe the current plan; None if there is none."""
 
     def show_grid(self, grid: Grid) -> None:
-        """Show which runs there are and what of them is stored."""
+        """Show the runs and their stored parts."""
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match what is typed."""
+        """Show the tasks that match the typed text."""
 
     def show_index_remark(self, text: str) -> None:
-        """Say why not every task is found yet; empty when all are."""
+        """Say why some tasks are not found yet; empty if all are."""
 
     def withdraw_consent(self) -> None:
-        """Consent to run what the model writes holds for one launch."""
+        """Untick the consent to run model code: it holds for one launch."""
 
     def show_counting(self) -> None:
-        """The numbers shown are those of an earlier choice."""
+        """Show that the runs are being counted."""
 
     def show_problem(self, text: str) -> None:
-        """Say what keeps the choice from being a study; empty when nothing does."""
+        """Say why the choice is no study; empty if it is one."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class EvaluateController(QObject):
-    """What is counted on the page is what `evaluate` queues."""
+    """Counter and launcher of the chosen study's runs."""
 
     def __init__(self, workbench: Workbench, view: EvaluateView, tasks: TaskIndexing | None = None) -> None:
-        """`tasks` is for tests."""
+        """Connect to the workbench; `tasks` replaces the task index in tests."""
         super().__init__()
         self._tasks = tasks or TaskIndexing(workbench.store)
         self._query = ""
@@ -108,12 +111,16 @@ class EvaluateController(QObject):
         self._on_context()
 
     def change(self) -> None:
-        """Something was ticked or typed; it is counted once the hands rest."""
+        """Recount after the user stops typing (debounced)."""
         self._view.show_counting()
         self._settle.start()
 
+    def choose_plan(self) -> None:
+        """Choose dense and the plan being edited."""
+        self._view.choose_plan(self._workspace.method, self._workspace.rotation)
+
     def search(self, query: str) -> None:
-        """Find tasks; the first time, their names are read, or made to be read, before."""
+        """Find tasks, after loading or building their index."""
         self._query = query
         if self._tasks.index is None:
             self._tasks.ask()
@@ -126,7 +133,7 @@ class EvaluateController(QObject):
             self.search(self._query)
 
     def set_visible(self, visible: bool) -> None:
-        """Whether the page is shown: nothing is counted for a hidden one, and all of it on showing."""
+        """Count while the page is shown, and not while it is hidden."""
         self._visible = visible
         if visible:
             self._settle.start()
@@ -136,7 +143,7 @@ class EvaluateController(QObject):
             self.count()
 
     def count(self) -> None:
-        """Expand the study and ask the store what it has of it."""
+        """Expand the study and count its stored runs."""
         study = self._make_study()
         self._study = study
         self._asked += 1
@@ -162,7 +169,7 @@ class EvaluateController(QObject):
         self._workbench.store.ask(question, answer, refused)
 
     def evaluate(self) -> None:
-        """Save the study and queue its runs that are neither stored nor queued."""
+        """Save the study, and queue the runs neither stored nor queued."""
         study = self._make_study()
         if study is None:
             return
@@ -190,10 +197,8 @@ class EvaluateController(QObject):
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
 
-    # ---- inside -----------------------------------------------------------------------------------------------------
-
     def _make_study(self) -> StudySpec | None:
-        """The study as chosen now; what is wrong with it is shown."""
+        """Return the chosen study; show why there is none."""
         if self._workspace.source is None:
             self._view.show_problem(NO_MODEL)
             return None
@@ -245,4 +250,4 @@ class EvaluateController(QObject):
             self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
         elif entry.state == "done":
             runs = tr("{n} runs", "{n} run", entry.runs_finished)
-            self._view.show_notice(tr("{runs} done; the Results page shows the numbers.", runs=runs))
+            self._view.show_notice(tr("{runs} done; see the Results page.", runs=runs))

@@ -1,4 +1,4 @@
-"""The Evaluate page: what is measured, on which grid of methods, rotations and sparsities, and what is stored of it."""
+"""View of the Evaluate page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.pages.evaluate.configurations_panel import ArmPanel
-from wina_app.pages.evaluate.tasks_panel import TaskPanel
+from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
+from wina_app.pages.evaluate.tasks_panel import TasksPanel
 from wina_app.shared.run_grid import FIRST_SPARSITIES, Choice, Grid
 from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.theme import GRID
@@ -31,7 +31,7 @@ _FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 
 
 class EvaluatePage(Page):
-    """Emits `changed`, `evaluate_requested` and `save_requested(path)`; `choice()` has what was chosen."""
+    """Page to choose tasks and configurations, and see which runs are stored."""
 
     changed = Signal()
     evaluate_requested = Signal()
@@ -45,10 +45,10 @@ class EvaluatePage(Page):
         self.save.setAccessibleName(tr("Save study"))
         self.save.clicked.connect(self._choose_file)
         self.header_actions.addWidget(self.save)
-        self.tasks = TaskPanel()
+        self.tasks = TasksPanel()
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
-        self.arms = ArmPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
+        self.arms = ConfigurationsPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
         self.arms.changed.connect(self.changed)
         content = QWidget()
         row = QHBoxLayout(content)
@@ -75,20 +75,16 @@ class EvaluatePage(Page):
         column.setSpacing(GRID)
         column.addLayout(labelled(tr("Study name"), self.name))
         column.addWidget(rule())
-        column.addWidget(text_label(tr("Runs: arms × sparsities"), "section"))
+        column.addWidget(text_label(tr("Runs: method × sparsity"), "section"))
         column.addWidget(self._summary)
         column.addWidget(self._trouble)
         column.addWidget(self.table, 1)
         return runs
 
-    # ---- what the user did ------------------------------------------------------------------------------------------
-
     def choice(self) -> Choice:
-        """What is ticked and typed."""
         return Choice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Ask for dense and the current plan under one method and rotation, and nothing else."""
         self.arms.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
@@ -96,17 +92,14 @@ class EvaluatePage(Page):
         if path is not None:
             self.save_requested.emit(path)
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
-        """Show the header; without a model the empty state."""
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
                 tr("No model to evaluate"),
                 tr(
-                    "An evaluation runs tasks on the model under each method, rotation and sparsity of a grid, in the "
-                    "background, and stores every number the moment it is there."
+                    "An evaluation runs tasks under each method, rotation and sparsity of a grid, in the background, "
+                    "and stores every number at once."
                 ),
                 tr("Go to the Model page"),
                 wants_model=True,
@@ -117,11 +110,9 @@ class EvaluatePage(Page):
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        """Offer rotations for the arms, as far as they are exact for the model."""
         self.arms.show_rotations(rotations, current, summary)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's tasks for the demo alone, which begins, the first time, with a comparison that ends soon."""
         if is_demo and not self._demo_began:
             self._demo_began = True
             self.tasks.begin_demo()
@@ -129,11 +120,9 @@ class EvaluatePage(Page):
         self.tasks.suit_model(is_demo=is_demo)
 
     def show_plan(self, budget: float | None, origin: str) -> None:
-        """Describe the current plan; None when there is none."""
         self.arms.show_plan(budget, origin)
 
     def show_problem(self, text: str) -> None:
-        """Say what keeps the choice from being a study; empty when nothing does."""
         self._problem = text
         self._trouble.setText(text)
         self._trouble.setVisible(bool(text))
@@ -146,24 +135,19 @@ class EvaluatePage(Page):
             self.set_primary(tr("Evaluate"), enabled=False, reason=text)
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match what is typed."""
         self.tasks.search.show_found(entries)
 
     def show_index_remark(self, text: str) -> None:
-        """Say why not every task is found yet; empty when all are."""
         self.tasks.show_remark(text)
 
     def withdraw_consent(self) -> None:
-        """Consent to run what the model writes holds for one launch."""
         self.tasks.options.withdraw_consent()
 
     def show_counting(self) -> None:
-        """The numbers shown are those of an earlier choice."""
         self.set_primary(tr("Evaluate"))
         self._summary.setText(tr("Counting…"))
 
     def show_grid(self, grid: Grid) -> None:
-        """Show which runs there are and what of them is stored."""
         if self._problem:
             return
         reason = tr("Every run is stored or queued already")

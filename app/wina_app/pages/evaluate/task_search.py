@@ -1,9 +1,9 @@
-"""A line in which tasks are typed, with those of lm-eval that match below it."""
+"""Search line for lm-eval tasks, with matches below it."""
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtGui import QKeyEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
 
 from wina_app.style.theme import GRID, apply_stylesheet
@@ -11,13 +11,13 @@ from wina_app.style.translation import tr
 from wina_core.tasks.index import TaskEntry
 
 _REST_MS = 80
-"""The index is searched once the typing hand rests this long."""
+"""Pause after typing before the index is searched."""
 _ROWS = 12
 _KIND_WIDTH = 22 * GRID
 
 
 class TaskSearch(QLineEdit):
-    """Emits what to look for, and the names that were chosen or typed, several separated by commas."""
+    """Search line that emits queries, and the chosen or typed names."""
 
     search_requested = Signal(str)
     chosen = Signal(list)
@@ -26,7 +26,7 @@ class TaskSearch(QLineEdit):
         super().__init__()
         self.setPlaceholderText(tr("Search all tasks"))
         self.setAccessibleName(tr("Task name"))
-        self.setToolTip(tr("Any task, group or tag of lm-eval or of a task folder; several may be separated by commas"))
+        self.setToolTip(tr("Tasks, groups or tags of lm-eval or a task folder, separated by commas"))
         self.setClearButtonEnabled(True)
         self._found = QStandardItemModel(0, 2, self)
         self.popup = QTreeView()
@@ -40,7 +40,7 @@ class TaskSearch(QLineEdit):
         apply_stylesheet(self.popup)
         completer.setMaxVisibleItems(_ROWS)
         completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
-        completer.activated[str].connect(self._choose)
+        completer.activated[str].connect(self._choose)  # type: ignore[index]  # PySide lists no overloads
         self._completer = completer
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
@@ -51,7 +51,7 @@ class TaskSearch(QLineEdit):
         self.popup.installEventFilter(self)
 
     def take(self) -> None:
-        """Choose what is typed, as it is."""
+        """Choose the typed names."""
         names = [name for name in self.text().replace(",", " ").split() if name]
         self._rest.stop()
         self.popup.hide()
@@ -60,7 +60,7 @@ class TaskSearch(QLineEdit):
             self.chosen.emit(names)
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        """Show what matches, the best first; nothing closes the list."""
+        """Show the matches, the best first; no match closes the list."""
         self._found.setRowCount(0)
         for entry in entries:
             self._found.appendRow([QStandardItem(entry.name), QStandardItem(_kind(entry))])
@@ -74,13 +74,13 @@ class TaskSearch(QLineEdit):
         header.resizeSection(1, _KIND_WIDTH)
 
     def found(self) -> list[str]:
-        """The names in the list."""
+        """Return the listed names."""
         return [self._found.item(row, 0).text() for row in range(self._found.rowCount())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Enter takes the marked row of the list, or what is typed; left to itself the line would take both."""
-        enter = event.type() == QEvent.Type.KeyPress and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if not enter:
+        """Choose the marked row or the typed text on Enter; Qt would choose both."""
+        enter = isinstance(event, QKeyEvent) and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if not enter or event.type() != QEvent.Type.KeyPress:
             return super().eventFilter(watched, event)
         marked = self.popup.selectionModel().selectedRows()
         if marked:
@@ -99,5 +99,5 @@ class TaskSearch(QLineEdit):
 
 
 def _kind(entry: TaskEntry) -> str:
-    """The kind in words: what a task asks of the model, or that it stands for several."""
+    """Return a task's output type in words, or "group" or "tag"."""
     return entry.output_type.replace("_", " ") or entry.kind if entry.kind == "task" else entry.kind

@@ -1,4 +1,4 @@
-"""The part of the Evaluate page that says what is measured: tasks and their data, few-shot, limit, batch, deviation."""
+"""Form of the Evaluate page: tasks, data, few-shot, limit, batch size and fidelity."""
 
 from typing import Any
 
@@ -27,8 +27,8 @@ from wina_core.specs import PREFILL_POLICIES, TextSpec
 _LIST_HEIGHT = GRID * 14
 
 
-class TaskPanel(SidePanel):
-    """`fields()` are those of `Choice` that say what is measured."""
+class TasksPanel(SidePanel):
+    """Choice of the measurements."""
 
     changed = Signal()
 
@@ -59,7 +59,7 @@ class TaskPanel(SidePanel):
         column.addWidget(self.remark)
         folder = QPushButton(tr("Add task folder…"))
         folder.setAccessibleName(tr("Add task folder"))
-        folder.setToolTip(tr("A folder of lm-eval task files (YAML), searched beside the stock ones"))
+        folder.setToolTip(tr("A folder of lm-eval task files (YAML), beside the built-in ones"))
         folder.clicked.connect(self._choose_folder)
         column.addLayout(beside(folder))
         self.folders: list[str] = []
@@ -82,9 +82,9 @@ class TaskPanel(SidePanel):
         column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
-        column.addLayout(with_term(text_label(tr("Deviation from dense"), "section"), "KL divergence"))
+        column.addLayout(with_term(text_label(tr("Fidelity to dense"), "section"), "KL divergence"))
         self.deviation = QCheckBox(tr("KL, perplexity, top-1 agreement"))
-        self.deviation.setAccessibleName(tr("Measure the deviation from dense"))
+        self.deviation.setAccessibleName(tr("Measure the fidelity to dense"))
         self.deviation.setChecked(True)
         self.deviation.toggled.connect(self.changed)
         self.deviation_text = QLineEdit("demo:heldout")
@@ -94,13 +94,13 @@ class TaskPanel(SidePanel):
         column.addWidget(self.deviation)
         column.addLayout(labelled(tr("Text"), self.deviation_text))
         self.deviation_tokens = self._spin(64, 100_000_000, TextSpec().tokens, "", tr(" tokens"))
-        self.deviation_tokens.setToolTip(tr("Spread evenly over the text; the more, the surer the KL divergence"))
+        self.deviation_tokens.setToolTip(tr("Spread evenly over the text; more tokens measure more precisely"))
         self.deviation.toggled.connect(self.deviation_tokens.setEnabled)
-        column.addLayout(labelled(tr("Of the text"), self.deviation_tokens))
+        column.addLayout(labelled(tr("Tokens to measure"), self.deviation_tokens))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Settings"), "section"))
         self.limit = self._spin(0, 10_000_000, 0, tr("all"), tr(" documents"))
-        self.fewshot = self._spin(-1, 100, -1, tr("as the task says"), tr(" examples"))
+        self.fewshot = self._spin(-1, 100, -1, tr("as in the task"), tr(" examples"))
         self.batch = self._spin(0, 4_096, 16, tr("automatic"), tr(" sequences"))
         self.batch.setToolTip(
             tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
@@ -114,10 +114,10 @@ class TaskPanel(SidePanel):
                 fraction,
             )
         self.prefix.currentIndexChanged.connect(self.changed)
-        column.addLayout(labelled(tr("Documents per task"), self.limit))
+        column.addLayout(labelled(tr("Limit per task"), self.limit))
         column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
         column.addLayout(labelled(tr("Batch size"), self.batch))
-        column.addLayout(labelled(tr("First tokens of a sequence"), self.prefix, term="Dense prefix"))
+        column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
 
     def _spin(self, low: int, high: int, value: int, special: str, suffix: str) -> QSpinBox:
         box = QSpinBox()
@@ -131,7 +131,7 @@ class TaskPanel(SidePanel):
         return box
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `Choice` that say what is measured."""
+        """Return the fields of `Choice` for the measurements."""
         ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
         return {
             "tasks": tuple(ticked),
@@ -148,7 +148,7 @@ class TaskPanel(SidePanel):
         }
 
     def add_tasks(self, names: list[str]) -> None:
-        """Tick tasks, adding those that are not listed yet."""
+        """Tick tasks, and list new ones."""
         listed = self._listed()
         for name in names:
             if name in listed:
@@ -158,21 +158,21 @@ class TaskPanel(SidePanel):
         self.changed.emit()
 
     def begin_demo(self) -> None:
-        """List the demo's tasks; a first comparison takes a part of one."""
+        """List the demo's tasks, with limits for a short first comparison."""
         self.limit.setValue(FIRST_DOCUMENTS)
         self.deviation_tokens.setValue(FIRST_TOKENS)
         for name in DEMO_TASKS:
             self._append(name, name)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick what a first comparison takes for the demo alone: other models know nothing of what it asks."""
+        """Tick the demo's first task only for the demo: other models cannot answer it."""
         for name, item in self._listed().items():
             if name in DEMO_TASKS:
                 on = is_demo and name in FIRST_TASKS
                 item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def _listed(self) -> dict[str, QListWidgetItem]:
-        """The list's items by their tasks, in its order."""
+        """Return the list's items by task name, in order."""
         items = [self.list.item(row) for row in range(self.list.count())]
         return {item.data(Qt.ItemDataRole.UserRole): item for item in items}
 
@@ -184,7 +184,7 @@ class TaskPanel(SidePanel):
         self.list.addItem(item)
 
     def show_remark(self, text: str) -> None:
-        """Say why not every task is found yet; empty when all are."""
+        """Say why some tasks are not found yet; empty if all are."""
         self.remark.setText(text)
         self.remark.setVisible(bool(text))
 

@@ -1,22 +1,21 @@
-"""The Evaluate page."""
+"""Assembly of the Evaluate page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.evaluate.controller import EvaluateController
 from wina_app.pages.evaluate.page import EvaluatePage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> EvaluateController:
+    """Make the page, add it to the window, and return its controller."""
     view = EvaluatePage()
-    control = application.evaluate = EvaluateController(application.workbench, view)
+    control = EvaluateController(workbench, view)
     view.changed.connect(control.change)
     view.visible_changed.connect(control.set_visible)
     view.evaluate_requested.connect(control.evaluate)
     view.save_requested.connect(control.save_study)
     view.search_requested.connect(control.search)
-    application.choose_plan = view.choose_plan
-    application.window.add_page(view)
+    add_page(view)
+    return control

@@ -1,4 +1,4 @@
-"""Has the gate of the selected cell inspected, and follows the cell and the plan."""
+"""Controller of the gate inspector: inspect the selected cell, and follow the plan."""
 
 from collections import OrderedDict
 from typing import Any, Protocol
@@ -6,7 +6,14 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.gate_inspector.view_state import PROMPT, GateNow, Offer, gates_now, offers, target_of
+from wina_app.pages.gate_inspector.view_state import (
+    PROMPT,
+    ComparedMethod,
+    GateNow,
+    compared_methods,
+    gates_now,
+    target_of,
+)
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectGateJob
@@ -16,27 +23,27 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell
 
 _PAUSE_MS = 250
-"""How long a selection rests before it is inspected by itself."""
+"""Pause before a new selection is inspected automatically."""
 _LIVE_MS = 15
-"""How long edits of the plan are gathered before the masks follow."""
+"""Pause before the masks follow edits of the plan."""
 _KEPT = 4
-"""Inspected cells that are shown again without asking the engine; each takes some MB."""
+"""Inspected cells kept in memory; each takes some MB."""
 
 
 class GateView(Protocol):
-    """What the controller needs of the inspector."""
+    """The inspector as its controller sees it."""
 
-    def show_subject(self, name: str, offered: tuple[Offer, ...], target: float | None) -> None:
-        """Name the cell and its target, empty for none, and offer methods for it."""
+    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
+        """Show the cell's name and target, empty for none, and its methods."""
 
     def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason why it is impossible disables it."""
+        """Name the button; a reason disables it."""
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the inspection that runs; None hides it."""
+        """Show the progress of the running inspection; None hides it."""
 
     def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
-        """Show what is kept; None where the selected cell was not inspected."""
+        """Show an inspected cell; None if it was not inspected."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -45,12 +52,12 @@ class GateView(Protocol):
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class GateController(QObject):
-    """One inspection at a time. Once one was asked for, the next cell that is selected while the engine is free is
-    inspected by itself."""
+    """Runner of one inspection at a time. After the first, selected cells are inspected automatically if the engine is
+    free."""
 
     def __init__(self, workbench: Workbench, view: GateView) -> None:
         super().__init__()
@@ -74,32 +81,30 @@ class GateController(QObject):
         workbench.jobs.ended.connect(self._on_job_ended)
         self._subject_changed()
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def set_visible(self, visible: bool) -> None:
-        """What is not seen is not worked out."""
+        """Follow the plan while the inspector is shown."""
         self._visible = visible
         if visible:
             self._subject_changed()
 
     def select(self, cell: Cell | None) -> None:
-        """The cell (layer, index into the layout's projections) to look into; None for none or many."""
+        """Select a cell (layer, index into the layout's projections); None for none or many."""
         if cell != self._cell:
             self._cell = cell
             self._subject_changed()
 
     def set_prompt(self, text: str) -> None:
-        """The text whose tokens are looked at."""
+        """Set the prompt."""
         self._prompt = text
         self._show_action()
 
     def tick(self, method: MethodSpec, on: bool) -> None:
-        """Compare a method, or do without it."""
+        """Compare a method, or stop comparing it."""
         self._ticks[method.label] = on
         self._subject_changed()
 
     def inspect(self) -> None:
-        """Ask the engine, or show what it answered before."""
+        """Inspect the selected cell in the engine, or show it from memory."""
         job = self._job()
         if job is None or self._reason() or self._job_id is not None:
             return
@@ -114,11 +119,9 @@ class GateController(QObject):
         self._show_action()
 
     def cancel(self) -> None:
-        """Give up the inspection that runs."""
+        """Cancel the running inspection."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
-
-    # ---- following the workspace ---------------------------------------------------------------------------------
 
     def _forget(self) -> None:
         self._known.clear()
@@ -130,7 +133,7 @@ class GateController(QObject):
             self._live.start()
 
     def _subject_changed(self) -> None:
-        """Cell, model, rotation, method or what is compared with it."""
+        """Follow a change of cell, model, rotation or methods."""
         if self._cell is not None and not self._fits(self._cell):
             self._cell = None
         self._live.stop()
@@ -148,11 +151,11 @@ class GateController(QObject):
     def _show_gates(self) -> None:
         plan, cell = self._workspace.plan, self._cell
         if plan is None or cell is None:
-            self._view.show_subject("", offers(self._workspace.method, "", self._ticks), None)
+            self._view.show_subject("", compared_methods(self._workspace.method, "", self._ticks), None)
         else:
             name = tr("layer {layer} · {projection}", layer=cell[0], projection=plan.layout.projections[cell[1]])
             target = plan.sparsity[cell[0]][cell[1]]
-            self._view.show_subject(name, self._offers(), target)
+            self._view.show_subject(name, self._methods_here(), target)
         job = self._job()
         self._show(None if job is None else self._find(job))
 
@@ -166,13 +169,12 @@ class GateController(QObject):
         return gates_now(cell, self._workspace.plan)
 
     def _show_action(self) -> None:
-        running = self._job_id is not None
-        self._view.show_progress(self._workbench.jobs[self._job_id] if running else None)
+        self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
         again = self._shown is not None
         self._view.show_action(tr("Inspect again") if again else tr("Inspect the gate"), self._reason())
 
     def _reason(self) -> str:
-        """Why nothing can be inspected now."""
+        """Return why nothing can be inspected; empty if something can."""
         if self._workspace.source is None:
             return tr("Open a model first")
         if self._cell is None:
@@ -182,23 +184,21 @@ class GateController(QObject):
         if not self._asked():
             return tr("Tick a method that gates this projection first")
         if self._job_id is not None:
-            return tr("An inspection is under way")
+            return tr("An inspection is running")
         return ""
-
-    # ---- what is asked -------------------------------------------------------------------------------------------
 
     def _fits(self, cell: Cell) -> bool:
         plan = self._workspace.plan
         return plan is not None and cell[0] < plan.layout.layers and cell[1] < len(plan.layout.projections)
 
-    def _offers(self) -> tuple[Offer, ...]:
+    def _methods_here(self) -> tuple[ComparedMethod, ...]:
         plan = self._workspace.plan
         assert plan is not None  # there is a cell
         assert self._cell is not None
-        return offers(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
+        return compared_methods(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
 
     def _asked(self) -> tuple[MethodSpec, ...]:
-        return tuple(each.method for each in self._offers() if each.ticked and not each.reason)
+        return tuple(each.method for each in self._methods_here() if each.ticked and not each.reason)
 
     def _job(self) -> InspectGateJob | None:
         workspace, cell = self._workspace, self._cell
@@ -215,13 +215,11 @@ class GateController(QObject):
         )
 
     def _find(self, job: InspectGateJob) -> InspectedCell | None:
-        """What the engine answered to this, best of all at the very targets, else at the latest others."""
+        """Return the inspected cell of a job, at its targets or else at the latest others."""
         if job in self._known:
             return self._known[job]
         found = next((known for known in reversed(self._known) if _is_like(known, job)), None)
         return None if found is None else self._known[found]
-
-    # ---- what the engine answers ---------------------------------------------------------------------------------
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
@@ -244,7 +242,7 @@ class GateController(QObject):
         self._show_action()
 
     def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:
-        """Megabytes: not on the main thread."""
+        """Unpack megabytes off the main thread."""
 
         def keep(cell: InspectedCell) -> None:
             if job.model != self._workspace.source:
@@ -261,7 +259,7 @@ class GateController(QObject):
 
 
 def _is_like(known: InspectGateJob, asked: InspectGateJob) -> bool:
-    """Whether they differ in targets alone."""
+    """Return whether two jobs differ only in targets."""
     methods = [[each.method for each in job.gates] for job in (known, asked)]
     plain = [job.model_copy(update={"gates": ()}) for job in (known, asked)]
     return methods[0] == methods[1] and plain[0] == plain[1]

@@ -1,4 +1,4 @@
-"""What the gate inspector asks: a prompt, the methods to compare, and to go ahead."""
+"""Form of the gate inspector: prompt, methods and the button."""
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Signal
 from PySide6.QtWidgets import (
@@ -13,24 +13,25 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.gate_inspector.view_state import PROMPT, Offer
+from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec
 
 _COLUMNS = (4, 2, 1)
-"""In which methods may stand."""
+"""Numbers of columns of the methods."""
 _LINES = 3
 
 
 class GateForm(QWidget):
-    """Shows what is asked, and emits changes of it."""
+    """Form of an inspection."""
 
     prompt_changed = Signal(str)
     ticked = Signal(object, bool)
-    """MethodSpec and whether it is to be compared."""
+    """MethodSpec, and whether it is compared."""
     inspect_requested = Signal()
     cancel_requested = Signal()
 
@@ -48,7 +49,7 @@ class GateForm(QWidget):
         self._methods.setVerticalSpacing(0)
         self._room = 0
         self._parts: list[list[QCheckBox]] = []
-        """The boxes column by column."""
+        """Check boxes by column."""
         self.inspect = QPushButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = QPushButton(tr("Cancel"))
@@ -74,24 +75,22 @@ class GateForm(QWidget):
         column.addWidget(self._doing)
         self.show_progress(None)
 
-    def show_offers(self, offered: tuple[Offer, ...]) -> None:
-        """Offer methods; those that say nothing about the cell are disabled with the reason."""
-        if [each.method for each in offered] != list(self.boxes):
-            self._make(offered)
-        for each in offered:
+    def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
+        """Show the methods to tick; unsuitable ones are disabled with the reason."""
+        if [each.method for each in choices] != list(self.boxes):
+            self._make(choices)
+        for each in choices:
             box = self.boxes[each.method]
             with QSignalBlocker(box):
                 box.setChecked(each.ticked and not each.reason)
-            note = tr("{method}: has to be calibrated first, which takes a while", method=each.method.label)
+            note = tr("{method}: needs a calibration first, which takes a while", method=each.method.label)
             known = each.method.label if not each.method.needs_calibration else note
             explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
 
-    def _make(self, offered: tuple[Offer, ...]) -> None:
-        while (item := self._methods.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+    def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
+        clear_layout(self._methods)
         self.boxes = {}
-        for each in offered:
+        for each in choices:
             box = QCheckBox(each.method.label)
             box.setIcon(method_swatch(each.method.name))
             box.toggled.connect(lambda on, method=each.method: self.ticked.emit(method, on))
@@ -99,13 +98,13 @@ class GateForm(QWidget):
         self._arrange()
 
     def event(self, event: QEvent) -> bool:
-        """Of larger text fewer methods have room beside each other."""
+        """Arrange the methods again when the text size changes."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
         return super().event(event)
 
     def fit(self, width: int) -> None:
-        """Let the methods stand in as many columns as there is room for."""
+        """Arrange the methods in as many columns as fit a width."""
         self._room = width
         self._arrange()
 
@@ -130,18 +129,18 @@ class GateForm(QWidget):
         return sum(widest) + (len(parts) - 1) * self._methods.horizontalSpacing()
 
     def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason why it is impossible disables it."""
+        """Name the button; a reason disables it."""
         self.inspect.setText(text)
         self.inspect.setAccessibleName(text)
         self.inspect.setEnabled(not reason)
         self.inspect.setToolTip(plain_tip(reason))
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show how far the inspection is; None while there is none."""
+        """Show the progress of the running inspection; None hides it."""
         for widget in (self._bar, self._doing, self.cancel):
             widget.setVisible(entry is not None)
         if entry is not None:
             self._bar.setRange(0, 0 if entry.fraction is None else 1000)
             self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
-            begins = tr("waits for the jobs before it") if entry.state == "queued" else tr("begins")
+            begins = tr("waiting for other jobs") if entry.state == "queued" else tr("starting")
             self._doing.setText(entry.metric or begins)

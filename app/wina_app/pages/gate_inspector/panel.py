@@ -1,4 +1,4 @@
-"""The gate inspector: what each method keeps of the selected cell's input, and what it drops."""
+"""View of the gate inspector."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from wina_app.pages.gate_inspector.form import GateForm
 from wina_app.pages.gate_inspector.plots import GateHistogram, GateScatter, input_text
 from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures
 from wina_app.pages.gate_inspector.token_map import GateMap
-from wina_app.pages.gate_inspector.view_state import GateNow, Offer
+from wina_app.pages.gate_inspector.view_state import ComparedMethod, GateNow
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -21,13 +21,13 @@ from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_labe
 from wina_core.masks.inspect import InspectedCell
 
 _WIDE = 90 * GRID
-"""From this width on the plots stand in two columns."""
+"""Least width of two columns of plots."""
 _HEIGHTS = (32 * GRID, 44 * GRID)
-"""Of the plots in one column and in two."""
+"""Heights of the plots in one and in two columns."""
 
 
 class GateInspector(QScrollArea):
-    """Shows an inspected cell. Which token, input and method are looked at is its own business."""
+    """Inspector of a cell's kept and dropped inputs; it chooses token, input and method itself."""
 
     visible_changed = Signal(bool)
 
@@ -85,7 +85,7 @@ class GateInspector(QScrollArea):
 
     @property
     def plots(self) -> tuple[tuple[QWidget, str], ...]:
-        """What can be exported, each with a name for its file."""
+        """Return the plots, each with a name for its file."""
         return (self.scatter, tr("gate")), (self.map, tr("mask")), (self.histogram, tr("scores"))
 
     def _choices(self) -> QWidget:
@@ -112,7 +112,7 @@ class GateInspector(QScrollArea):
             _block(
                 tr("Agreement"),
                 text_label(
-                    tr("Above the diagonal: % decided alike. Below: % of what either keeps that both keep."),
+                    tr("Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %."),
                     "muted",
                     wrap=True,
                 ),
@@ -142,16 +142,13 @@ class GateInspector(QScrollArea):
         for plot in (self.scatter, self.map, self.histogram):
             plot.readout_changed.connect(self.pointed.setText)
 
-    # ---- what the controller asks for ----------------------------------------------------------------------------
-
-    def show_subject(self, name: str, offered: tuple[Offer, ...], target: float | None) -> None:
-        """Name the cell and its target, empty for none, and offer methods for it."""
+    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
         shown = "" if target is None else tr(" · target {target}", target=percent(target))
         self.title.setText(f"{name}{shown}" if name else tr("Gate inspector"))
-        self.form.show_offers(offered)
+        self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
-        """The command that does what the button does, and is possible when that is."""
+        """Set the command that is enabled with the button."""
         self._command = command
         self._enable_command()
 
@@ -162,7 +159,6 @@ class GateInspector(QScrollArea):
             self._command.setToolTip(with_shortcut(tip, self._command.shortcut().toString()))
 
     def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason why it is impossible disables it."""
         self.form.show_action(text, reason)
         self._enable_command()
         if self._cell is None:
@@ -173,11 +169,9 @@ class GateInspector(QScrollArea):
             self.remark.setText(f"{explanation} {reason}." if reason else explanation)
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the inspection that runs; None hides it."""
         self.form.show_progress(entry)
 
     def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
-        """Show what is kept; None where the selected cell was not inspected."""
         fresh = cell is not self._cell
         before = self._gates[self._method].method if self._gates else None
         self._cell, self._gates = cell, now
@@ -193,18 +187,13 @@ class GateInspector(QScrollArea):
         self._show_plots()
 
     def show_error(self, text: str) -> None:
-        """Show an error inline."""
         self.message.show_message("error", text)
 
     def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
         self.message.show_message("notice", text)
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
         self.message.hide()
-
-    # ---- what is shown -------------------------------------------------------------------------------------------
 
     def _take(self, cell: InspectedCell) -> None:
         record = cell.record
@@ -220,10 +209,10 @@ class GateInspector(QScrollArea):
         self._focus = None
         for plot in (self.scatter, self.map, self.histogram):
             plot.unmark()
-        self.readout.setText(tr("Click an input in a plot to follow it through all of them."))
+        self.readout.setText(tr("Click an input in a plot to mark it in all plots."))
 
     def _show_plots(self) -> None:
-        """One after the other, each in a turn of the event loop, so that none keeps the main thread for long."""
+        """Draw each plot in its own turn of the event loop."""
         self._to_show = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
         self._due.start()
 
@@ -236,6 +225,8 @@ class GateInspector(QScrollArea):
         self.histogram.show_scores(self._gates[self._method], self.token.currentData())
 
     def _show_scatter(self) -> None:
+        if self._cell is None:
+            return
         shown = self._gates[self._method]
         self.scatter.show_gates(self._cell, self._gates, shown, self.token.currentData())
         places = self.scatter.drawn
@@ -243,7 +234,8 @@ class GateInspector(QScrollArea):
         self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=shown.method.label, drawn=drawn))
 
     def _show_map(self) -> None:
-        self.map.show_mask(self._cell, self._gates[self._method], self.sorting.currentData())
+        if self._cell is not None:
+            self.map.show_mask(self._cell, self._gates[self._method], self.sorting.currentData())
 
     def _show_focus(self) -> None:
         if self._cell is None or self._focus is None:
@@ -251,8 +243,6 @@ class GateInspector(QScrollArea):
         self.readout.setText(input_text(self._cell, self._gates[self._method], *self._focus))
         for plot in (self.scatter, self.map, self.histogram):
             plot.mark_input(*self._focus)
-
-    # ---- what the user does --------------------------------------------------------------------------------------
 
     def _choose_method(self, place: int) -> None:
         if place < len(self._gates):
@@ -272,25 +262,25 @@ class GateInspector(QScrollArea):
         self._show_focus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Two columns where there is room for them."""
+        """Arrange the plots in two columns if they fit."""
         super().resizeEvent(event)
         width = self.viewport().width()
         self._arrange(2 if width >= _WIDE else 1)
         self.form.fit(width - 2 * GRID)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Tell that the inspector is shown."""
+        """Emit that the inspector is shown."""
         super().showEvent(event)
         self.visible_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tell that it is not."""
+        """Emit that the inspector is hidden."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
 
 
 def _block(title: str, *widgets: QWidget) -> QWidget:
-    """Widgets under a heading."""
+    """Return widgets under a heading."""
     holder = QWidget()
     column = QVBoxLayout(holder)
     column.setContentsMargins(0, GRID, 0, 0)

@@ -1,10 +1,11 @@
-"""The gate inspector's scatter and histogram: kept inputs in the method's colour, dropped ones neutral crosses."""
+"""Scatter and histogram of the gate inspector."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor
 
@@ -21,16 +22,16 @@ from wina_core.records.gates import Scored
 
 MAGNITUDES: dict[Scored, str] = {"input": "|x|", "distance": "|x − mode|", "activation": "|act(W_gate x)|"}
 _SMALL = 5
-"""Pixels of a marker that stands among thousands."""
+"""Pixels of a marker among thousands."""
 _STYLES = (Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine, Qt.PenStyle.DashDotLine)
-"""Of boundaries, so that two variants of one method are told apart."""
+"""Line styles that distinguish variants of a method."""
 
 
 class GatePlot(DataPlot):
-    """Axes in powers of ten, and one input that is marked."""
+    """Plot with axes in powers of ten, and one marked input."""
 
     picked = Signal(int, int)
-    """Token and neuron of the input that was clicked."""
+    """Token and neuron of the clicked input."""
     _focus: pg.ScatterPlotItem | None = None
 
     def __init__(self, name: str, *, log_y: bool) -> None:
@@ -54,14 +55,15 @@ class GatePlot(DataPlot):
             self.redraw()
 
     def redraw(self) -> None:
-        """Draw again what is shown, in the present colours."""
+        """Draw again in the current colours."""
 
     def unmark(self) -> None:
-        """Mark no input any more."""
-        self._focus.setData([], [])
+        """Remove the mark."""
+        if self._focus is not None:
+            self._focus.setData([], [])
 
     def figure(self) -> Figure:
-        """What is shown; elsewhere the axes are plain, so they say that these are powers of ten."""
+        """Return the figure, its axes named as powers of ten."""
         (panel,) = super().figure()
         assert isinstance(panel, LinePanel)
         y_title = f"log10 {panel.y_title}" if self._log_y else panel.y_title
@@ -69,7 +71,7 @@ class GatePlot(DataPlot):
 
 
 class GateScatter(GatePlot):
-    """Every input at its magnitude and its weight, with the boundary that each method draws."""
+    """Scatter of inputs by magnitude and weight, with each method's boundary."""
 
     _shown: tuple[InspectedCell, tuple[GateNow, ...], GateNow, int | None] | None = None
     _points: Points | None = None
@@ -89,7 +91,7 @@ class GateScatter(GatePlot):
 
     @property
     def drawn(self) -> tuple[int, int] | None:
-        """How many inputs are drawn of how many; None where all are."""
+        """Return the numbers of drawn and of all inputs; None if all are drawn."""
         found = self._points
         return None if found is None or len(found.x) == found.total else (len(found.x), found.total)
 
@@ -137,12 +139,12 @@ class GateScatter(GatePlot):
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a square around an input."""
-        if self._shown is not None:
+        if self._shown is not None and self._focus is not None:
             cell, _, shown, _ = self._shown
             x = logs(shown.gate.magnitudes[token])[neuron]
             self._focus.setData([x], [logs(weights(cell, shown))[neuron]])
 
-    def _clicked(self, event) -> None:
+    def _clicked(self, event: MouseClickEvent) -> None:
         caught = self.nearest(event.scenePos())
         if event.double() or caught is None or self._points is None or caught[0] > 1:
             super()._clicked(event)
@@ -153,7 +155,7 @@ class GateScatter(GatePlot):
 
 
 class GateHistogram(GatePlot):
-    """How many inputs have which score under one method, kept ones apart, and where the method draws the line."""
+    """Histogram of one method's scores, kept and dropped, with its threshold."""
 
     _shown: tuple[GateNow, int | None] | None = None
 
@@ -212,12 +214,12 @@ class GateHistogram(GatePlot):
             self._line.show()
 
     def unmark(self) -> None:
-        """Mark no input any more."""
+        """Remove the mark."""
         self._line.hide()
 
 
 def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:
-    """All that is known of one input, in one line."""
+    """Return all numbers of one input in a line."""
     gate = shown.gate
     word = cell.record.tokens[token].replace("\n", "⏎")
     weight = 1.0 if gate.scale is None else float(gate.scale[neuron])

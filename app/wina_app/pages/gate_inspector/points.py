@@ -1,4 +1,4 @@
-"""What the gate inspector's plots draw: points, boundaries and histograms as plain numbers, in powers of ten."""
+"""Points, boundaries and histograms of the gate inspector's plots, as log10 values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ from wina_app.pages.gate_inspector.view_state import GateNow
 from wina_core.masks.inspect import InspectedCell
 
 MOST_POINTS = 3000
-"""Of all tokens' inputs so many are drawn, chosen by a fixed seed; more would be one blot, drawn slowly."""
+"""Most points drawn, sampled with a fixed seed."""
 BINS = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Inputs in the plane of what is scored and what weighs it."""
+    """Inputs in the plane of magnitude and weight."""
 
     token: np.ndarray
     """int64 [points]."""
     neuron: np.ndarray
     x: np.ndarray
-    """log10 of the magnitude that is scored."""
+    """log10 of the scored magnitude."""
     y: np.ndarray
     """log10 of c."""
     kept: np.ndarray
     """bool."""
     total: int
-    """Inputs that there are, drawn or not."""
+    """Number of inputs, drawn or not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Boundary:
-    """Where a method draws the line, as two points in the plane of `Points`."""
+    """A method's boundary as two points in the plane of `Points`."""
 
     gate: GateNow
     x: tuple[float, float]
@@ -41,7 +41,7 @@ class Boundary:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How many inputs have which score."""
+    """Histogram of scores."""
 
     middles: np.ndarray
     """log10 of scores, [BINS]."""
@@ -49,29 +49,28 @@ class Histogram:
     kept: np.ndarray
     dropped: np.ndarray
     boundaries: tuple[float, ...]
-    """log10 of the lowest, the middle and the highest of the tokens', or of the one there is; none where nothing is
-    dropped."""
+    """log10 of the lowest, median and highest threshold of the tokens; empty if nothing is dropped."""
 
 
 def rows(token: int | None, tokens: int) -> slice:
-    """The rows of one token, or of all for None."""
+    """Return the rows of one token, or of all for None."""
     return slice(tokens) if token is None else slice(token, token + 1)
 
 
 def logs(values: np.ndarray) -> np.ndarray:
-    """log10, zeros standing a tenth below the least value that is none."""
+    """Return log10; zeros become a tenth of the least positive value."""
     positive = values[values > 0]
     least = float(positive.min()) / 10 if positive.size else 1.0
     return np.log10(np.maximum(values, least, dtype=np.float64))
 
 
 def weights(cell: InspectedCell, now: GateNow) -> np.ndarray:
-    """What the plane's second axis is: the c of the method or, where that is 1, the matrix's own column norms."""
+    """Return the plane's second axis: the method's c, or the matrix's column norms if that is 1."""
     return cell.norms if now.gate.scale is None else now.gate.scale
 
 
 def points(cell: InspectedCell, now: GateNow, token: int | None) -> Points:
-    """The inputs of one token, or of all."""
+    """Return the inputs of one token, or of all for None."""
     chosen = rows(token, len(now.mask))
     magnitudes = now.gate.magnitudes[chosen]
     total = magnitudes.size
@@ -90,8 +89,8 @@ def points(cell: InspectedCell, now: GateNow, token: int | None) -> Points:
 
 
 def boundaries(cell: InspectedCell, gates: Sequence[GateNow], shown: GateNow, token: int | None) -> list[Boundary]:
-    """The line of every method that has one in the plane of the shown one: vertical where c = 1, and where it weighs by
-    the plane's own c the hyperbola, straight in powers of ten. Of all tokens the middle one's."""
+    """Return the boundaries of methods in the shown one's plane: vertical for c = 1, a hyperbola for its own c, which
+    is straight in log10. All tokens have their median's."""
     axis, found = weights(cell, shown), []
     low, high = float(logs(axis).min()), float(logs(axis).max())
     low, high = low - 0.05, high + 0.05
@@ -108,7 +107,7 @@ def boundaries(cell: InspectedCell, gates: Sequence[GateNow], shown: GateNow, to
 
 
 def histogram(now: GateNow, token: int | None) -> Histogram:
-    """The shown method's scores of one token, or of all."""
+    """Return the histogram of a method's scores, of one token or of all for None."""
     chosen = rows(token, len(now.mask))
     scores, kept = logs(now.gate.scores[chosen]).reshape(-1), now.mask[chosen].reshape(-1)
     low, high = float(scores.min()), float(scores.max())
@@ -125,12 +124,12 @@ def histogram(now: GateNow, token: int | None) -> Histogram:
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Those that are numbers."""
+    """Return the finite values."""
     return values[np.isfinite(values)]
 
 
 def order(cell: InspectedCell, now: GateNow, by: str) -> np.ndarray:
-    """Neurons, int64 [n], by "index", or from the highest down by "norm" or by the "kept" share of the tokens."""
+    """Return neurons, int64 [n], by "index", or descending by "norm" or by the "kept" share."""
     if by == "norm":
         return np.argsort(-weights(cell, now), kind="stable")
     if by == "kept":

@@ -1,4 +1,4 @@
-"""The gate inspector's figures: what each method keeps and costs, and how far every two agree."""
+"""Tables of the gate inspector: figures of each method, and agreement of pairs."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ from wina_core.masks.inspect import agreement
 
 _ROW = 3 * GRID
 _NAMES = 14 * GRID
-"""Most pixels that the methods' names take beside the numbers; a longer one is in its tooltip."""
+"""Most pixels of the methods' names; tooltips have longer ones."""
 
 
 class _Table(QTableWidget):
-    """As high as its rows, with nothing to edit."""
+    """Read-only table as high as its rows."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Table(QTableWidget):
         self.restyle()
 
     def restyle(self) -> None:
-        """Take the present fonts and colours."""
+        """Apply the current fonts and colours."""
         self.setFont(font("small", tabular=True))
         for header in (self.horizontalHeader(), self.verticalHeader()):
             header.setFont(font("small"))
@@ -53,32 +53,32 @@ class _Table(QTableWidget):
 
 
 class GateFigures(_Table):
-    """One row a method; the current one is the method that the plots are coloured by."""
+    """Table with a row per method; the current one colours the plots."""
 
     method_chosen = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__(tr("What each method keeps of this input"))
+        super().__init__(tr("Inputs kept by each method"))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.verticalHeader().hide()
         self.setColumnCount(4)
         self.setHorizontalHeaderLabels([tr("method"), tr("kept"), tr("energy"), tr("error")])
         tips = (
-            tr("The plots are coloured by the method that is selected here"),
+            tr("The selected method colours the plots"),
             tr("Inputs kept per token, %, the mean over the tokens"),
-            tr("Share, %, that the kept inputs have of the sum of (|x| times column norm) squared, over all tokens"),
+            tr("Share of the kept inputs in the sum of (|x| × column norm)², %, over all tokens"),
             tr("Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖"),
         )
         for column, tip in enumerate(tips):
-            self.horizontalHeaderItem(column).setToolTip(plain_tip(tip))
+            _set_tip(self.horizontalHeaderItem(column), tip)
         self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         for column in (1, 2, 3):
             self.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         self.currentCellChanged.connect(lambda row, *_: self.method_chosen.emit(row) if row >= 0 else None)
 
     def show_gates(self, gates: Sequence[GateNow], current: int) -> None:
-        """Show the figures, and which method is the current one."""
+        """Show the figures, and mark the current method."""
         with QSignalBlocker(self):
             self.setRowCount(len(gates))
             for row, now in enumerate(gates):
@@ -95,10 +95,10 @@ class GateFigures(_Table):
 
 
 def _cells(now: GateNow) -> list[tuple[str, str]]:
-    """(text, tooltip) of each column."""
+    """Return (text, tooltip) of each column."""
     name, inputs = now.method.label, now.mask.shape[1]
-    outdated = tr("Of a target of {target}; inspect again for the plan's", target=share(now.target))
-    error = tr("Known for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
+    outdated = tr("Mask for a target of {target}; inspect again for the plan's", target=share(now.target))
+    error = tr("Error for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
     rank = now.gate.decision.rank
     note = tr("{method} at {target}", method=name, target=share(now.target))
     note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not now.outdated else ""
@@ -112,8 +112,8 @@ def _cells(now: GateNow) -> list[tuple[str, str]]:
 
 
 class GateAgreement(_Table):
-    """Every two methods: above the diagonal how often both decide alike, below it how much of what either keeps both
-    keep."""
+    """Agreement of pairs of methods: above the diagonal the share decided alike, below it the share of inputs kept by
+    both among those kept by either."""
 
     _gates: tuple[GateNow, ...] = ()
 
@@ -122,7 +122,7 @@ class GateAgreement(_Table):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
 
     def show_gates(self, gates: Sequence[GateNow]) -> None:
-        """Show the agreement of every two of them."""
+        """Show the agreement of each pair."""
         self._gates = tuple(gates)
         names = [now.method.label for now in gates]
         self.setRowCount(len(names))
@@ -131,12 +131,12 @@ class GateAgreement(_Table):
         self.setHorizontalHeaderLabels([str(place) for place in range(1, len(names) + 1)])
         for place, name in enumerate(names):
             for item in (self.horizontalHeaderItem(place), self.verticalHeaderItem(place)):
-                item.setToolTip(plain_tip(name))
+                _set_tip(item, name)
         self._fill()
         self._fit()
 
     def restyle(self) -> None:
-        """Take the present fonts and colours."""
+        """Apply the current fonts and colours."""
         super().restyle()
         self.verticalHeader().setMaximumWidth(scaled(_NAMES))
         self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -167,7 +167,12 @@ class GateAgreement(_Table):
             if above:
                 said = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
             else:
-                said = tr("Of what {a} or {b} keeps both keep {share} % (Jaccard)", a=a, b=b, share=share)
+                said = tr("{a} and {b} both keep {share} % of what either keeps (Jaccard)", a=a, b=b, share=share)
             item.setToolTip(plain_tip(said))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item
+
+
+def _set_tip(item: QTableWidgetItem | None, text: str) -> None:
+    if item is not None:
+        item.setToolTip(plain_tip(text))

@@ -1,9 +1,10 @@
-"""Which inputs are kept on which token: an image of tokens by neurons."""
+"""Map of kept inputs: tokens by neurons."""
 
 import math
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor
 
@@ -20,25 +21,25 @@ from wina_core.masks.inspect import InspectedCell
 _LINE = 14
 """Pixels between two tokens' texts."""
 _GROUPS = 32
-"""Of inputs, as columns of an exported map."""
+"""Columns of an exported map, each a group of inputs."""
 _TEXT = 9
-"""Letters of a token that fit beside the map."""
+"""Letters of a token beside the map."""
 
 
 class TokenAxis(pg.AxisItem):
-    """The texts of tokens beside their rows, as many as fit."""
+    """Axis with as many tokens' texts as fit."""
 
     words: tuple[str, ...] = ()
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
-        """(spacing, middles of rows)."""
+        """Return (spacing, middles of rows)."""
         low, high = sorted((minVal, maxVal))
         step = max(1, math.ceil((high - low) * _LINE / max(size, 1.0)))
         first, last = max(0, math.floor(low)), min(len(self.words), math.ceil(high))
         return [(float(step), [row + 0.5 for row in range(first, last) if row % step == 0])]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
-        """The texts."""
+        """Return the tokens' texts."""
         return [_shortened(self.words[int(value)]) for value in values]
 
 
@@ -48,10 +49,10 @@ def _shortened(text: str) -> str:
 
 
 class GateMap(DataPlot):
-    """Kept inputs in the method's colour; where there are more inputs than pixels, the kept share as its strength."""
+    """Kept inputs in the method's colour; the strength is the kept share per pixel."""
 
     picked = Signal(int, int)
-    """Token and neuron of the place that was clicked."""
+    """Token and neuron of the clicked place."""
     _shown: tuple[InspectedCell, GateNow] | None = None
     _here: tuple[pg.InfiniteLine, ...] = ()
 
@@ -99,7 +100,7 @@ class GateMap(DataPlot):
             self.reset_zoom()
 
     def figure(self) -> Figure:
-        """Tokens by groups of neighbouring inputs, and the share of each group that is kept."""
+        """Return the figure: the kept share of tokens by groups of inputs."""
         if self._shown is None:
             return ()
         mask = self._shown[1].mask
@@ -119,7 +120,7 @@ class GateMap(DataPlot):
                 line.show()
 
     def unmark(self) -> None:
-        """Mark no input any more."""
+        """Remove the mark."""
         for line in self._here:
             line.hide()
 
@@ -143,7 +144,7 @@ class GateMap(DataPlot):
             self.getPlotItem().getAxis(side).setStyle(showValues=True)
 
     def place(self, scene: QPointF) -> tuple[int, int] | None:
-        """(token, neuron) at a position in the scene; None beside the map."""
+        """Return (token, neuron) at a position in the scene; None beside the map."""
         box = self.getPlotItem().vb
         if self._shown is None or not box.sceneBoundingRect().contains(scene):
             return None
@@ -161,7 +162,7 @@ class GateMap(DataPlot):
         else:
             self.readout_changed.emit(input_text(*self._shown, *found))
 
-    def _clicked(self, event) -> None:
+    def _clicked(self, event: MouseClickEvent) -> None:
         found = self.place(event.scenePos())
         if event.double() or found is None:
             super()._clicked(event)

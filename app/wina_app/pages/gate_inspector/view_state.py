@@ -1,4 +1,4 @@
-"""What the gate inspector shows: which methods can be asked about a cell, and what they keep at the plan's targets."""
+"""State of the gate inspector: compared methods, and their masks at the plan's targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,28 +17,27 @@ PROMPT = (
     "The rows of a weight matrix that a sparse input leaves out are never read, so that a model decodes faster where "
     "memory is what it waits for."
 )
-"""To begin with: some thirty tokens of plain text."""
+"""First prompt: some thirty tokens of plain text."""
 TICKED = ("teal", "wina")
-"""Labels of what is ticked to begin with; the method that was chosen for the plan is ticked too."""
+"""Labels of methods ticked at first, beside the plan's method."""
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A method that can be ticked."""
+class ComparedMethod:
+    """Method that can be ticked."""
 
     method: MethodSpec
     ticked: bool
     reason: str
-    """Why it says nothing about the cell; empty where it does."""
+    """Reason why it does not suit the cell; empty if it does."""
 
 
-def offers(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[Offer, ...]:
-    """The plan's method first, then what is worth comparing with it, selecting alike; `ticks` are those that were made
-    and taken back by hand, by the methods' labels."""
+def compared_methods(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[ComparedMethod, ...]:
+    """Return the plan's method, then others with its selection; `ticks` are the user's, by label."""
     found = [] if get_method(current).projections == () else [current]
     found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
     return tuple(
-        Offer(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
+        ComparedMethod(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
         for method in dict.fromkeys(found)
         for reason in (_reason(method, projection),)
     )
@@ -54,7 +53,7 @@ def _reason(method: MethodSpec, projection: str) -> str:
 
 
 def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
-    """What the plan asks of a method in a cell: its target there, or the mean where matrices share the mask."""
+    """Return a method's target in a cell: the plan's, or the mean under shared masks."""
     layer, column = cell
     low_rank = get_method(method).default_rho is not None
     rho = plan.rho[layer][column] if plan.rho is not None and low_rank else None
@@ -67,33 +66,33 @@ def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
 
 @dataclass(frozen=True, eq=False)
 class GateNow:
-    """One method in the inspected cell at the target that the plan has now."""
+    """A method in the inspected cell at the plan's current target."""
 
     gate: InspectedGate
     target: float
     mask: np.ndarray
     """True where kept, bool [tokens, n]."""
     boundaries: np.ndarray
-    """Of scores, float64 [tokens], NaN where nothing is dropped."""
+    """Thresholds of scores, float64 [tokens], NaN where nothing is dropped."""
     energy: float
     error: float | None
-    """Of the cell's output; None where only the engine can tell."""
+    """Output error of the cell; None if only the engine can compute it."""
     outdated: bool
-    """Whether the mask is that of another target, since only the engine can tell this one's."""
+    """Whether the mask is another target's: only the engine can compute this one's."""
 
     @property
     def method(self) -> MethodSpec:
-        """Which."""
+        """Return the method."""
         return self.gate.method
 
     @property
     def kept(self) -> float:
-        """Inputs per token, the mean."""
+        """Return the mean number of kept inputs per token."""
         return float(self.mask.sum()) / len(self.mask)
 
 
 def gates_now(cell: InspectedCell, plan: SparsityPlan) -> tuple[GateNow, ...]:
-    """Every inspected method at the plan's targets."""
+    """Return all inspected methods at the plan's targets."""
     place = cell.record.layer, plan.layout.projections.index(cell.record.projection)
     return tuple(_now(gate, target_of(plan, gate.method, place)) for gate in cell.gates)
 

@@ -1,4 +1,4 @@
-"""Turns the Latency page's choice into a sweep, queues it, and shows what is stored the moment it lands."""
+"""Controller of the Latency page: turn the choice into a sweep, queue it, and show stored points."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -39,57 +39,57 @@ from wina_core.specs.latency import DecodeSpec, LatencySpec
 Kind = Literal["products", "decoding"]
 _SETTLE_MS = 150
 _PAUSE_MS = 300
-"""Between two readings of the store while points land."""
+"""Pause between two readings of the store while points arrive."""
 
 
 class LatencyView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def choice(self) -> ProductChoice | DecodeChoice:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
 
     def show_kind(self, kind: Kind, table: RowTable) -> None:
         """Switch to the form and the table of products or of decoding."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
-        """Say which model, rotation and method decode."""
+        """Show the model, rotation and method that decode."""
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field what is wrong with it; those that are absent are right."""
+        """Show the problem of each field; absent fields have none."""
 
     def show_counting(self) -> None:
-        """The number shown is that of an earlier choice."""
+        """Show that the points are being counted."""
 
     def show_count(self, count: Count) -> None:
-        """Say how much would be measured."""
+        """Show how many points would be measured."""
 
     def show_offer(self, offer: Offer) -> None:
-        """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
+        """Show the choices of the plots, and the current ones; an empty one is the empty state."""
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
-        """Draw both plots; a fresh one shows something else than before, not more of the same."""
+        """Draw both plots; a fresh chart resets their zoom."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 @dataclass
 class _Sheet:
-    """All that is known of products or of decoding."""
+    """Stored points of products, or of decoding."""
 
     entry: type[TimedEntry]
     chart: Callable[[Any, Ordinate], Chart]
     read: Callable[[Any], list[Any]]
-    """From the store."""
+    """Stored points."""
     table: RowTable
     entries: dict[Key, TimedEntry]
-    """Of all machines; the table has those of the one that is shown."""
+    """Entries of all machines; the table has those of one."""
     picked: Picked
 
 
@@ -100,7 +100,7 @@ def _sheet(
 
 
 class LatencyController(QObject):
-    """The tables are shared with the view; the plots show what the offer marks."""
+    """Controller of the tables and plots; the tables are shared with the view."""
 
     def __init__(self, workbench: Workbench, view: LatencyView) -> None:
         super().__init__()
@@ -146,18 +146,16 @@ class LatencyController(QObject):
 
     @property
     def table(self) -> RowTable:
-        """The points that are listed: all of what is timed now on the machine that is shown."""
+        """Return the table of the current kind on the chosen machine."""
         return self._sheet.table
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def change(self) -> None:
-        """Something was ticked or typed; it is counted once the hands rest."""
+        """Recount after the user stops typing (debounced)."""
         self._view.show_counting()
         self._settle.start()
 
     def set_visible(self, visible: bool) -> None:
-        """Whether the page is shown: nothing is read or counted for a hidden one, and all of it on showing."""
+        """Read and count while the page is shown, and not while it is hidden."""
         self._visible = visible
         if visible:
             self.read()
@@ -189,13 +187,13 @@ class LatencyController(QObject):
         self._pick(load=load)
 
     def select(self, row: int) -> None:
-        """Plot what the row in the table belongs to."""
+        """Plot the subject and load of a table's row."""
         shown = self.table.shown
         if 0 <= row < len(shown):
             self._pick(subject=shown[row].subject[0], load=shown[row].load[0])
 
     def measure(self) -> None:
-        """Queue the sweep; what the store has of it on the same machine is left out, unless asked for again."""
+        """Queue the sweep's points that are not measured on this machine, or all if chosen."""
         spec, again = self._make_spec(), self._view.choice().again
         if spec is None:
             return
@@ -207,15 +205,13 @@ class LatencyController(QObject):
         self._workbench.store.ask(question, lambda answer: self._submit(spec, *answer), self._view.show_error)
 
     def export(self, path: Path) -> None:
-        """Write the table as it is shown; the suffix names the format."""
+        """Write the table as shown; the suffix names the format."""
         try:
             self.table.write(path)
         except WinaError as error:
             self._view.show_error(str(error))
         else:
             self._view.show_notice(tr("Saved {points} in {path}.", points=_points(self.table.rowCount()), path=path))
-
-    # ---- what is stored ------------------------------------------------------------------------------------------
 
     def read(self) -> None:
         """Read the store again."""
@@ -255,14 +251,12 @@ class LatencyController(QObject):
         self._view.show_chart(sheet.chart(rows, self._ordinate), fresh=drawn != self._drawn)
         self._drawn = drawn
 
-    # ---- what would be measured ----------------------------------------------------------------------------------
-
     def _count_if_visible(self) -> None:
         if self._visible:
             self.count()
 
     def count(self) -> None:
-        """Count the points of the sweep, and those of them that the table has."""
+        """Count the points of the sweep, and the measured ones."""
         spec, again = self._make_spec(), self._view.choice().again
         self._asked += 1
         if spec is None:
@@ -281,7 +275,7 @@ class LatencyController(QObject):
         self._workbench.store.ask(lambda _store: count_points(spec, known), answer, refused)
 
     def _make_spec(self) -> LatencySpec | DecodeSpec | None:
-        """The sweep as chosen now; what is wrong with it is shown."""
+        """Return the chosen sweep; show its problems."""
         choice, workspace = self._view.choice(), self._workspace
         try:
             if isinstance(choice, ProductChoice):
@@ -312,8 +306,6 @@ class LatencyController(QObject):
         sheet.picked = Picked(since=time.time())
         self._own.add(self._workbench.submit(job, title))
 
-    # ---- following -----------------------------------------------------------------------------------------------
-
     def _on_context(self) -> None:
         self._view.show_context(self._workspace.breadcrumb() if self._kind == "decoding" else [])
         self._settle.start()
@@ -326,19 +318,19 @@ class LatencyController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice(tr("The measurement was cancelled; the points that were finished are stored."))
+            self._view.show_notice(tr("The measurement was cancelled; finished points are stored."))
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
 
 
 def summary(report: SweepReport) -> str:
-    """What became of a sweep, in sentences."""
+    """Return the outcome of a sweep in sentences."""
     points, stored = _points(report.measured), f"{report.stored:,}"
     if report.bandwidth is None:
         sentence = tr("{points} measured, {stored} stored before.", points=points, stored=stored)
     else:
         sentence = tr(
-            "{points} measured, {stored} stored before; the memory moved {bandwidth} GB/s.",
+            "{points} measured, {stored} stored before; memory bandwidth {bandwidth} GB/s.",
             points=points,
             stored=stored,
             bandwidth=f"{report.bandwidth:.4g}",

@@ -1,4 +1,4 @@
-"""The forms of the Latency page: a grid over single products, and the decoding of the open model."""
+"""Forms of the Latency page: single products, and decoding of the open model."""
 
 from collections.abc import Collection, Mapping
 
@@ -22,21 +22,19 @@ from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
 _AGAIN = tr("Measure stored points again")
-_AGAIN_TIP = tr(
-    "Otherwise points that are stored for this machine, with the same versions of all that computes, are left out"
-)
+_AGAIN_TIP = tr("Otherwise points stored for this machine and the same versions are skipped")
 _TICKED = {"dtypes": ("bfloat16",), "methods": ("dense", "wina"), "selections": ("threshold",), "backends": ("auto",)}
 KINDS = {
     "products": (
         tr("Single products"),
-        tr("Sparse products of given shapes, each on its own, on weights that no cache holds"),
+        tr("Sparse products of given shapes on weights outside all caches"),
     ),
     "decoding": (tr("Decoding by the open model"), tr("Greedy decoding by the gated model against the dense one")),
 }
 
 
 class Field(QWidget):
-    """A control under its label and, when something is wrong with it, one sentence below."""
+    """Control with its label, and its problem below."""
 
     def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
@@ -51,7 +49,7 @@ class Field(QWidget):
         self._hint = hint
 
     def show_problem(self, text: str) -> None:
-        """Say what is wrong; empty when nothing is."""
+        """Show the problem; empty for none."""
         self.trouble.setText(text)
         self.trouble.setVisible(bool(text))
         self._control.setAccessibleDescription(text or self._hint)
@@ -60,7 +58,7 @@ class Field(QWidget):
 
 
 class _Ticks(QWidget):
-    """Check boxes for the values of one field, in two columns."""
+    """Check boxes of one field's values, in two columns."""
 
     changed = Signal()
 
@@ -80,12 +78,12 @@ class _Ticks(QWidget):
         self.setLayout(grid)
 
     def values(self) -> tuple[str, ...]:
-        """Those that are ticked, in their order."""
+        """Return the ticked values in order."""
         return tuple(value for value, box in self.boxes.items() if box.isChecked())
 
 
 class ProductForm(QWidget):
-    """`choice()` has what was ticked and typed."""
+    """Form of a sweep over single products."""
 
     changed = Signal()
 
@@ -108,7 +106,7 @@ class ProductForm(QWidget):
         self._column.addWidget(text_label(tr("Products"), "section"))
         self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
         self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
-        self._add("sparsities", tr("Sparsities in % of the inputs dropped"), self.sparsities)
+        self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
         self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
         self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
         self.backends = self._add_ticks("backends", tr("Backend"), tr("Backends"), BACKENDS)
@@ -154,7 +152,7 @@ class ProductForm(QWidget):
         return ticks
 
     def choice(self) -> ProductChoice:
-        """What is ticked and typed."""
+        """Return the ticked and typed choice."""
         items = [self.presets.item(row) for row in range(self.presets.count())]
         ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
         return ProductChoice(
@@ -177,7 +175,7 @@ class ProductForm(QWidget):
 
 
 class DecodeForm(QWidget):
-    """`choice()` has what was typed; model, rotation and method are those of the other pages."""
+    """Form of a decoding sweep; other pages choose model, rotation and method."""
 
     changed = Signal()
 
@@ -198,7 +196,7 @@ class DecodeForm(QWidget):
                 self.model,
                 tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
             ),
-            "sparsities": Field(tr("Sparsities in % of the inputs dropped"), self.sparsities),
+            "sparsities": Field(tr("Sparsities: dropped inputs, %"), self.sparsities),
             "prompt_tokens": Field(tr("Prompt, not part of the time"), self.prompt_tokens, term="Prefill"),
             "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
             "repetitions": Field(tr("Repetitions"), self.repetitions),
@@ -213,7 +211,7 @@ class DecodeForm(QWidget):
             box.valueChanged.connect(self.changed)
 
     def choice(self) -> DecodeChoice:
-        """What is typed."""
+        """Return the typed choice."""
         return DecodeChoice(
             sparsities=self.sparsities.text(),
             prompt_tokens=self.prompt_tokens.value(),
@@ -224,7 +222,7 @@ class DecodeForm(QWidget):
 
 
 class LatencyForm(SidePanel):
-    """One of the two forms, by what is measured."""
+    """Both forms, one of them shown."""
 
     changed = Signal()
     kind_chosen = Signal(str)
@@ -237,7 +235,7 @@ class LatencyForm(SidePanel):
             self.kind.setItemData(row, explanation, Qt.ItemDataRole.ToolTipRole)
         self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
         self.products, self.decoding = ProductForm(), DecodeForm()
-        self.column.addLayout(labelled(tr("What is timed"), self.kind))
+        self.column.addLayout(labelled(tr("Timed operation"), self.kind))
         self.column.addSpacing(GRID)
         for form in (self.products, self.decoding):
             form.changed.connect(self.changed)
@@ -247,7 +245,7 @@ class LatencyForm(SidePanel):
 
     @property
     def shown(self) -> ProductForm | DecodeForm:
-        """The form in sight."""
+        """Return the form shown."""
         return self.products if self.kind.currentData() == "products" else self.decoding
 
     def show_kind(self, kind: str) -> None:
@@ -257,13 +255,13 @@ class LatencyForm(SidePanel):
         self.decoding.setVisible(kind == "decoding")
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field of the form in sight what is wrong with it."""
+        """Show the problem of each field of the current form."""
         for name, field in self.shown.fields.items():
             field.show_problem(problems.get(name, ""))
 
 
 def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
-    """A whole number with its unit."""
+    """Return a spin box for a whole number with a unit."""
     box = QSpinBox()
     pad_text(box)
     box.setRange(low, high)
@@ -274,7 +272,7 @@ def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
 
 
 def again_box() -> QCheckBox:
-    """Whether stored points are measured again."""
+    """Return the check box to measure stored points again."""
     box = QCheckBox(_AGAIN)
     box.setAccessibleName(_AGAIN)
     box.setToolTip(_AGAIN_TIP)

@@ -1,4 +1,4 @@
-"""From what is ticked and typed on the Latency page to a sweep, or to one sentence for each field that is wrong."""
+"""Sweeps made from the Latency page's choice, or a problem for each wrong field."""
 
 import re
 from collections.abc import Callable
@@ -28,13 +28,13 @@ DTYPES: dict[str, str] = {
     "float32": tr("32 bits"),
 }
 METHODS: dict[str, str] = {
-    "dense": tr("PyTorch's own product, the reference; measured beside every other method anyway"),
+    "dense": tr("PyTorch's dense product; always measured as the reference"),
     "wina": tr("Scores inputs by magnitude times column norm"),
     "teal": tr("Scores inputs by magnitude"),
-    "rsparse": tr("TEAL's mask and, for what it drops, a low-rank part"),
+    "rsparse": tr("TEAL's mask, and a low-rank part for dropped inputs"),
 }
 SELECTIONS: dict[str, str] = {
-    "threshold": tr("Keeps what scores above a given value"),
+    "threshold": tr("Keeps scores above a threshold"),
     "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
 }
 BACKENDS: dict[str, str] = {
@@ -54,7 +54,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class ProductChoice:
-    """A grid over single products; lists as typed."""
+    """Choice of a grid over single products; lists as typed."""
 
     presets: tuple[str, ...]
     shapes: str
@@ -67,12 +67,12 @@ class ProductChoice:
     device: str
     repetitions: int
     again: bool
-    """Whether stored points are measured again."""
+    """Whether measured points are measured again."""
 
 
 @dataclass(frozen=True)
 class DecodeChoice:
-    """How the open model's decoding is measured."""
+    """Choice of a decoding sweep of the open model."""
 
     sparsities: str
     prompt_tokens: int
@@ -83,19 +83,19 @@ class DecodeChoice:
 
 @dataclass(frozen=True)
 class Count:
-    """How much a sweep would measure."""
+    """Size of a sweep."""
 
     points: int
     known: int
-    """Of them in the table already."""
+    """Points already measured."""
     again: bool
-    """Whether those are measured all the same."""
+    """Whether measured points are measured again."""
     active: bool
-    """A job of this window is measuring just this."""
+    """Whether a job of this window measures just this."""
 
 
 class ChoiceError(Exception):
-    """A choice that is no sweep: `problems` has one sentence for each field that is wrong."""
+    """Invalid choice; `problems` has one sentence for each wrong field."""
 
     def __init__(self, problems: dict[str, str]) -> None:
         super().__init__(" ".join(problems.values()))
@@ -103,12 +103,12 @@ class ChoiceError(Exception):
 
 
 def parse_shapes(text: str) -> tuple[Shape, ...]:
-    """ "4096x11008, 5120x17920" -> two shapes. Raises WinaError that says which entry is wrong."""
+    """Parse "4096x11008, 5120x17920" to two shapes. Raise WinaError for a wrong entry."""
     return tuple(parse_shape(word) for word in filter(None, map(str.strip, re.split(r"[,;\n]", text))))
 
 
 def parse_batches(text: str) -> tuple[int, ...]:
-    """ "1, 4 16" -> (1, 4, 16), sorted, each once. Raises WinaError that says which entry is wrong."""
+    """Parse "1, 4 16" to (1, 4, 16), sorted and unique. Raise WinaError for a wrong entry."""
     batches = set()
     for word in filter(None, re.split(r"[\s,;]+", text)):
         try:
@@ -130,9 +130,9 @@ def parse_batches(text: str) -> tuple[int, ...]:
 
 
 def build_products(choice: ProductChoice) -> LatencySpec:
-    """The sweep that a choice stands for; raises ChoiceError.
+    """Return the chosen sweep over products. Raise ChoiceError.
 
-    What only gated products have is asked for where one is ticked, and else left at its default.
+    Options of gated products are read only if one is ticked.
     """
     problems: dict[str, str] = {}
     read = _Reader(problems)
@@ -155,7 +155,7 @@ def build_products(choice: ProductChoice) -> LatencySpec:
         ("device", not _DEVICE.fullmatch(choice.device), no_device),
     )
     problems |= {field: sentence for field, wrong, sentence in checks if wrong}
-    if problems:
+    if problems or own is None:
         raise ChoiceError(problems)
     gating = {"sparsities": sparsities, "selections": choice.selections, "backends": choice.backends}
     return LatencySpec.model_validate(
@@ -174,7 +174,7 @@ def build_products(choice: ProductChoice) -> LatencySpec:
 def build_decoding(
     choice: DecodeChoice, source: ModelSource | None, rotation: RotationSpec, method: MethodSpec
 ) -> DecodeSpec:
-    """The sweep over a model's decoding; raises ChoiceError."""
+    """Return the chosen sweep over decoding. Raise ChoiceError."""
     problems: dict[str, str] = {}
     sparsities = _Reader(problems)("sparsities", parse_sparsities, choice.sparsities)
     if sparsities == ():
@@ -201,12 +201,12 @@ def build_decoding(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads one field after the other and collects what is wrong with them."""
+    """Parser of fields that collects their problems."""
 
     problems: dict[str, str]
 
     def __call__(self, field: str, parse: Callable[[str], _Value], text: str) -> _Value | None:
-        """The field's value; None where it cannot be read."""
+        """Return the field's value; None if it is invalid."""
         try:
             return parse(text)
         except WinaError as error:
@@ -215,7 +215,7 @@ class _Reader:
 
 
 def count_points(spec: LatencySpec | DecodeSpec, known: frozenset[str]) -> tuple[int, int]:
-    """How many points a sweep has, and how many of them have a hash that is known, whatever "auto" stands for."""
+    """Return the number of a sweep's points, and of those with a known hash, under any backend of "auto"."""
 
     def hashes(point: LatencyPoint | DecodePoint) -> set[str]:
         if isinstance(point, LatencyPoint) and point.backend == "auto":

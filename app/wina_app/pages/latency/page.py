@@ -1,4 +1,4 @@
-"""The Latency page: how fast sparse products are, and how fast the gated model decodes, against dense and roofline."""
+"""View of the Latency page."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,9 +32,7 @@ from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
 _CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
-_NO_ROOFLINE = tr(
-    "Decoding has more to read than the gated weights, so that only products are held against the roofline"
-)
+_NO_ROOFLINE = tr("Only products have a roofline: decoding reads more than the gated weights")
 _EMPTY = {
     "products": (
         tr("No product timed yet"),
@@ -55,7 +53,7 @@ _EMPTY = {
 
 
 class LatencyPage(Page):
-    """Emits what was chosen, ticked and asked for; `choice()` has the form's content."""
+    """Page to measure products and decoding, and plot them against dense and the roofline."""
 
     changed = Signal()
     measure_requested = Signal()
@@ -122,9 +120,10 @@ class LatencyPage(Page):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
         self._captions = [text_label("", "muted") for _ in range(4)]
         choices = FlowLayout()
-        for caption, box in zip(self._captions, (self.ordinate, self.subject, self.load, self.machine), strict=True):
-            caption.setBuddy(box)
-            choices.addWidget(side_by_side(caption, box))
+        boxes: tuple[QComboBox, ...] = (self.ordinate, self.subject, self.load, self.machine)
+        for caption, buddy in zip(self._captions, boxes, strict=True):
+            caption.setBuddy(buddy)
+            choices.addWidget(side_by_side(caption, buddy))
         choices.addWidget(HelpButton("Roofline"))
         upper, lower = QWidget(), QWidget()
         above = QVBoxLayout(upper)
@@ -146,10 +145,7 @@ class LatencyPage(Page):
         whole.setChildrenCollapsible(False)
         return whole
 
-    # ---- what the user did ---------------------------------------------------------------------------------------
-
     def choice(self) -> ProductChoice | DecodeChoice:
-        """What is ticked and typed."""
         return self.form.shown.choice()
 
     def _row_changed(self, current: QModelIndex) -> None:
@@ -160,10 +156,7 @@ class LatencyPage(Page):
         if path is not None:
             self.export_requested.emit(path)
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def show_kind(self, kind: str, table: RowTable) -> None:
-        """Switch to the form and the table of products or of decoding."""
         self._kind = kind
         self.form.show_kind(kind)
         self.table.show_table(table)
@@ -179,18 +172,16 @@ class LatencyPage(Page):
             self.ordinate.setCurrentIndex(self.ordinate.findData("speedup"))
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
-        """Say which model, rotation and method decode."""
         self.set_breadcrumb(breadcrumb)
         self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
 
     def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
-        """Name the one primary action; the empty states' buttons stand for it."""
+        """Name the primary action, also on the empty states' buttons."""
         super().set_primary(text, enabled=enabled, reason=reason)
         for state in self._nothing.values():
             explain_disabled(state.button, enabled=enabled, reason=reason)
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field what is wrong with it, and above what concerns no single one."""
         self.form.show_problems(problems)
         self.trouble.setText(problems.get("points", ""))
         if problems:
@@ -198,25 +189,18 @@ class LatencyPage(Page):
             self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
-        """The number shown is that of an earlier choice."""
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
-        """Say how much would be measured."""
         self.set_primary(
             tr("Measure {n} points", "Measure {n} point", count.points),
             enabled=not count.active,
-            reason=tr("This very sweep is queued or running already"),
+            reason=tr("This sweep is queued or running already"),
         )
-        known = f"{count.known:,}"
-        if count.again:
-            told = tr("{count} in the table already, measured again", count=known)
-        else:
-            told = tr("{count} in the table already, left out where nothing has changed", count=known)
-        self.count.setText(told if count.known else "")
+        text = tr("{known} of {points} already measured", known=f"{count.known:,}", points=f"{count.points:,}")
+        self.count.setText(text if count.known else "")
 
     def show_offer(self, offer: Offer) -> None:
-        """Offer what the plots can show, and mark what they do; an empty one is the empty state."""
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
@@ -224,5 +208,4 @@ class LatencyPage(Page):
         explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
-        """Draw both plots; a fresh one shows something else than before, not more of the same."""
         self.plots.show_chart(chart, fresh=fresh)

@@ -1,18 +1,17 @@
-"""The Latency page."""
+"""Assembly of the Latency page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.latency.controller import LatencyController
 from wina_app.pages.latency.page import LatencyPage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> LatencyController:
+    """Make the page, add it to the window, and return its controller."""
     view = LatencyPage()
-    control = application.latency = LatencyController(application.workbench, view)
+    control = LatencyController(workbench, view)
     view.changed.connect(control.change)
     view.visible_changed.connect(control.set_visible)
     view.measure_requested.connect(control.measure)
@@ -23,4 +22,5 @@ def add(application: "Application") -> None:
     view.load_chosen.connect(control.pick_load)
     view.row_chosen.connect(control.select)
     view.export_requested.connect(control.export)
-    application.window.add_page(view)
+    add_page(view)
+    return control

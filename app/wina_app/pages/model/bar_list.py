@@ -1,4 +1,4 @@
-"""A short list of named quantities as horizontal bars with their numbers beside them."""
+"""Horizontal bars of named quantities, with their numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from wina_app.style.theme import GRID, HALF, font, notifier, tokens
 
 @dataclass(frozen=True)
 class Bar:
-    """One line. `emphasis` draws it in the accent, else it is neutral."""
+    """One bar; `emphasis` draws it in the accent colour."""
 
     label: str
     value: float
@@ -22,7 +22,7 @@ class Bar:
 
 
 class BarList(QWidget):
-    """Bars share one scale that begins at zero."""
+    """Bars on one scale that begins at zero."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -40,15 +40,15 @@ class BarList(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """One line a bar."""
+        """Return the size of one line per bar."""
         return QSize(GRID * 60, len(self._bars) * self._row_height())
 
     def minimumSizeHint(self) -> QSize:
-        """Full height, since nothing scrolls."""
+        """Return the full height: nothing scrolls."""
         return QSize(GRID * 40, len(self._bars) * self._row_height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """Label, bar, number, remark."""
+        """Paint label, bar, number and remark of every line."""
         if not self._bars:
             return
         with QPainter(self) as painter:

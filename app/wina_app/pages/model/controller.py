@@ -1,4 +1,4 @@
-"""Opens models: resolve the location, load in the engine, put the summary into the workspace."""
+"""Controller of the Model page: resolve a location, load the model, fill the workspace."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ from wina_core.specs.plans import UniformSparsity
 
 
 class ModelView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_recent(self, locations: list[str]) -> None:
         """List the models opened before."""
@@ -29,33 +29,33 @@ class ModelView(Protocol):
         """Fill the location field."""
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the progress of loading, and the title of the job that it waits for; None hides it."""
+        """Show the loading progress, and the title of the job ahead of it; None hides it."""
 
-    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Show what the loaded model is."""
+    def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the loaded model."""
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show what a generated token of the loaded model costs, or why that cannot be said."""
+        """Show the cost of a generated token, or why it is unknown."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class ModelController(QObject):
-    """One model is loaded at a time; opening another one gives up the first."""
+    """Loader of one model at a time; opening another cancels the first."""
 
     def __init__(self, workbench: Workbench, view: ModelView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._job_id: str | None = None
         self._last = ""
-        """The job that loaded, or failed to, last."""
+        """Last loading job, also after it ended."""
         self._request = 0
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
@@ -64,18 +64,18 @@ class ModelController(QObject):
 
     @property
     def was_asked(self) -> bool:
-        """Whether a model was to be opened, whatever became of it."""
+        """Return whether any model was requested, loaded or not."""
         return self._request > 0
 
     def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
-        """Open a folder, a hub id, or "demo"."""
+        """Open a folder, a Hugging Face id, or "demo"."""
         self._view.clear_message()
         location = location.strip()
         self._view.show_location(location)
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face model id."))
+            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face id."))
             return
         self.cancel()
         self._job_id = None  # what becomes of it concerns nobody any more
@@ -90,19 +90,17 @@ class ModelController(QObject):
         )
 
     def cancel(self) -> None:
-        """Give up loading."""
+        """Cancel loading."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
     def price(self, method: MethodSpec, sparsity: float, context: int) -> None:
-        """Count what a generated token costs under a method at a uniform sparsity, for every rotation that is exact."""
+        """Show the cost of a generated token at a uniform sparsity (fraction), for every exact rotation."""
         source, summary = self._workbench.workspace.source, self._workbench.workspace.summary
         if source is None or summary is None:
             return
         if summary.shape is None:
-            self._view.show_cost(
-                None, tr("This model was described by an earlier version; load it again to count costs.")
-            )
+            self._view.show_cost(None, tr("An earlier version described this model; load it again to see its costs."))
             return
         from wina_core.accounting.cost import costs  # with numpy, which the window can be painted without
 
@@ -121,7 +119,7 @@ class ModelController(QObject):
             self._view.show_cost(record, "")
 
     def forget(self, location: str) -> None:
-        """Take a model out of the recent ones."""
+        """Remove a model from the recent ones."""
         self._workbench.settings.forget_recent(location)
         self._view.show_recent(self._workbench.settings.recent)
 
@@ -169,5 +167,5 @@ class ModelController(QObject):
             self._workbench.workspace.set_model(entry.job.model, entry.result)
             self._workbench.settings.add_recent(entry.job.model.location)
             self._view.show_recent(self._workbench.settings.recent)
-            self._view.show_summary(entry.job.model, entry.result)
+            self._view.show_summary(name_of(entry.job.model.location), entry.job.model, entry.result)
         self._workbench.workspace.set_loading("")

@@ -1,14 +1,12 @@
-"""What a generated token costs, as a table: one line per rotation, the paper's count beside the full one."""
+"""Table of a generated token's cost: a line per rotation, gated counts beside net counts."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.records import CostRecord, CostRow
-from wina_core.specs import RotationMode
 
-NAMES: dict[RotationMode | Literal["dense"], str] = {
+NAMES: dict[str, str] = {
     "dense": tr("Dense"),
     "none": tr("No rotation"),
     "global": tr("Global"),
@@ -25,22 +23,22 @@ class CostTable:
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     tips: tuple[str, ...]
-    """One for each line: its terms, and the warning if there is one."""
+    """One per line: its terms, after its warning if any."""
     warned: tuple[bool, ...]
-    """Whether a line's shortcuts cost more than its sparsity buys."""
+    """Whether a line's rotation costs more than its sparsity saves."""
 
 
 def cost_table(record: CostRecord) -> CostTable:
-    """Every quantity in the unit of the dense model's, with three digits, and what of the dense model's is saved."""
+    """Return all quantities in the unit of the dense model's, with three digits, and the savings."""
     dense = record.rows[0]
     flops, flops_unit = _scale(dense.full_flops)
     bytes_, bytes_unit = _scale(dense.full_bytes)
-    counted, full = tr("Counted"), tr("In full")
+    counted, full = tr("Gated"), tr("Net")
     quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
     heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
     heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
     return CostTable(
-        (*heads, tr("Full\nsparsity")),
+        (*heads, tr("Net\nsparsity")),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),

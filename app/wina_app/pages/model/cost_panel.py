@@ -1,4 +1,4 @@
-"""The Model page's cost panel: what a generated token costs at a sparsity and a context, for every rotation."""
+"""Cost panel of the Model page: cost of a generated token at a sparsity and a context."""
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import (
@@ -28,13 +28,13 @@ from wina_core.specs import DENSE, method_specs
 
 _CONTEXT = 2_048
 _EXPLANATION = tr(
-    "One token, batch 1. Counted, as the paper does: gated projections, low-rank parts and the head. In full: with the "
+    "One token, batch 1. Gated, as in the paper: gated projections, low-rank parts and the head. Net: with the "
     "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
 )
 
 
 class CostPanel(QWidget):
-    """Emits `changed(method, sparsity, context)`; shows what it is told."""
+    """Choice of method, sparsity (fraction) and context, and the table of costs."""
 
     changed = Signal(object, float, int)
 
@@ -86,16 +86,16 @@ class CostPanel(QWidget):
         notifier().changed.connect(self._restyle)
 
     def reach(self, context: int) -> None:
-        """Begin within what the model can attend to, in tokens; longer contexts may still be asked for."""
+        """Set the context, in tokens, to at most the model's; longer ones can still be typed."""
         with QSignalBlocker(self.context):
             self.context.setValue(min(_CONTEXT, context))
 
     def ask(self) -> None:
-        """Emit the present choice."""
+        """Emit the current choice."""
         self.changed.emit(self.method.currentData(), fraction(self.sparsity.value()), self.context.value())
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show the cost, or in one sentence why there is none."""
+        """Show the cost, or why it is unknown."""
         self._record = record
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
@@ -112,7 +112,7 @@ class CostPanel(QWidget):
 
 
 class _Table(QTableWidget):
-    """As high as its lines: the page scrolls, not the table."""
+    """Table as high as its lines: the page scrolls instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,6 +153,6 @@ class _Table(QTableWidget):
         self.setMaximumWidth(header.length() + GRID)
 
     def sizeHint(self) -> QSize:
-        """All lines and the headings."""
+        """Return the size of all lines and headings."""
         rows = sum(self.rowHeight(row) for row in range(self.rowCount()))
         return QSize(GRID * 90, self.horizontalHeader().sizeHint().height() + rows + 4)

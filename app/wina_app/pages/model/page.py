@@ -1,9 +1,10 @@
-"""The Model page: open a model, see what it is."""
+"""View of the Model page."""
 
 from collections.abc import Iterator
 from typing import get_args
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -24,7 +25,6 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.start_view import StartView
-from wina_app.services.workspace import name_of
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -44,20 +44,18 @@ _HINT = tr("A local folder with config.json and safetensors, or a Hugging Face i
 
 
 class _RecentList(QListWidget):
-    """Takes the room that is left; what does not fit is scrolled to."""
+    """List that takes the remaining room and scrolls."""
 
     def sizeHint(self) -> QSize:
-        """What it has at least, so that a page that has no more room for it leaves that to it, and the texts theirs."""
+        """Return the minimum size, so that texts above keep their room."""
         return QSize(super().sizeHint().width(), GRID * 9)
 
     def minimumSizeHint(self) -> QSize:
-        """The same."""
         return QSize(super().minimumSizeHint().width(), GRID * 9)
 
 
 class ModelPage(Page):
-    """Emits `open_requested(location, dtype, quantization)`, `cancel_requested`, `forget_requested(location)` and
-    `cost_requested(method, sparsity, context)`."""
+    """Page to open a model and see its size, memory and costs."""
 
     open_requested = Signal(str, str, str)
     cancel_requested = Signal()
@@ -83,8 +81,8 @@ class ModelPage(Page):
         row.addWidget(self._build_side())
         row.addWidget(self._build_summary(), 1)
         self.set_content(content)
-        self.add_command(tr("Name a folder or model id"), self._type_location, "Ctrl+Shift+M")
-        self.add_command(tr("Load the model that is named"), self._open_typed, "Ctrl+Shift+L")
+        self.add_command(tr("Type a folder or model id"), self._type_location, "Ctrl+Shift+M")
+        self.add_command(tr("Load the typed model"), self._open_typed, "Ctrl+Shift+L")
 
     def _type_location(self) -> None:
         self.location.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -105,18 +103,18 @@ class ModelPage(Page):
         self._not_loaded.hide()
         self._shown: ModelSource | None = None
         self._to_show: ModelSummary | None = None
-        """Of what is shown, until the next turn of the event loop shows it."""
+        """Summary to show in the next turn of the event loop."""
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
         self.load = QPushButton(tr("Load"))
-        self.load.setAccessibleName(tr("Load the model named above"))
+        self.load.setAccessibleName(tr("Load the typed model"))
         self.load.clicked.connect(self._open_typed)
         self.recent = _RecentList()
         self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
-        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete takes an entry off the list"))
+        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete removes an entry"))
         area = SidePanel(GRID * 42)
         column = area.column
         column.addLayout(labelled(tr("Folder or Hugging Face model id"), self.location, hint=_HINT))
@@ -127,10 +125,10 @@ class ModelPage(Page):
         column.addLayout(beside(self.load))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Recent models"), "section"))
-        self._no_recent = text_label(tr("Models that you open are listed here."), "muted", wrap=True)
+        self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 1)
-        column.addWidget(text_label(tr("A folder can also be dropped onto the window."), "muted", wrap=True))
+        column.addWidget(text_label(tr("You can also drop a folder onto the window."), "muted", wrap=True))
         column.addStretch(0)
         return area
 
@@ -195,8 +193,6 @@ class ModelPage(Page):
             self._pane_stack.addWidget(pane)
         return self._pane_stack
 
-    # ---- what the user did -----------------------------------------------------------------------------------------
-
     def choose_folder(self) -> None:
         """Ask for a folder and open it."""
         folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
@@ -210,26 +206,21 @@ class ModelPage(Page):
         self.open_requested.emit(location, self.dtype.currentData(), self.quantization.currentData())
 
     def _mark_choice(self) -> None:
-        """What is shown, and what every page works on, stays the loaded model until another one is loaded."""
+        """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
         loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
-        self._not_loaded.setText(
-            "" if loaded else tr("Not loaded yet: all pages still use the model as it was loaded.")
-        )
+        self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
         self._not_loaded.setVisible(not loaded)
 
-    def keyPressEvent(self, event) -> None:
-        """Delete takes the chosen recent model off the list."""
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Remove the selected recent model on Delete."""
         item = self.recent.currentItem()
         if event.key() == Qt.Key.Key_Delete and self.recent.hasFocus() and item is not None:
             self.forget_requested.emit(item.data(Qt.ItemDataRole.UserRole))
         else:
             super().keyPressEvent(event)
 
-    # ---- what is shown ---------------------------------------------------------------------------------------------
-
     def show_recent(self, locations: list[str]) -> None:
-        """List the models opened before."""
         self.recent.clear()
         self.recent.setVisible(bool(locations))
         self._no_recent.setVisible(not locations)
@@ -240,11 +231,9 @@ class ModelPage(Page):
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:
-        """Fill the location field."""
         self.location.setText(location)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the progress of loading, and the title of the job that it waits for; None hides it."""
         if entry is None:
             self._pane_stack.setCurrentWidget(self._panes["summary" if self._shown else "empty"])
             return
@@ -259,8 +248,8 @@ class ModelPage(Page):
         self.cancel.setEnabled(entry.state != "cancelling")
         self._pane_stack.setCurrentWidget(self._panes["loading"])
 
-    def show_summary(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Show what the loaded model is, once the window had its events: the other pages take their time for it too."""
+    def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        self._name.setText(name)
         self._shown, self._to_show = source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
@@ -271,7 +260,6 @@ class ModelPage(Page):
         if source is None or summary is None:  # two came at once
             return
         self._to_show = None
-        self._name.setText(name_of(source.location))
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.figures.show_figures(summary_figures(summary, source.quantization))
@@ -282,25 +270,24 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show what a generated token costs, or why that cannot be said."""
         self.cost.show_cost(record, problem)
 
 
 def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[tuple[str, str, str]]:
-    """(caption, number with unit, explanation) of a model."""
+    """Return (caption, number with unit, explanation) of each figure of a model."""
     cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
     gated = summary.gated_parameters
     return [
         (tr("Parameters"), count(summary.parameters),
          tr("{number}; a tied embedding counts once", number=f"{summary.parameters:,}")),
         (tr("Gated weights"), f"{count(gated)} ({percent(gated / summary.parameters)})",
-         tr("{number} weights in the projections that sparsity can act on", number=f"{gated:,}")),
+         tr("{number} weights in the projections that can be gated", number=f"{gated:,}")),
         (tr("Memory"), size(summary.memory_bytes),
          tr("{number} bytes of weights as loaded", number=f"{summary.memory_bytes:,}")),
         (tr("KV cache"), tr("{size} / 1,024 tokens", size=size(cache)),
          tr("Keys and values of one sequence, in the weights' data type")),
         (tr("Data type"), summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
-         tr("Of the weights in memory; a quantization concerns the gated ones")),
+         tr("Data type of the weights in memory; only gated ones are quantized")),
         (tr("Decoder layers"), f"{summary.layout.layers}", ""),
         (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
         (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
@@ -308,7 +295,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
         (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
         (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
         (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),
-         tr("Longest sequence that the model was made for")),
+         tr("Longest sequence of the model")),
         (tr("Embeddings"), tr("tied") if summary.tied_embeddings else tr("untied"),
          tr("Whether the output head shares the embedding's weights")),
         (tr("Family"), summary.family, tr("Entry of the architecture table")),
@@ -316,7 +303,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
 
 
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
-    """Weights of each projection over all layers, then of everything that is not gated."""
+    """Yield the weights of each projection over all layers, then all ungated ones."""
     layout = summary.layout
     for column, name in enumerate(layout.projections):
         total = sum(row[column] for row in layout.parameters)
@@ -327,7 +314,7 @@ def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
 
 
 def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
-    """Bytes of all weights in each data type, and of the quantized model where it is one."""
+    """Yield the bytes of all weights in each data type, and of a quantized model as loaded."""
     if quantization != "none":
         name = f"{summary.dtype}, {quantization}"
         yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), tr("as loaded"))

@@ -1,4 +1,4 @@
-"""Where to begin: the demo, a model of one's own, or results that are stored already."""
+"""Start view of the Model page: the demo, an own model, or stored results."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -11,7 +11,7 @@ from wina_app.widgets.controls import text_label
 
 
 class StartView(QScrollArea):
-    """Three starting points, each with what to expect of it."""
+    """Three starting points, each with what to expect."""
 
     demo_requested = Signal()
     folder_requested = Signal()
@@ -39,11 +39,8 @@ class StartView(QScrollArea):
         )
         self.results = StartCard(
             "results",
-            tr("Look at results"),
-            tr(
-                "Tables and plots of everything that is stored, or another results database that somebody gave you. No "
-                "model is needed."
-            ),
+            tr("Explore results"),
+            tr("Tables and plots of all stored results, or of another results database. No model is needed."),
             tr("Open results"),
         )
         self.demo.button.clicked.connect(self.demo_requested)
@@ -62,7 +59,7 @@ class StartView(QScrollArea):
         column.setContentsMargins(GRID * 4, GRID * 4, GRID * 4, GRID * 4)
         column.setSpacing(GRID * 2)
         column.addStretch(1)
-        column.addWidget(text_label(tr("Where do you want to begin?"), "title"))
+        column.addWidget(text_label(tr("Start here"), "title"))
         column.addWidget(
             text_label(
                 tr(
@@ -80,14 +77,14 @@ class StartView(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cards lie beside each other where there is room, else below each other."""
+        """Arrange the cards in a row if there is room, else in a column."""
         room = self.width() >= sum(card.minimumSizeHint().width() + 4 * GRID for card in self._every)
         self._cards.setDirection(QBoxLayout.Direction.LeftToRight if room else QBoxLayout.Direction.TopToBottom)
         super().resizeEvent(event)
 
 
 class StartCard(QFrame):
-    """One of them."""
+    """One starting point."""
 
     def __init__(self, drawing: str, title: str, text: str, button: str) -> None:
         super().__init__()

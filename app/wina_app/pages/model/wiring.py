@@ -1,21 +1,21 @@
-"""The Model page."""
+"""Assembly of the Model page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.model.controller import ModelController
 from wina_app.pages.model.page import ModelPage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None], open_results: Callable[[], None]) -> ModelController:
+    """Make the page, add it to the window, and return its controller."""
     view = ModelPage()
-    control = application.model = ModelController(application.workbench, view)
+    control = ModelController(workbench, view)
     view.open_requested.connect(control.open)
     view.cancel_requested.connect(control.cancel)
     view.forget_requested.connect(control.forget)
     view.cost_requested.connect(control.price)
-    view.begin.results_requested.connect(application.open_results)
-    application.window.add_page(view)
+    view.begin.results_requested.connect(open_results)
+    add_page(view)
+    return control

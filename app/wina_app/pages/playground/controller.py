@@ -1,4 +1,4 @@
-"""Has a prompt answered by the dense and by a sparse model, and the sparse side anew whenever its setting changes."""
+"""Controller of the Playground: complete a prompt by the dense and by a sparse model."""
 
 from typing import Protocol
 
@@ -8,11 +8,11 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.playground.form_state import (
     SIDES,
     Choice,
-    Offer,
+    PlaygroundChoices,
     Side,
+    divergence_text,
     figures,
-    make_offer,
-    parting,
+    make_choices,
     problem,
     recent,
 )
@@ -24,54 +24,53 @@ from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import AnswerSpec
 
 SETTLE_MS = 200
-"""How long the sparse side's setting has to stay before it is answered anew: a slider passes many values."""
+"""Pause before the sparse side restarts after a change: a slider passes many values."""
 COUNT_MS = 100
-"""How often read-outs follow the tokens, which come faster than anybody reads numbers."""
+"""Pause between updates of the read-outs while tokens arrive."""
 
 
 class PlaygroundView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def choice(self) -> Choice:
-        """What the controls say."""
+        """Return the chosen settings."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
-        """Show the header; without a model that is ready, the empty state."""
+        """Show the header, or the empty state without a model."""
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """Show the possible choices, and choose a rotation and a method."""
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
+        """Show the recent prompts."""
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What can be done now; a reason why nothing can be generated disables that."""
+        """Enable stopping while running, and generating unless there is a reason against it."""
 
     def show_waiting(self, text: str) -> None:
-        """Say what is done before the first token comes; empty once it has."""
+        """Say what happens before the first token; empty after it."""
 
-    def show_answer(self, side: Side, answer: Answer | None) -> None:
-        """Show a side's answer as far as it is there; None clears it."""
+    def show_completion(self, side: Side, answer: Answer | None) -> None:
+        """Show a side's completion so far; None clears it."""
 
     def add_token(self, side: Side, token: Token) -> None:
-        """Append a token to the answer that is shown."""
+        """Append a token to a side's completion."""
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
         """Show a side's read-outs."""
 
-    def show_parting(self, at: int | None, text: str) -> None:
-        """Mark the token where the answers part, and say so."""
+    def show_divergence(self, at: int | None, text: str) -> None:
+        """Mark the token where the completions diverge, and say so."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class PlaygroundController(QObject):
-    """One job at a time. A sparse setting that changes ends it; the next one goes on with the dense answer where that
-    was, and begins the sparse one anew."""
+    """Runner of one job at a time. A change of the sparse setting restarts the sparse side alone."""
 
     def __init__(self, workbench: Workbench, view: PlaygroundView) -> None:
         super().__init__()
@@ -79,15 +78,15 @@ class PlaygroundController(QObject):
         self._workspace = workbench.workspace
         self._job_id: str | None = None
         self._sides: tuple[Side, ...] = ()
-        """Of the job's arms."""
+        """Sides of the job's configurations."""
         self._asked: GenerateJob | None = None
-        """What was last sent, the sparse arm last. Its prompt is answered anew when that arm changes."""
+        """Last job; its last configuration is the sparse one, and restarts when that changes."""
         self._answers: dict[Side, Answer] = {}
         self._difference: int | None = None
         self._halted = False
-        """The user stopped it: what is there stays as it is."""
+        """Whether the user stopped the job."""
         self._flows = False
-        """The job's first token is there."""
+        """Whether the job's first token has arrived."""
         self._settling = QTimer(self)
         self._settling.setSingleShot(True)
         self._settling.setInterval(SETTLE_MS)
@@ -97,8 +96,8 @@ class PlaygroundController(QObject):
         self._counting.setInterval(COUNT_MS)
         self._counting.timeout.connect(self._show_numbers)
         self._workspace.model_changed.connect(self._on_model_changed)
-        self._workspace.rotation_changed.connect(self._show_offer)
-        self._workspace.method_changed.connect(self._show_offer)
+        self._workspace.rotation_changed.connect(self._show_choices)
+        self._workspace.method_changed.connect(self._show_choices)
         self._workspace.plan_changed.connect(self._show_plan)
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
@@ -108,18 +107,16 @@ class PlaygroundController(QObject):
 
     @property
     def answers(self) -> dict[Side, Answer]:
-        """What was answered last, by side."""
+        """Return the last completions by side."""
         return self._answers
 
-    # ---- what the user does ------------------------------------------------------------------------------------
-
     def set_visible(self, visible: bool) -> None:
-        """The plan may have been edited meanwhile."""
+        """Read the plan again when the page is shown."""
         if visible:
             self.change()
 
     def change(self) -> None:
-        """A control changed: the sparse side's setting counts at once, all else with the next prompt."""
+        """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
         self._show_action()
         if self._asked is not None and self._asked.arms[-1] != self._chosen_sparse():
             self._settling.start()
@@ -127,9 +124,9 @@ class PlaygroundController(QObject):
             self._settling.stop()
 
     def generate(self) -> None:
-        """Answer the prompt on both sides."""
+        """Complete the prompt on both sides."""
         source, choice = self._workspace.source, self._view.choice()
-        if source is None or problem(choice, self._workspace):
+        if source is None or problem(choice, has_model=True):
             return
         self._view.clear_message()
         settings = self._workbench.settings
@@ -150,7 +147,7 @@ class PlaygroundController(QObject):
         self._send(job)
 
     def restart(self) -> None:
-        """Answer the last prompt anew on the sparse side; the dense one is kept, and goes on if it was at it."""
+        """Complete the last prompt again on the sparse side; the dense side continues."""
         self._settling.stop()
         if self._asked is None or self._workspace.source is None:
             return
@@ -167,13 +164,11 @@ class PlaygroundController(QObject):
         self._send(self._asked.model_copy(update={"arms": tuple(arms)}))
 
     def stop(self) -> None:
-        """Leave the answers as they are."""
+        """Stop generating."""
         self._settling.stop()
         self._halted = True
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
-
-    # ---- sending -------------------------------------------------------------------------------------------------
 
     def _chosen_sparse(self) -> AnswerSpec:
         return self._view.choice().sparse(self._workspace.plan)
@@ -181,11 +176,11 @@ class PlaygroundController(QObject):
     def _begin(self, side: Side, spec: AnswerSpec) -> None:
         self._answers[side] = Answer(spec)
         self._difference = None
-        self._view.show_answer(side, self._answers[side])
+        self._view.show_completion(side, self._answers[side])
         self._show_numbers()
 
     def _send(self, job: GenerateJob) -> None:
-        """Begin a job in the place of the one that runs, if one does."""
+        """Start a job in place of the running one."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
         self._flows = False
@@ -193,8 +188,6 @@ class PlaygroundController(QObject):
         self._sides = tuple("dense" if arm.is_dense else "sparse" for arm in job.arms)
         self._job_id = self._workbench.submit(job, tr("Generate: {arm}", arm=job.arms[-1].label))
         self._show_action()
-
-    # ---- what comes back ------------------------------------------------------------------------------------------
 
     def _on_streamed(self, event: Event) -> None:
         if not isinstance(event, Token | Answered) or event.job_id != self._job_id:
@@ -214,14 +207,14 @@ class PlaygroundController(QObject):
             self._counting.start()
 
     def _show_numbers(self) -> None:
-        """What the tokens add up to, and where the sides part."""
+        """Show both sides' read-outs and their divergence."""
         self._counting.stop()
         for side in SIDES:
             self._view.show_figures(side, figures(self._answers.get(side)))
         dense, sparse = self._answers.get("dense"), self._answers.get("sparse")
         if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
-        self._view.show_parting(self._difference, parting(dense, sparse, self._difference))
+        self._view.show_divergence(self._difference, divergence_text(dense, sparse, self._difference))
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
@@ -254,37 +247,39 @@ class PlaygroundController(QObject):
             QTimer.singleShot(0, jobs, lambda: jobs.forget(job_id))
 
     def _close(self) -> None:
-        """A job may end without a word on its answers: one that never began is none, the others go no further."""
+        """Close completions that the ended job did not finish; drop those that never began."""
         for side, answer in list(self._answers.items()):
             if answer.prefill is None:
                 del self._answers[side]
-                self._view.show_answer(side, None)
+                self._view.show_completion(side, None)
             elif answer.ended is None:
                 answer.ended = Answered(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
         self._show_numbers()
-
-    # ---- what other pages do ----------------------------------------------------------------------------------------
 
     def _on_model_changed(self) -> None:
         self.stop()
         self._asked, self._answers, self._difference = None, {}, None
         for side in SIDES:
-            self._view.show_answer(side, None)
+            self._view.show_completion(side, None)
         self._show_numbers()
         self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
-        self._show_offer()
+        self._show_choices()
 
-    def _show_offer(self) -> None:
-        """What other pages chose is chosen here too, but for a rotation that would have to be computed first."""
+    def _show_choices(self) -> None:
+        """Choose the other pages' method and rotation, unless the rotation has to be computed first."""
         workspace = self._workspace
         rotation = workspace.rotation if workspace.rotation_report is not None else NO_ROTATION
-        self._view.show_offer(make_offer(workspace), rotation, workspace.method)
+        self._view.show_choices(self._choices(), rotation, workspace.method)
         self._show_action()
+
+    def _choices(self) -> PlaygroundChoices:
+        work = self._workspace
+        return make_choices(work.summary, work.plan, work.rotation, work.method)
 
     def _show_plan(self) -> None:
         choice = self._view.choice()
-        self._view.show_offer(make_offer(self._workspace), choice.rotation, choice.method)
+        self._view.show_choices(self._choices(), choice.rotation, choice.method)
 
     def _show_action(self) -> None:
-        reason = problem(self._view.choice(), self._workspace)
+        reason = problem(self._view.choice(), has_model=self._workspace.source is not None)
         self._view.show_action(running=self._job_id is not None, reason=reason)

@@ -1,4 +1,4 @@
-"""The Playground's controls: the prompt, the sparse side, and how tokens are chosen."""
+"""Form of the Playground: prompt, sparse side and sampling."""
 
 from functools import partial
 
@@ -15,8 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.pages.playground.form_state import PROMPTS, Choice, Offer
-from wina_app.services.workspace import START_SPARSITY
+from wina_app.pages.playground.form_state import PROMPTS, Choice, PlaygroundChoices
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -37,14 +36,15 @@ from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
 _WIDTH = GRID * 36
 _MOST_PERCENT = 99
 _STEP = 5
+_FIRST_PERCENT = 50
 _SHORT = 60
 """Characters of a prompt in the menu."""
-_LIVE = tr("A change here answers the sparse side anew, at once; the dense answer stays and goes on.")
-_LATER = tr("A change here counts with the next prompt.")
+_LIVE = tr("A change here restarts the sparse side at once; the dense side continues.")
+_LATER = tr("A change here applies to the next prompt.")
 
 
 class PlaygroundForm(SidePanel):
-    """`choice()` has what the controls say."""
+    """Form of a completion."""
 
     changed = Signal()
 
@@ -67,13 +67,13 @@ class PlaygroundForm(SidePanel):
         self.examples.menu().aboutToShow.connect(self._fill_examples)
         self.prompt = QPlainTextEdit()
         self.prompt.setAccessibleName(tr("Prompt"))
-        self.prompt.setPlaceholderText(tr("What is to be gone on with"))
+        self.prompt.setPlaceholderText(tr("Text to complete"))
         wrap_words(self.prompt)
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(GRID * 12)
         self.prompt.setPlainText(next(iter(PROMPTS.values())))
         self.prompt.textChanged.connect(self.changed)
-        self.chat = QCheckBox(tr("In the chat template"))
+        self.chat = QCheckBox(tr("Apply the chat template"))
         self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
         self.chat.toggled.connect(self.changed)
         heading = QHBoxLayout()
@@ -99,7 +99,7 @@ class PlaygroundForm(SidePanel):
         self.slider.valueChanged.connect(self.sparsity.setValue)
         self.sparsity.valueChanged.connect(self.slider.setValue)
         self.sparsity.valueChanged.connect(self.changed)
-        self.sparsity.setValue(round(100 * START_SPARSITY))
+        self.sparsity.setValue(_FIRST_PERCENT)
         self.by_plan = QCheckBox()
         self.by_plan.toggled.connect(self._on_by_plan)
         row = QHBoxLayout()
@@ -133,14 +133,14 @@ class PlaygroundForm(SidePanel):
         fold = CollapsibleSection(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
-            (tr("Longest answer"), self.new_tokens, "", ""),
+            (tr("Max new tokens"), self.new_tokens, "", ""),
             (
                 tr("Temperature"),
                 self.temperature,
-                tr("Above 0 tokens are drawn, with the same noise on both sides."),
+                tr("Above 0 tokens are sampled, with the same noise on both sides."),
                 "Temperature",
             ),
-            (tr("Top p"), self.top_p, tr("Draws from the smallest set of tokens with so much mass."), "Top p"),
+            (tr("Top p"), self.top_p, tr("Samples from the smallest set of tokens with this probability."), "Top p"),
             (tr("Seed"), self.seed, "", ""),
         ):
             pad_text(box)
@@ -148,10 +148,8 @@ class PlaygroundForm(SidePanel):
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
 
-    # ---- what the controls say ---------------------------------------------------------------------------------
-
     def choice(self) -> Choice:
-        """What is typed and chosen; before a model is there, with a method and a rotation of no meaning."""
+        """Return the chosen settings; without a model, method and rotation are meaningless."""
         return Choice(
             prompt=self.prompt.toPlainText(),
             chat=self.chat.isEnabled() and self.chat.isChecked(),
@@ -165,28 +163,28 @@ class PlaygroundForm(SidePanel):
             by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
         )
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
-        self.method.fill(offer.methods, method)
-        self.rotation.fill(offer.rotations, rotation)
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """Show the possible choices, and choose a rotation and a method."""
+        self.method.fill(choices.methods, method)
+        self.rotation.fill(choices.rotations, rotation)
         explain_disabled(
             self.chat,
-            enabled=offer.chat,
+            enabled=choices.chat,
             reason=tr("This model's tokenizer has no chat template"),
             explanation=tr("As the user's message of a conversation"),
         )
-        self.by_plan.setText(tr("By the plan: {plan}", plan=offer.plan) if offer.plan else tr("By the plan"))
+        self.by_plan.setText(tr("By the plan: {plan}", plan=choices.plan) if choices.plan else tr("By the plan"))
         self.by_plan.setAccessibleName(tr("Sparsity by the plan of the Sparsity page"))
         explain_disabled(
             self.by_plan,
-            enabled=bool(offer.plan),
+            enabled=bool(choices.plan),
             reason=tr("There is no plan; open a model"),
             explanation=tr("Each cell's own target, as edited on the Sparsity page"),
         )
         self._show_uniform()
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
+        """Show the recent prompts."""
         self._recent = prompts
 
     def step_sparsity(self, steps: int) -> None:
@@ -205,7 +203,7 @@ class PlaygroundForm(SidePanel):
     def _show_uniform(self) -> None:
         uniform = not (self.by_plan.isEnabled() and self.by_plan.isChecked())
         for control in (self.slider, self.sparsity):
-            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page says how sparse"))
+            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page sets the sparsity"))
 
     def _fill_examples(self) -> None:
         menu = self.examples.menu()
@@ -214,7 +212,7 @@ class PlaygroundForm(SidePanel):
         for name, prompt in PROMPTS.items():
             menu.addAction(name).triggered.connect(partial(self._take, prompt))
         if self._recent:
-            menu.addSection(tr("Sent before"))
+            menu.addSection(tr("Recent"))
         for prompt in self._recent:
             short = " ".join(prompt.split())
             text = short if len(short) <= _SHORT else short[: _SHORT - 1] + "\N{HORIZONTAL ELLIPSIS}"

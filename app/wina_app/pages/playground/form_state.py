@@ -1,15 +1,15 @@
-"""What the Playground asks for, and what its read-outs say about the answers."""
+"""Choices of the Playground, and texts of its read-outs."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-from wina_app.services.workspace import Workspace
 from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.response import Answer
+from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec, method_specs
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -17,7 +17,7 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 Side = Literal["dense", "sparse"]
 SIDES: tuple[Side, Side] = ("dense", "sparse")
 MOST_RECENT = 20
-"""Prompts that are remembered."""
+"""Most prompts remembered."""
 PROMPTS: dict[str, str] = {
     tr("A function's documentation"): 'def median(data):\n    """Return the median',
     tr("The body of a function"): "def read_lines(path):\n    with open(path) as file:\n",
@@ -26,12 +26,12 @@ PROMPTS: dict[str, str] = {
     tr("A fact"): "The capital of France is",
     tr("An explanation"): "Explain in one paragraph why large language models can leave out activations.",
 }
-"""What to begin with: the first four suit the demo model, which has read Python's library and little else."""
+"""Example prompts; the first four suit the demo model, trained on Python's library."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the page's controls say."""
+    """Chosen settings of the page."""
 
     prompt: str
     chat: bool
@@ -41,10 +41,10 @@ class Choice:
     method: MethodSpec
     sparsity: float
     by_plan: bool
-    """The Sparsity page's plan, in place of `sparsity` everywhere."""
+    """Use the Sparsity page's plan instead of `sparsity`."""
 
     def sparse(self, plan: SparsityPlan | None) -> AnswerSpec:
-        """The sparse side that is chosen."""
+        """Return the spec of the sparse side."""
         return AnswerSpec(
             rotation=self.rotation,
             method=self.method,
@@ -54,28 +54,29 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """What can be chosen with the current model: (text, value) of each."""
+class PlaygroundChoices:
+    """Choices for the current model, each as (text, value)."""
 
     methods: tuple[tuple[str, MethodSpec], ...]
     rotations: tuple[tuple[str, RotationSpec], ...]
     plan: str
-    """What the Sparsity page's plan is; empty where there is none."""
+    """The Sparsity page's plan in words; empty for none."""
     chat: bool
     """Whether the tokenizer has a chat template."""
     context: int
-    """Tokens of prompt and answer together, at most."""
+    """Most tokens of prompt and completion together."""
 
 
-def make_offer(workspace: Workspace) -> Offer:
-    """The registered methods and the named rotations, with what other pages chose where it is none of these."""
-    summary, plan = workspace.summary, workspace.plan
-    methods = {method: method.label for method in method_specs() if method.name != DENSE.name}
-    methods.setdefault(workspace.method, _as_chosen(workspace.method))
+def make_choices(
+    summary: ModelSummary | None, plan: SparsityPlan | None, rotation: RotationSpec, method: MethodSpec
+) -> PlaygroundChoices:
+    """Return all methods and rotations for a model, with those chosen on other pages."""
+    methods = {spec: spec.label for spec in method_specs() if spec.name != DENSE.name}
+    methods.setdefault(method, _as_chosen(method))
     methods.pop(DENSE, None)
     rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
-    rotations.setdefault(workspace.rotation, tr("As on the Rotation page: {label}", label=workspace.rotation.label))
-    return Offer(
+    rotations.setdefault(rotation, tr("As on the Rotation page: {label}", label=rotation.label))
+    return PlaygroundChoices(
         methods=tuple((text, spec) for spec, text in methods.items()),
         rotations=tuple((text, spec) for spec, text in rotations.items()),
         plan="" if plan is None else f"{percent(plan.budget)}, {plan.origin}",
@@ -89,17 +90,17 @@ def _as_chosen(method: MethodSpec) -> str:
     return tr("As on the Sparsity page: {label}", label=f"{method.label}{selection}")
 
 
-def problem(choice: Choice, workspace: Workspace) -> str:
-    """Why nothing can be generated now; empty where it can."""
-    if workspace.source is None:
+def problem(choice: Choice, *, has_model: bool) -> str:
+    """Return why nothing can be generated now; empty where it can."""
+    if not has_model:
         return tr("Open a model first")
     if not choice.prompt.strip():
-        return tr("Write a prompt, or take one of the examples")
+        return tr("Type a prompt or choose an example")
     return ""
 
 
 def figures(answer: Answer | None) -> dict[str, str]:
-    """The read-outs of a side by their names; empty where there is nothing yet."""
+    """Return a side's read-outs by name; empty if there is no completion."""
     if answer is None or answer.prefill is None:
         return {}
     read, seconds = answer.prefill
@@ -119,24 +120,24 @@ def figures(answer: Answer | None) -> dict[str, str]:
 
 
 def ending(answer: Answer) -> str:
-    """How an answer ended, in words."""
+    """Return how a completion ended, in words."""
     if answer.ended is None:
-        return tr("writing")
+        return tr("generating")
     words = {
-        "end": tr("ended by itself"),
-        "length": tr("at its length"),
+        "end": tr("reached end of text"),
+        "length": tr("reached max length"),
         "stopped": tr("stopped"),
     }
     return words[answer.ended.end]
 
 
-def told(side: Side, position: int, token: Token, other: Token | None) -> str:
-    """A token's read-out. `other` is the other side's at the same position after the same prefix, where it is the same
-    token: then its probability by both models is known to either side."""
-    dense, sparse = token.dense_log_probability, token.log_probability
-    if side == "dense":
-        dense, sparse = token.log_probability, None if other is None else other.log_probability
-    divergence = token.divergence if side == "sparse" else None if other is None else other.divergence
+def token_readout(side: Side, position: int, token: Token, other: Token | None) -> str:
+    """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
+    the other model's probability."""
+    gated = token if side == "sparse" else other
+    dense = token.log_probability if side == "dense" else token.dense_log_probability
+    sparse = None if gated is None else gated.log_probability
+    divergence = None if gated is None else gated.divergence
     parts = [
         tr("token {position}: {shown} (id {id})", position=position + 1, shown=repr(token.text), id=token.id),
         tr("p dense {p}", p=_probability(dense)),
@@ -148,18 +149,18 @@ def told(side: Side, position: int, token: Token, other: Token | None) -> str:
     return "   ".join(parts)
 
 
-def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
-    """Where the two answers part, as a sentence."""
+def divergence_text(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
+    """Return where the two completions diverge, as a sentence."""
     if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
         return ""
     if at is None:
         same = min(len(dense.tokens), len(sparse.tokens))
-        return tr("The answers agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
+        return tr("The completions agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
     words = tuple(
         repr(answer.tokens[at].text) if at < len(answer.tokens) else tr("the end") for answer in (dense, sparse)
     )
     return tr(
-        "The answers part at token {position}: {dense} against {sparse}.",
+        "The completions diverge at token {position}: {dense} against {sparse}.",
         position=at + 1,
         dense=words[0],
         sparse=words[1],
@@ -167,7 +168,7 @@ def parting(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
 
 
 def recent(prompts: list[str], prompt: str) -> list[str]:
-    """The prompts that are remembered once this one was sent, the last one first."""
+    """Return the recent prompts with this one first."""
     return [prompt, *(other for other in prompts if other != prompt)][:MOST_RECENT]
 
 

@@ -1,12 +1,12 @@
-"""The Playground: one prompt, answered by the dense and by a sparse model beside it, token by token."""
+"""View of the Playground."""
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
-from wina_app.pages.playground.form_state import SIDES, Choice, Offer, Side, told
-from wina_app.pages.playground.response_pane import AnswerPane
+from wina_app.pages.playground.form_state import SIDES, Choice, PlaygroundChoices, Side, token_readout
+from wina_app.pages.playground.response_pane import CompletionPane
 from wina_app.pages.playground.token_text import DIVERGENCE
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
@@ -20,13 +20,13 @@ from wina_core.specs import MethodSpec, RotationSpec
 
 _STOP_KEYS = "Ctrl+."
 _HOW = tr(
-    "The sides take turns, a token each, on the same weights in memory; every pass is timed alone. Colour: how far the "
-    "sparse model's next-token distribution is from the dense model's after the same text, the sparse answer so far."
+    "The sides take turns on the same weights; every pass is timed alone. Colour: KL divergence of the sparse model's "
+    "next token from the dense model's, after the sparse completion so far."
 )
 
 
 class PlaygroundPage(Page):
-    """Emits what was asked for; `choice()` has what the controls say."""
+    """Page that shows a dense and a sparse completion side by side."""
 
     changed = Signal()
     generate_requested = Signal()
@@ -45,9 +45,9 @@ class PlaygroundPage(Page):
         self.stop.clicked.connect(self.stop_requested)
         self.header_actions.addWidget(self.waiting)
         self.header_actions.addWidget(self.stop)
-        self.panes: dict[Side, AnswerPane] = {
-            "dense": AnswerPane("dense", tr("Dense")),
-            "sparse": AnswerPane("sparse", tr("Sparse")),
+        self.panes: dict[Side, CompletionPane] = {
+            "dense": CompletionPane("dense", tr("Dense")),
+            "sparse": CompletionPane("sparse", tr("Sparse")),
         }
         self.part = ElidedLabel("")
         self.pointed = ElidedLabel("muted")
@@ -94,18 +94,15 @@ class PlaygroundPage(Page):
 
     def _add_commands(self) -> None:
         self.stop_action = self.add_command(tr("Stop generating"), self.stop.click, _STOP_KEYS)
-        self.add_command(tr("Write a prompt"), self.form.prompt.setFocus, "Ctrl+Shift+P")
+        self.add_command(tr("Type a prompt"), self.form.prompt.setFocus, "Ctrl+Shift+P")
         self.add_command(tr("Raise the sparsity"), lambda: self.form.step_sparsity(1), "Ctrl+]")
         self.add_command(tr("Lower the sparsity"), lambda: self.form.step_sparsity(-1), "Ctrl+[")
-        self.to_part = self.add_command(
-            tr("Go to where the answers part"), self.panes["sparse"].text.go_to_mark, "Ctrl+Shift+F"
+        self.to_divergence = self.add_command(
+            tr("Go to where the completions diverge"), self.panes["sparse"].text.go_to_mark, "Ctrl+Shift+F"
         )
-        self.copy_both = self.add_command(tr("Copy both answers"), self._copy_both, "Ctrl+Shift+A")
-
-    # ---- what the user did -------------------------------------------------------------------------------------
+        self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
 
     def choice(self) -> Choice:
-        """What the controls say."""
         return self.form.choice()
 
     def _copy_both(self) -> None:
@@ -120,38 +117,32 @@ class PlaygroundPage(Page):
         other = self._answers["sparse" if side == "dense" else "dense"]
         agree = self._part is None or at < self._part
         same = other.tokens[at] if other is not None and agree and at < len(other.tokens) else None
-        text = told(side, at, answer.tokens[at], same)
+        text = token_readout(side, at, answer.tokens[at], same)
         self.pointed.setText(text)
         self.panes[side].text.viewport().setToolTip(text)
 
-    # ---- what is shown -----------------------------------------------------------------------------------------
-
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
-        """Show the header; without a model that is ready, the empty state."""
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
         else:
             self.show_empty(
-                tr("Nothing to talk to yet"),
+                tr("No model to prompt"),
                 tr(
-                    "Here the dense and a sparse model answer one prompt side by side, token by token, coloured by how "
-                    "far the sparse model is from the dense one, with the speed of each."
+                    "Here the dense and a sparse model complete one prompt side by side, token by token, coloured by "
+                    "their divergence, with the speed of each."
                 ),
                 tr("Open a model"),
                 wants_model=True,
             )
 
-    def show_offer(self, offer: Offer, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Offer what the model allows, and choose these."""
-        self.form.show_offer(offer, rotation, method)
+    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        self.form.show_choices(choices, rotation, method)
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Offer the prompts that were sent before."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What can be done now; a reason why nothing can be generated disables that."""
         self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
         nothing = tr("Nothing is being generated")
         explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut(tr("Stop"), _STOP_KEYS))
@@ -159,38 +150,33 @@ class PlaygroundPage(Page):
         self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
-        """Say what is done before the first token comes; empty once it has."""
         self.waiting.setText(text)
 
-    def show_answer(self, side: Side, answer: Answer | None) -> None:
-        """Show a side's answer as far as it is there; None clears it."""
+    def show_completion(self, side: Side, answer: Answer | None) -> None:
         self._answers[side] = answer
-        self.panes[side].show_answer(answer)
+        self.panes[side].show_completion(answer)
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: Token) -> None:
-        """Append a token to the answer that is shown."""
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
-        """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
         self._align()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the answers as high as each other."""
+        """Keep both completions equally high."""
         super().resizeEvent(event)
         QTimer.singleShot(0, self, self._align)  # once the panes have their width
 
     def _align(self) -> None:
-        """Leave both sides' read-outs the room of those that take more lines."""
+        """Give both sides' read-outs the same height."""
         readouts = [pane.readouts for pane in self.panes.values()]
         height = max(each.heightForWidth(each.width()) for each in readouts)
         for each in readouts:
             each.setMinimumHeight(height)
 
-    def show_parting(self, at: int | None, text: str) -> None:
-        """Mark the token where the answers part, and say so."""
+    def show_divergence(self, at: int | None, text: str) -> None:
         self.part.setText(text)
         self._part = at
         for pane in self.panes.values():

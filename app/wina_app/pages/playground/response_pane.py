@@ -1,4 +1,4 @@
-"""One side of the Playground: whose answer it is, the answer, and its read-outs."""
+"""Pane of one side of the Playground: heading, completion and read-outs."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
@@ -19,16 +19,16 @@ _LEAST = 28 * GRID
 _READOUTS: dict[str, tuple[str, str]] = {
     "decode": (tr("Decoding"), tr("From the median time of the passes that read one token each")),
     "prefill": (tr("Prefill"), tr("The prompt's tokens over the time of the one pass that read them")),
-    "tokens": (tr("Tokens"), tr("Of the answer so far")),
+    "tokens": (tr("Tokens"), tr("Tokens of the completion so far")),
     "speedup": (
         tr("Speed-up"),
         tr("Median time of the dense model's passes over the same text, taken in turn, over that of the sparse ones"),
     ),
     "sparsity": (
         tr("Sparsity"),
-        tr("Fraction of the gated weights that was not read for the answer's tokens, counted from the masks"),
+        tr("Fraction of the gated weights not read for the completion, counted from the masks"),
     ),
-    "divergence": (tr("Mean KL"), tr("Mean over the answer's tokens of the divergence that colours them")),
+    "divergence": (tr("Mean KL"), tr("Mean KL divergence of the completion's tokens")),
 }
 _OF_SIDE: dict[Side, tuple[str, ...]] = {
     "dense": ("decode", "prefill", "tokens"),
@@ -37,8 +37,8 @@ _OF_SIDE: dict[Side, tuple[str, ...]] = {
 _NOTHING = "\N{EN DASH}"
 
 
-class AnswerPane(QWidget):
-    """`pointed` carries the position of the token that the mouse or the caret is on, or None."""
+class CompletionPane(QWidget):
+    """Completion of one side; `pointed` carries the token's position under mouse or caret, or None."""
 
     pointed = Signal(object)
 
@@ -51,15 +51,15 @@ class AnswerPane(QWidget):
         self._heading = ElidedLabel("section")
         self._state = text_label("", "muted")
         self.copy = QPushButton(tr("Copy"))
-        self.copy.setAccessibleName(tr("Copy the {side} answer", side=side))
-        self.copy.clicked.connect(self.copy_answer)
+        self.copy.setAccessibleName(tr("Copy the {side} completion", side=side))
+        self.copy.clicked.connect(self.copy_completion)
         heading = QHBoxLayout()
         heading.setSpacing(GRID)
         heading.addWidget(self._swatch)
         heading.addWidget(self._heading, 1)
         heading.addWidget(self._state)
         heading.addWidget(self.copy)
-        self.text = TokenText(tr("{side} answer", side=title))
+        self.text = TokenText(tr("{side} completion", side=title))
         self.text.pointed.connect(self.pointed)
         self._numbers: dict[str, QLabel] = {}
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # both as wide as each other
@@ -75,7 +75,7 @@ class AnswerPane(QWidget):
         lines.addStretch(1)  # the other side may take more lines
         column.addWidget(self.readouts)
         notifier().changed.connect(self._restyle)
-        self.show_answer(None)
+        self.show_completion(None)
 
     def _readouts(self, side: Side) -> FlowLayout:
         lines = FlowLayout(spacing=2 * GRID)
@@ -89,8 +89,8 @@ class AnswerPane(QWidget):
             self._numbers[name] = number
         return lines
 
-    def show_answer(self, answer: Answer | None) -> None:
-        """Show an answer as far as it is there; None for none."""
+    def show_completion(self, answer: Answer | None) -> None:
+        """Show a completion so far; None clears it."""
         self._answer = answer
         label = self._title if answer is None or answer.spec.is_dense else f"{self._title}: {answer.spec.label}"
         self._heading.setText(label)
@@ -99,21 +99,21 @@ class AnswerPane(QWidget):
         self._show_state()
 
     def add_token(self, token: Token) -> None:
-        """Append to the answer that is shown."""
+        """Append a token."""
         self.text.add(token)
         if not self.copy.isEnabled():
             self._show_state()
 
     def show_figures(self, figures: dict[str, str]) -> None:
-        """Show the read-outs; those that are missing are not known yet."""
+        """Show the read-outs; missing ones are unknown."""
         for name, number in self._numbers.items():
             text = figures.get(name) or _NOTHING
             number.setText(text)
             number.setAccessibleName(f"{_READOUTS[name][0]}: {text}")
         self._show_state()
 
-    def copy_answer(self) -> None:
-        """Put its text on the clipboard."""
+    def copy_completion(self) -> None:
+        """Copy the completion."""
         if self._answer is not None:
             QGuiApplication.clipboard().setText(self._answer.text)
 
@@ -121,7 +121,7 @@ class AnswerPane(QWidget):
         answer = self._answer
         self._state.setText("" if answer is None else ending(answer))
         explain_disabled(
-            self.copy, enabled=answer is not None and bool(answer.tokens), reason=tr("There is no answer yet")
+            self.copy, enabled=answer is not None and bool(answer.tokens), reason=tr("There is no completion yet")
         )
 
     def _restyle(self) -> None:

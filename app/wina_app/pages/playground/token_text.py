@@ -1,4 +1,4 @@
-"""An answer as text whose tokens are coloured by how far the sparse model was from the dense one there."""
+"""Text of a completion, its tokens coloured by their KL divergence from dense."""
 
 import math
 from bisect import bisect_right
@@ -22,18 +22,18 @@ def _nats(log10: float) -> str:
 
 
 DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _LEAST, _MOST, _nats, HIGHLIGHT)
-"""Over log10 of the divergence; always the same, so that answers compare. Less than its low end has no colour."""
+"""Fixed scale over log10 of the divergence; below its low end there is no colour."""
 
 
 def divergence_colour(divergence: float | None) -> QColor | None:
-    """The background of a token; None for the dense side's and for those that hardly diverge."""
+    """Return a token's background; None on the dense side and for small divergences."""
     if divergence is None or divergence < 10**_LEAST:
         return None
     return DIVERGENCE.colour(math.log10(divergence))
 
 
 class TokenText(QPlainTextEdit):
-    """Read-only. `pointed` tells which token the mouse or the caret is on, None when it is on none."""
+    """Read-only text; `pointed` carries the token's position under mouse or caret, or None."""
 
     pointed = Signal(object)
 
@@ -53,17 +53,15 @@ class TokenText(QPlainTextEdit):
         notifier().changed.connect(self._restyle)
         self._restyle()
 
-    # ---- content -----------------------------------------------------------------------------------------------
-
     def show_tokens(self, shown: Sequence[Token]) -> None:
-        """Replace all of it."""
+        """Replace all tokens."""
         self._tokens, self._starts, self._marked = [], [], None
         self.clear()
         for token in shown:
             self.add(token)
 
     def add(self, token: Token) -> None:
-        """Append a token; who looks at the end sees it."""
+        """Append a token, and scroll to it if the end was visible."""
         bar = self.verticalScrollBar()
         at_end = bar.value() == bar.maximum()
         cursor = QTextCursor(self.document())
@@ -75,14 +73,15 @@ class TokenText(QPlainTextEdit):
             bar.setValue(bar.maximum())
 
     def mark(self, position: int | None) -> None:
-        """Point out where the answers part; a position that is not there yet is marked when it comes."""
+        """Mark the token where the completions diverge, now or when it arrives."""
         before, self._marked = self._marked, position
         if before != position:
-            for changed in {before, position} - {None}:
-                self._paint(changed)
+            for changed in (before, position):
+                if changed is not None:
+                    self._paint(changed)
 
     def go_to_mark(self) -> None:
-        """Put the caret there, and the keyboard with it."""
+        """Move caret and keyboard focus to the mark."""
         if self._marked is not None and self._marked < len(self._starts):
             self.setFocus(Qt.FocusReason.ShortcutFocusReason)
             cursor = self.textCursor()
@@ -91,31 +90,29 @@ class TokenText(QPlainTextEdit):
             self.ensureCursorVisible()
 
     def colour_of(self, position: int) -> QColor | None:
-        """The background of a token; None where it has none."""
+        """Return a token's background, or None."""
         return divergence_colour(self._tokens[position].divergence)
 
     def token_at(self, point: QPoint) -> int | None:
-        """The position of the token under a point of the viewport."""
+        """Return the position of the token under a point of the viewport, or None."""
         cursor = self.cursorForPosition(point)
         place, box = cursor.position(), self.cursorRect(cursor)
         if not box.adjusted(-box.height(), 0, box.height(), 0).contains(point):
             return None
         return self._token_of(place - 1 if box.left() > point.x() and place else place)
 
-    # ---- what the user points at -------------------------------------------------------------------------------
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Tell which token is under the mouse."""
+        """Emit the token under the mouse."""
         super().mouseMoveEvent(event)
         self.pointed.emit(self.token_at(event.position().toPoint()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Back to the caret's token, where the keyboard is here."""
+        """Emit the caret's token if the text has the focus."""
         super().leaveEvent(event)
         self.pointed.emit(self._token_of(self.textCursor().position()) if self.hasFocus() else None)
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        """The answer's own text, without the marks at its line ends."""
+        """Copy the text without the marks at its line ends."""
         data = super().createMimeDataFromSelection()
         data.setText(data.text().replace(_BREAK, "\n"))
         return data
@@ -127,8 +124,6 @@ class TokenText(QPlainTextEdit):
     def _token_of(self, place: int) -> int | None:
         found = bisect_right(self._starts, place) - 1
         return found if found >= 0 else None
-
-    # ---- colours -----------------------------------------------------------------------------------------------
 
     def _restyle(self) -> None:
         self.setFont(font("body", tabular=True))

@@ -1,20 +1,20 @@
-"""The Playground page."""
+"""Assembly of the Playground page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.playground.controller import PlaygroundController
 from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> PlaygroundController:
+    """Make the page, add it to the window, and return its controller."""
     view = PlaygroundPage()
-    control = application.playground = PlaygroundController(application.workbench, view)
+    control = PlaygroundController(workbench, view)
     view.changed.connect(control.change)
     view.visible_changed.connect(control.set_visible)
     view.generate_requested.connect(control.generate)
     view.stop_requested.connect(control.stop)
-    application.window.add_page(view)
+    add_page(view)
+    return control

@@ -1,21 +1,24 @@
-"""The Results page."""
+"""Assembly of the Results page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from PySide6.QtCore import SignalInstance
+
+from wina_app.pages.results.controller import ResultsController
 from wina_app.pages.results.page import ResultsPage
 from wina_app.plots.export_settings import last_choice
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
-    settings = application.workbench.settings
+def wire(
+    workbench: Workbench, add_page: Callable[[Page], None], preferences_changed: SignalInstance
+) -> ResultsController:
+    """Make the page, add it to the window, and return its controller."""
+    settings = workbench.settings
     last_choice.keep(settings.plot_file, lambda choice: setattr(settings, "plot_file", choice))
-    view = ResultsPage(application.workbench.store, settings)
-    application.results = view.controller
-    application.window.add_page(view)
-    application.window.preferences_changed.connect(
-        lambda preferences: view.controller.plots.set_count(preferences.sparsity_count)
-    )
+    view = ResultsPage(workbench.store, settings)
+    control = view.controller
+    preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
+    add_page(view)
+    return control

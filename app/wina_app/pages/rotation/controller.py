@@ -1,4 +1,4 @@
-"""Chooses, measures and exports rotations of the loaded model."""
+"""Controller of the Rotation page: choose, measure and export rotations."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,40 +16,40 @@ from wina_core.records import ModelSummary, RotationReport
 from wina_core.sources.resolve import resolve_rotation
 from wina_core.specs import RotationSpec
 
-IDENTITY = tr("This choice leaves every weight as it is; choose a mode or the per-head rotation")
+IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
 NO_MODEL = tr("Open a model first")
 
 
 class RotationView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
-        """Show the header for the current model; None is the empty state."""
+        """Show the header of the current model; None is the empty state."""
 
     def show_choice(self, spec: RotationSpec) -> None:
         """Fill the controls."""
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What the primary action is; a reason why it is impossible disables it."""
+        """Name the primary action; a reason disables it."""
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the rotation that runs; None hides it."""
+        """Show the progress of the running rotation; None hides it."""
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
-        """Show how the rotation did; None when it was not computed yet."""
+        """Show the measured rotation; None if it was not measured yet."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class RotationController(QObject):
-    """Keeps the workspace's rotation, and asks the engine for its measurement."""
+    """Keeper of the workspace's rotation, measured by the engine."""
 
     def __init__(self, workbench: Workbench, view: RotationView) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class RotationController(QObject):
         self._workspace = workbench.workspace
         self._job_id: str | None = None
         self._last = ""
-        """The job that rotated, or failed to, last."""
+        """Last rotation job, also after it ended."""
         self._problem = ""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
@@ -67,7 +67,7 @@ class RotationController(QObject):
         self._show()
 
     def choose(self, fields: Mapping[str, Any]) -> None:
-        """Take the controls' values, RotationSpec's fields; a contradiction is shown and changes nothing."""
+        """Choose the rotation with these fields of RotationSpec; show a contradiction instead."""
         try:
             spec = resolve_rotation(RotationSpec.model_validate(dict(fields)))
         except (ValidationError, WinaError) as error:
@@ -85,7 +85,7 @@ class RotationController(QObject):
         self._look_up()
 
     def rotate(self, export_to: str | None = None) -> None:
-        """Compute the chosen rotation in the engine, and save the rotated model if a folder is given."""
+        """Measure the chosen rotation, and save the rotated model if a folder is given."""
         source = self._workspace.source
         if source is None or self._job_id is not None:
             return
@@ -101,14 +101,12 @@ class RotationController(QObject):
         self._show_action()
 
     def cancel(self) -> None:
-        """Give up the rotation that runs."""
+        """Cancel the running rotation."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
-    # ---- following --------------------------------------------------------------------------------------------------
-
     def _look_up(self) -> None:
-        """Show the stored measurement of this very rotation of this model, if there is one."""
+        """Show the stored measurement of this rotation of this model, if any."""
         source, spec = self._workspace.source, self._workspace.rotation
         if source is None or spec.is_identity:
             return

@@ -1,4 +1,4 @@
-"""The Rotation page: choose how the residual stream is rotated, see what that does to the model."""
+"""View of the Rotation page."""
 
 import math
 
@@ -32,7 +32,7 @@ from wina_core.specs import RotationSpec
 
 
 class RotationPage(Page):
-    """Emits `choice_changed`; `fields()` has what was chosen."""
+    """Page to choose a rotation and see its measurement."""
 
     choice_changed = Signal()
     rotate_requested = Signal()
@@ -106,10 +106,8 @@ class RotationPage(Page):
         self._panes.addWidget(measured)
         return self._panes
 
-    # ---- what the user did ------------------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, object]:
-        """RotationSpec's fields as the controls have them."""
+        """Return the chosen fields of RotationSpec."""
         return self.panel.fields()
 
     def _on_primary(self) -> None:
@@ -123,10 +121,7 @@ class RotationPage(Page):
         if folder:
             self.export_requested.emit(folder)
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
-        """Show the header for the current model; None is the empty state."""
         self.set_breadcrumb(breadcrumb)
         self.panel.show_model(summary)
         if summary is None:
@@ -143,11 +138,9 @@ class RotationPage(Page):
             self.show_content()
 
     def show_choice(self, spec: RotationSpec) -> None:
-        """Fill the controls."""
         self.panel.show_choice(spec)
 
     def show_action(self, *, running: bool, reason: str) -> None:
-        """What the primary action is; a reason why it is impossible disables it."""
         self._running = running
         if running:
             self.set_primary(tr("Cancel rotation"))
@@ -157,7 +150,6 @@ class RotationPage(Page):
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the rotation that runs; None hides it."""
         if entry is None:
             self.bar.hide()
             self._show_pane()
@@ -171,7 +163,6 @@ class RotationPage(Page):
         self._panes.setCurrentWidget(self._waiting)
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
-        """Show how the rotation did; None when it was not computed yet."""
         self._has_report = report is not None and summary is not None
         if report is not None and summary is not None:
             self.figures.show_figures(report_figures(report, summary))
@@ -183,13 +174,13 @@ class RotationPage(Page):
             self._panes.setCurrentWidget(self._measured)
             return
         identity = self.panel.is_identity
-        self._state_title.setText(tr("No rotation") if identity else tr("Not computed yet"))
+        self._state_title.setText(tr("No rotation") if identity else tr("Not measured yet"))
         self._state_text.setText(
             tr("Runs use the model's own basis.")
             if identity
             else tr(
-                "Rotate computes the bases, rotates the weights and measures how well the model is kept and how "
-                "orthogonal the columns of each matrix become. The Evaluate page can use the choice either way."
+                "Rotate computes the bases, rotates the weights and measures the logits error and the "
+                "orthogonality of each matrix's columns. The Evaluate page can use it either way."
             )
         )
         self._panes.setCurrentWidget(self._waiting)
@@ -215,12 +206,12 @@ class RotationPage(Page):
 
 
 def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[str, str, str]]:
-    """(caption, number with unit, explanation) of a rotation."""
+    """Return (caption, number with unit, explanation) of each figure of a rotation."""
     energies = [record.value for record in report.residuals if record.metric == "off_diagonal_energy"]
     mean = sum(energies) / len(energies) if energies else math.nan
     share = report.shortcut_parameters / summary.gated_parameters
     return [
-        (tr("Logits deviation ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
+        (tr("Logits error ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
          tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
         (tr("Mean off-diagonal energy"), f"{mean:.3f}", tr("Over all projections of all layers; 0 is orthogonal")),
         (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",

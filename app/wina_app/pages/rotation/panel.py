@@ -1,9 +1,11 @@
-"""The part of the Rotation page that says which rotation: preset, mode, refinement, and what it is computed from."""
+"""Form of the Rotation page: preset, mode, refinement and sources."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -42,23 +44,23 @@ from wina_app.widgets.controls import (
     with_term,
 )
 from wina_core.records import ModelSummary
-from wina_core.specs import USUAL_EFFORT, RotationSpec
+from wina_core.specs import USUAL_EFFORT, AttentionBasis, MlpBasis, RotationSpec
 
 _MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per layer"), "per_site": tr("Per site")}
-_ATTENTION = ("k", "qkv", "activations")
-_MLP = ("gate", "gate_up", "activations")
+_ATTENTION: tuple[AttentionBasis, ...] = ("k", "qkv", "activations")
+_MLP: tuple[MlpBasis, ...] = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
-"""From the edge of a radio button or check box to its text."""
+"""Pixels from the edge of a radio button or check box to its text."""
 _WIDTH = GRID * 46
 _NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
 _BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
 _NOTHING = tr("Nothing is rotated, or the bases are given")
-_EIGEN = tr("Eigenvectors are found in one step; choose another objective")
-_NO_TEXT = tr("Nothing chosen depends on a text")
+_EIGEN = tr("Eigenvectors need one step; choose another objective")
+_NO_TEXT = tr("This choice uses no text")
 
 
 class RotationPanel(SidePanel):
-    """`fields()` are RotationSpec's."""
+    """Controls of a rotation."""
 
     changed = Signal()
 
@@ -74,8 +76,6 @@ class RotationPanel(SidePanel):
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
-
-    # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build_modes(self, column: QVBoxLayout) -> None:
         column.addLayout(with_term(text_label(tr("Residual stream"), "section"), "Residual stream"))
@@ -114,9 +114,9 @@ class RotationPanel(SidePanel):
         self.steps.setSuffix(tr(" steps"))
         pad_text(self.steps)
         self.steps.editingFinished.connect(self._changed)
-        column.addLayout(labelled(tr("Weight of the sites"), self.weighting, term="Sensitivity"))
+        column.addLayout(labelled(tr("Weighting of the sites"), self.weighting, term="Sensitivity"))
         column.addLayout(labelled(tr("Objective of the bases"), self.objective))
-        column.addLayout(labelled(tr("Descent"), self.steps))
+        column.addLayout(labelled(tr("Optimization steps"), self.steps))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
         more = CollapsibleSection(tr("Bases, text and given matrices"))
@@ -146,9 +146,11 @@ class RotationPanel(SidePanel):
         inside.addLayout(beside(browse))
         column.addWidget(more)
 
-    def _build_bases(self, column: QVBoxLayout, title: str, names: tuple[str, ...]) -> dict[str, QCheckBox]:
+    def _build_bases(
+        self, column: QVBoxLayout, title: str, names: Sequence[AttentionBasis | MlpBasis]
+    ) -> dict[AttentionBasis | MlpBasis, QCheckBox]:
         column.addWidget(text_label(title, "section"))
-        boxes = {}
+        boxes: dict[AttentionBasis | MlpBasis, QCheckBox] = {}
         for name in names:
             box = QCheckBox(name)
             box.setToolTip(BASES[name])
@@ -160,10 +162,8 @@ class RotationPanel(SidePanel):
         column.addSpacing(GRID)
         return boxes
 
-    # ---- what the user did ------------------------------------------------------------------------------------------
-
     def fields(self) -> dict[str, Any]:
-        """RotationSpec's fields as the controls have them."""
+        """Return the chosen fields of RotationSpec."""
         return {
             "mode": list(MODES)[self.modes.checkedId()],
             **({} if self._by_sensitivity() else self._bases()),
@@ -186,7 +186,7 @@ class RotationPanel(SidePanel):
 
     @property
     def is_identity(self) -> bool:
-        """Whether the controls leave the model as it is."""
+        """Return whether the chosen rotation changes nothing."""
         return self.fields()["mode"] == "none" and not self.per_head.isChecked()
 
     def _changed(self) -> None:
@@ -200,7 +200,7 @@ class RotationPanel(SidePanel):
             self.changed.emit()
 
     def _on_objective(self) -> None:
-        """Steps and text become those that are usual with the objective, unless others were chosen."""
+        """Set the objective's usual steps and text, unless the user chose others."""
         steps, text = USUAL_EFFORT[self.objective.currentData()]
         shown = (self.text.text(), self.tokens.value())
         with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
@@ -219,10 +219,8 @@ class RotationPanel(SidePanel):
             self.matrices.setText(file)
             self._changed()
 
-    # ---- what is shown ----------------------------------------------------------------------------------------------
-
     def show_model(self, summary: ModelSummary | None) -> None:
-        """What each mode costs on the model, and which ones are not exact for it."""
+        """Show each mode's cost on the model, and disable inexact ones."""
         for index, (mode, label) in enumerate(self._costs.items()):
             price = cost(mode, summary.layout if summary else None, summary.hidden_size if summary else 0)
             label.setText(MODES[mode] if mode == "none" else price)
@@ -230,9 +228,11 @@ class RotationPanel(SidePanel):
             reason = summary.rotation_reason if summary else ""
             explain_disabled(self.modes.button(index), enabled=exact, reason=reason, explanation=MODES[mode])
             label.setVisible(exact)
+        presets = self.preset.model()
+        assert isinstance(presets, QStandardItemModel)  # a combo box makes this
         for row, spec in enumerate(ROTATION_PRESETS.values()):
             exact = is_exact(spec, summary)
-            self.preset.model().item(row).setEnabled(exact)
+            presets.item(row).setEnabled(exact)
             tip = None if exact or summary is None else summary.rotation_reason
             self.preset.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
         self.refusal.setText("" if summary is None else summary.rotation_reason)
@@ -258,7 +258,7 @@ class RotationPanel(SidePanel):
         self._enable()
 
     def _enable(self) -> None:
-        """What means nothing to the present choice is disabled, and says why."""
+        """Disable controls without effect, with the reason."""
         given = bool(self.matrices.text().strip())
         rotates = not self.is_identity and not given
         stream = self.fields()["mode"] != "none" and not given
@@ -275,11 +275,11 @@ class RotationPanel(SidePanel):
     def _reads_text(self) -> bool:
         try:
             return RotationSpec.model_validate(self.fields()).reads_text
-        except ValidationError:  # the page says what is wrong; the text may be part of mending it
+        except ValidationError:  # the page shows the error; the text may be its cause
             return True
 
 
-def _combo(entries: dict[str, tuple[str, str]]) -> QComboBox:
+def _combo(entries: Mapping[Any, tuple[str, str]]) -> QComboBox:
     box = QComboBox()
     for row, (key, (name, text)) in enumerate(entries.items()):
         box.addItem(name, key)

@@ -1,20 +1,20 @@
-"""The Rotation page."""
+"""Assembly of the Rotation page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.rotation.controller import RotationController
 from wina_app.pages.rotation.page import RotationPage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> RotationController:
+    """Make the page, add it to the window, and return its controller."""
     view = RotationPage()
-    control = application.rotation = RotationController(application.workbench, view)
+    control = RotationController(workbench, view)
     view.choice_changed.connect(lambda: control.choose(view.fields()))
     view.rotate_requested.connect(control.rotate)
     view.export_requested.connect(control.rotate)
     view.cancel_requested.connect(control.cancel)
-    application.window.add_page(view)
+    add_page(view)
+    return control

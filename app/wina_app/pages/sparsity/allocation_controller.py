@@ -1,4 +1,4 @@
-"""Has a budget spread over the model's cells by the engine, and makes the result the current plan."""
+"""Controller of allocations: the engine spreads a budget, the result becomes the plan."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,42 +16,42 @@ from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
 
-KEPT = tr("The allocation was cancelled. What it found so far is kept: allocating the same again goes on from there.")
+KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1
-"""What curves are measured with for their own sake: they are the same for every budget, and every method reaches it."""
+"""Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
 OTHER_ARM = tr(
-    "The allocation is done, but another model, rotation or method is chosen by now; choose those that it was for and "
-    "allocate again to have it at once."
+    "The allocation is done, but for another model, rotation or method; choose those again and allocate: the result is "
+    "stored."
 )
 
 
 class AllocationView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_allocating(self, running: bool) -> None:
-        """Offer cancelling while an allocation runs."""
+        """Enable cancelling while an allocation runs."""
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
-        """How far the allocator is; None when none is at work."""
+        """Show the progress of the allocation; None hides it."""
 
     def show_allocation(self, text: str, details: str) -> None:
-        """Say how the current plan was found; empty when it was not allocated here."""
+        """Say how the current plan was allocated; empty if it was not."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class AllocationController(QObject):
-    """One allocation at a time; its result is one step of undo."""
+    """Runner of one allocation at a time; its result is one undo step."""
 
     allocated = Signal(object)
-    """SparsityPlan that was found for what is chosen."""
+    """SparsityPlan found for the chosen configuration."""
 
     def __init__(self, workbench: Workbench, view: AllocationView, plans: SparsityEditing) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class AllocationController(QObject):
         self._workspace = workbench.workspace
         self._job_id: str | None = None
         self._last = ""
-        """The job that allocated, or failed to, last."""
+        """Last allocation job, also after it ended."""
         self._curves_only = False
         self._found: list[tuple[AllocateJob, AllocationRecord]] = []
         self._workspace.plan_changed.connect(self._show_outcome)
@@ -71,14 +71,14 @@ class AllocationController(QObject):
         workbench.jobs.requeued.connect(self._on_requeued)
 
     def allocate(self, allocator: AllocatorSpec, budget: float) -> None:
-        """Spread the budget for the current model, rotation and method; uniform is done at once."""
+        """Allocate the budget (fraction) for the current configuration; uniform needs no job."""
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
         self._submit(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
 
     def measure_divergences(self) -> None:
-        """Measure the curves that `curves` and `refine` stand on, for their own sake: the plan stays."""
+        """Measure the KL curves of `curves` and `refine`; the plan stays."""
         if self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves")):
             self._curves_only = True
 
@@ -101,7 +101,7 @@ class AllocationController(QObject):
         return True
 
     def cancel(self) -> None:
-        """Stop at the next batch; what was found so far is kept."""
+        """Cancel at the next batch; results so far are kept."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
@@ -144,7 +144,7 @@ class AllocationController(QObject):
         self._show_outcome()
 
     def _show_outcome(self) -> None:
-        """Undo and redo bring an allocated plan back, and with it what is known of it where it was found."""
+        """Show the outcome of the current plan's allocation, also after undo and redo."""
         for job, record in reversed(self._found):
             if self._is_chosen(job) and same_table(self._workspace.plan, record.plan):
                 self._view.show_allocation(outcome(job.plan.allocator, record), effort(record))
@@ -152,6 +152,6 @@ class AllocationController(QObject):
         self._view.show_allocation("", "")
 
     def _is_chosen(self, job: AllocateJob) -> bool:
-        """Whether the job was for what is chosen now; under another model, rotation or method its numbers are void."""
+        """Return whether the job was for the current model, rotation and method."""
         workspace = self._workspace
         return (job.model, job.rotation, job.method) == (workspace.source, workspace.rotation, workspace.method)

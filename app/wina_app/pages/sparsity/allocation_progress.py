@@ -1,4 +1,4 @@
-"""One line about the allocator: how far it is while it runs, what it found afterwards; hidden with nothing to say."""
+"""Strip with the allocator's progress, then its outcome."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
@@ -12,7 +12,7 @@ from wina_app.widgets.plain_text import plain_tip
 
 
 class AllocationStrip(QWidget):
-    """Bar, percentage, remaining time, what is being done, and Cancel."""
+    """Bar, percentage, remaining time, step and Cancel; hidden if empty."""
 
     cancel_requested = Signal()
 
@@ -27,7 +27,7 @@ class AllocationStrip(QWidget):
         self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.cancel = QPushButton(tr("Cancel"))
         self.cancel.setAccessibleName(tr("Cancel the allocator"))
-        self.cancel.setToolTip(tr("Stop at the next batch; what was found is kept"))
+        self.cancel.setToolTip(tr("Stop at the next batch; results so far are kept"))
         self.cancel.clicked.connect(self.cancel_requested)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -40,7 +40,7 @@ class AllocationStrip(QWidget):
         self.show_progress(None)
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show a job that runs, or with None what was found last."""
+        """Show a running job, or with None the last outcome."""
         for part in (self.bar, self.amount, self.cancel):
             part.setVisible(entry is not None)
         if entry is None:
@@ -58,7 +58,7 @@ class AllocationStrip(QWidget):
         self.show()
 
     def show_found(self, text: str, details: str) -> None:
-        """What to show when nothing runs; empty for nothing."""
+        """Show an outcome; empty for none."""
         self._found = text, details
         if self.bar.isHidden():
             self.show_progress(None)

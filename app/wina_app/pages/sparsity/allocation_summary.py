@@ -1,4 +1,4 @@
-"""What a finished allocation says about itself, in words."""
+"""Texts about finished allocations, and comparison of plans."""
 
 from wina_app.style.translation import tr
 from wina_core.records import AllocationRecord
@@ -7,7 +7,7 @@ from wina_core.specs.plans import SparsityPlan
 
 
 def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
-    """For example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
+    """Return for example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
     value = f"{record.value:.3g}"
     if record.objective == "KL":
         value = tr("{value} nats per token", value=value)
@@ -21,7 +21,7 @@ def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
 
 
 def effort(record: AllocationRecord) -> str:
-    """What the search took."""
+    """Return the passes and seconds of a search, in words."""
     return tr(
         "{passes} forward passes of the model, {seconds} s",
         passes=f"{record.evaluations:,}",
@@ -30,12 +30,12 @@ def effort(record: AllocationRecord) -> str:
 
 
 def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
-    """Whether two plans ask for the same, wherever they come from."""
+    """Return whether two plans have the same targets and shares."""
     return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
 def _gap(record: AllocationRecord) -> float | None:
-    """How far the objective is above its bound at most, as a fraction of the bound; None where nothing is proven."""
+    """Return the largest gap of objective and bound, as a fraction of the bound; None without a bound."""
     if record.bound is None:
         return None
     if record.bound <= 0:

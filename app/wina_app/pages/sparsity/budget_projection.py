@@ -1,4 +1,4 @@
-"""Keeping a plan's budget: what some cells take or give up, the others make up for together."""
+"""Projection of a plan onto a budget."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 _ROUNDING = 1e-14
-"""Distances from the budget below this are those of float64's sums: nothing is to be made up for."""
+"""Largest distance from the budget that counts as met: float64 rounding."""
 
 
 def balanced(values: Table, parameters: Table, free: Mask, budget: float, highest: float) -> Table:

@@ -1,4 +1,4 @@
-"""Has the Sparsity page's arm calibrated by the engine."""
+"""Calibration of the Sparsity page's configuration by the engine."""
 
 from typing import Protocol
 
@@ -7,29 +7,34 @@ from PySide6.QtCore import QObject
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CalibrateJob
-from wina_core.specs import Arm
+from wina_core.specs import Arm, CalibrationSpec
 
 
 class CalibrationView(Protocol):
-    """What the controller needs of the page."""
+    """View that offers to calibrate."""
 
     def show_calibrating(self, running: bool) -> None:
-        """While a calibration is queued or runs, another one cannot be asked for."""
+        """Disable calibrating while a calibration is queued or runs."""
 
 
 class CalibrationController(QObject):
-    """Queues what is asked for; whatever calibrates, the page is told."""
+    """Queues calibrations, and shows those of every other page too."""
 
     def __init__(self, workbench: Workbench, view: CalibrationView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
-        workbench.jobs.added.connect(self._tell)
-        workbench.jobs.ended.connect(self._tell)
+        workbench.jobs.added.connect(self._show_running)
+        workbench.jobs.ended.connect(self._show_running)
 
-    def calibrate(self, job: CalibrateJob) -> None:
-        """Queue it."""
-        arm = Arm(rotation=job.rotation, method=job.method)
-        self._workbench.submit(job, tr("Calibrate {arm}", arm=arm.label))
+    def calibrate(self) -> None:
+        """Queue a calibration of the current model, rotation and method."""
+        work = self._workbench.workspace
+        if work.source is not None:
+            arm = Arm(rotation=work.rotation, method=work.method)
+            job = CalibrateJob(
+                model=work.source, rotation=arm.rotation, method=arm.method, calibration=CalibrationSpec()
+            )
+            self._workbench.submit(job, tr("Calibrate {configuration}", configuration=arm.label))
 
-    def _tell(self, _job_id: str) -> None:
+    def _show_running(self, _job_id: str) -> None:
         self._view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in self._workbench.jobs.active))

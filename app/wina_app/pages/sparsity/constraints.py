@@ -1,4 +1,4 @@
-"""What edits of a plan must leave as it is: locked cells, and the budget where it is kept."""
+"""Constraints on edits of a plan: locked cells, and a kept budget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell, SparsityPlan
 
 EXACT = 1e-9
-"""A kept budget is met this closely."""
+"""Tolerance of a kept budget."""
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """Whether cells are locked, and which budget is kept, if one is."""
+    """Locked cells, and the kept budget if any."""
 
     locked: frozenset[Cell] = frozenset()
     budget: float | None = None
 
 
 def edited(plan: SparsityPlan, values: Mapping[Cell, float], constraints: Constraints) -> SparsityPlan:
-    """The plan with new targets in the cells that are not locked; all others make up for it if the budget is kept."""
+    """Return the plan with new targets in unlocked cells; other cells compensate for a kept budget."""
     wanted = {cell: value for cell, value in values.items() if cell not in constraints.locked}
     if not wanted:
         return plan
@@ -32,7 +32,7 @@ def edited(plan: SparsityPlan, values: Mapping[Cell, float], constraints: Constr
 
 
 def replaced(plan: SparsityPlan, found: SparsityPlan, constraints: Constraints) -> SparsityPlan:
-    """Another plan in the place of this one: locked cells stay, and the others keep the budget if that is asked for."""
+    """Return another plan with this one's locked cells, at the kept budget if any."""
     kept = {
         cell: plan.sparsity[cell[0]][cell[1]]
         for cell in constraints.locked
@@ -44,17 +44,17 @@ def replaced(plan: SparsityPlan, found: SparsityPlan, constraints: Constraints) 
 
 
 def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints) -> str:
-    """What an edit of the `asked` cells could not do, in a sentence; empty when it could do everything."""
+    """Return what an edit of the `asked` cells could not do, as a sentence; empty if nothing."""
     if asked and asked <= constraints.locked:
         return tr(
-            "The {n} cells are locked and stay as they were; L on the heatmap unlocks what is selected.",
-            "The cell is locked and stays as it was; L on the heatmap unlocks what is selected.",
+            "The {n} cells are locked and stay unchanged; L on the heatmap unlocks the selection.",
+            "The cell is locked and stays unchanged; L on the heatmap unlocks the selection.",
             len(asked),
         )
     if constraints.budget is not None and abs(plan.budget - constraints.budget) > EXACT:
         return tr(
-            "The budget of {kept} cannot be kept: all cells that may change for it are at their limits. It is now "
-            "{now}; unlock cells or take the edit back.",
+            "The budget of {kept} cannot be kept: all other cells are at their limits. It is now {now}; unlock cells "
+            "or undo the edit.",
             kept=percent(constraints.budget),
             now=percent(plan.budget),
         )
@@ -62,16 +62,16 @@ def remark(plan: SparsityPlan, asked: frozenset[Cell], constraints: Constraints)
 
 
 def kept_remark(locked: int) -> str:
-    """For a whole plan that was taken over around locked cells."""
+    """Return the notice of a plan taken over around locked cells."""
     cells = tr("{n} locked cells", "{n} locked cell", locked)
-    return tr("{cells} stayed as they were; the others are as in the new plan.", cells=cells)
+    return tr("{cells} stayed unchanged; all others follow the new plan.", cells=cells)
 
 
 def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) -> SparsityPlan:
     if budget is None:
         return plan
     values = np.asarray(plan.sparsity, dtype=float)
-    free = np.ones(values.shape, dtype=bool)
+    free = np.ones_like(values, dtype=bool)
     for cell in fixed:
         free[cell] = False
     table = balanced(values, np.asarray(plan.layout.parameters, dtype=float), free, budget, HIGHEST)

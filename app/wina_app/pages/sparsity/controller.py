@@ -1,4 +1,4 @@
-"""Tells the Sparsity page what to show of the workspace's plan; what edits it is a controller of its own."""
+"""Controller of the Sparsity page: show the workspace's plan and its stored data."""
 
 import math
 from collections.abc import Sequence
@@ -6,53 +6,54 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from wina_app.pages.sparsity import plan_files
 from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
-from wina_app.pages.sparsity.stored_data import Facts, Subject, read_facts
+from wina_app.pages.sparsity.stored_data import Subject, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.heatmap_tables import MapKey, PlanMaps, remark
+from wina_app.shared.colour_scales import map_texts, scale_for
+from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey, PlanMaps, remark
+from wina_app.shared.stored_plan import StoredPlanData
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError
-from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plans import Cell, SparsityPlan, load_plan
 from wina_core.specs.searched_shares import read_searched_shares
 
+_ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
+"""Numbers of a cell's tooltip, also where they are unknown."""
+
 
 class SparsityView(EditingView, Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
-        """Name the rows and columns."""
+        """Set the names of rows and columns."""
 
-    def show_map(self, key: MapKey, values: np.ndarray, remark: str) -> None:
-        """Show a table of numbers; `remark` says why it has none, if so."""
+    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str) -> None:
+        """Show a table, float64 [layers, projections], or why it has no data."""
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and beside them how they differ from those of another plan."""
+        """Show the read-outs, and their differences to another plan's."""
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the gate rule."""
+        """Show the method."""
 
-    def show_context(self) -> None:
-        """Model, rotation or method changed."""
+    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
+        """Show the header, or the empty state without a plan."""
 
 
 class SparsityController(QObject):
-    """Between the workspace, the store and the page. Cells are (layer, index into the layout's projections)."""
-
-    calibration_requested = Signal(object)
-    """CalibrateJob for the present model, rotation and method."""
+    """Presenter of the plan. Cells are (layer, index into the layout's projections)."""
 
     def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
         self.editing = SparsityEditing(workspace, view)
-        self._facts = Facts()
+        self._stored = StoredPlanData()
         self._asked: Subject | None = None
         self._outdated = False
         self._key: MapKey = "target"
@@ -67,15 +68,17 @@ class SparsityController(QObject):
         self.editing.settled.connect(self._ask_store)
         self._context_changed()
 
-    # ---- files ---------------------------------------------------------------------------------------------------
-
     def open_plan(self, path: Path) -> None:
-        """Replace the plan by the one in a file, a plan's JSON or R-Sparse's searched shares; it must be for the loaded
-        model's layout. Can be undone."""
+        """Replace the plan by a file's, JSON or R-Sparse's searched shares, as one undo step."""
         now = self._workspace.plan
-        searched = now is not None and path.suffix.lower() == ".npy"
+
+        def read(_store: object) -> SparsityPlan:
+            if now is not None and path.suffix.lower() == ".npy":
+                return read_searched_shares(path, now.layout)
+            return load_plan(path)
+
         self._store.ask(
-            lambda _store: read_searched_shares(path, now.layout) if searched else load_plan(path),
+            read,
             lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),
             self._view.show_error,
         )
@@ -89,19 +92,31 @@ class SparsityController(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def show(self, key: MapKey) -> None:
-        """Switch the heatmap to another table."""
+        """Show another table in the heatmap."""
         self._key = key
         self._show_map()
 
-    def value(self, key: MapKey, cell: Cell) -> float:
-        """A number of the present state, NaN when unknown; for tooltips."""
-        return math.nan if self._maps is None else float(self._maps.table(key)[cell])
+    def cell_text(self, cell: Cell) -> str:
+        """Return all known numbers of a cell, for its tooltip."""
+        plan, maps, selection = self._workspace.plan, self._maps, self._workspace.method.selection
+        if plan is None or maps is None:
+            return ""
+        layer, column = cell
+        lines = [tr("layer {layer} · {projection}", layer=layer, projection=plan.layout.projections[column])]
+        for key in MAP_KEYS:
+            value = float(maps.table(key)[cell])
+            scale = scale_for(key, np.array([value]), selection)
+            known = not math.isnan(value)
+            if known or key in _ALWAYS_SHOWN:
+                text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("unknown")
+                lines.append(f"{map_texts(key).name.lower()}: {text}")
+        if cell in self.editing.locked:
+            lines.append(tr("locked: no edit changes it"))
+        return "\n".join(lines)
 
     def compare(self, other: SparsityPlan | None) -> None:
-        """Show how the plan differs from another one, or with None from none any more."""
+        """Show the differences to another plan; None ends it."""
         plan = self._workspace.plan
         if plan is None or (other is not None and other.layout != plan.layout):
             return
@@ -115,24 +130,9 @@ class SparsityController(QObject):
         if self._key == "change":
             self._key = "target"
 
-    def calibrate(self) -> None:
-        """Ask for error curves of the present model, rotation and method."""
-        source = self._workspace.source
-        if source is not None:
-            self.calibration_requested.emit(
-                CalibrateJob(
-                    model=source,
-                    rotation=self._workspace.rotation,
-                    method=self._workspace.method,
-                    calibration=CalibrationSpec(),
-                )
-            )
-
-    # ---- following the workspace ---------------------------------------------------------------------------------
-
     def _context_changed(self) -> None:
-        self._facts, self._others_figures = Facts(), None
-        self._view.show_context()
+        self._stored, self._others_figures = StoredPlanData(), None
+        self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
         self._view.show_method(self._workspace.method)
         self._plan_changed()
 
@@ -143,13 +143,11 @@ class SparsityController(QObject):
         if self._other is not None and self._other.layout != plan.layout:
             self._forget_other()
         self._view.show_table([str(layer) for layer in range(plan.layout.layers)], plan.layout.projections)
-        self._facts = Facts(cells=self._facts.cells)  # what was measured belongs to another plan
+        self._stored = StoredPlanData(cells=self._stored.cells)  # what was measured belongs to another plan
         self._show_all()
         self.editing.show_selection()
         if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
             self._ask_store()
-
-    # ---- following the store -------------------------------------------------------------------------------------
 
     def _subject(self) -> Subject | None:
         work = self._workspace
@@ -158,23 +156,23 @@ class SparsityController(QObject):
         return Subject(work.source, work.rotation, work.method, work.plan)
 
     def _ask_store(self) -> None:
-        """One question at a time: while one is under way, changes only mark its answer as outdated."""
+        """Read stored data, one query at a time: later changes mark a running one as outdated."""
         if self._asked is not None:
             self._outdated = True
             return
         subject = self._subject()
         if subject is not None:
-            self._asked, known = subject, self._facts.cells
-            self._store.ask(lambda store: read_facts(store, subject, known), self._answered, self._refused)
+            self._asked, known = subject, self._stored.cells
+            self._store.ask(lambda store: read_plan_data(store, subject, known), self._answered, self._refused)
 
-    def _answered(self, facts: Facts) -> None:
+    def _answered(self, stored: StoredPlanData) -> None:
         asked, self._asked = self._asked, None
         if self._outdated:
             self._outdated = False
             self._ask_store()
-        news = (facts.measured, facts.cells) != (self._facts.measured, self._facts.cells)
+        news = (stored.measured, stored.cells) != (self._stored.measured, self._stored.cells)
         if news and asked == self._subject():
-            self._facts, self._others_figures = facts, None
+            self._stored, self._others_figures = stored, None
             self._show_all()
 
     def _refused(self, text: str) -> None:
@@ -185,7 +183,7 @@ class SparsityController(QObject):
         plan = self._workspace.plan
         if plan is None:
             return
-        self._maps = PlanMaps(plan, self._workspace.method, self._facts, self._other)
+        self._maps = PlanMaps(plan, self._workspace.method, self._stored, self._other)
         self._show_map()
         self._show_figures()
 
@@ -193,13 +191,13 @@ class SparsityController(QObject):
         if self._maps is not None:
             values = self._maps.table(self._key)
             reason = remark(self._key, self._maps, self._arm()) if np.isnan(values).all() else ""
-            self._view.show_map(self._key, values, reason)
+            self._view.show_map(self._key, values, self._workspace.method.selection, reason)
 
     def _show_figures(self) -> None:
         if self._maps is None:
             return
         if self._other is not None and self._others_figures is None:
-            cells_alone = Facts(cells=self._facts.cells)  # what was measured is the present plan's
+            cells_alone = StoredPlanData(cells=self._stored.cells)  # what was measured is the present plan's
             self._others_figures = self._figures(PlanMaps(self._other, self._workspace.method, cells_alone))
         self._view.show_figures(self._figures(self._maps), self._others_figures)
 

@@ -1,4 +1,4 @@
-"""The heatmap's numbers over depth: one line per projection, which can be dragged where the numbers are targets."""
+"""Plot of a heatmap's table over depth, a line per projection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,45 +10,45 @@ from PySide6.QtGui import QMouseEvent, QPixmapCache
 from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.plots.colour_maps import ColourScale, category
-from wina_app.plots.data_plot import DataPlot, Trace
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Trace
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 
 _MLP = ("gate", "up", "down")
 _COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "o", *_MLP))}
-"""Each projection's, whichever of the others a model has."""
+"""Colour of each projection, whichever others a model has."""
 _WHOLE = Qt.KeyboardModifier.ShiftModifier
 _LEAST_SPAN = 0.2
-"""The part of the colour scale that the plot shows at least, so that equal values do not look like noise."""
+"""Least part of the colour scale shown, so that equal values do not look like noise."""
 _PICTURES_KB = 128 * 1024
-"""Room for pictures of the lines and axes, which Qt forgets beyond it: one takes 2 MB on a screen of 1920 x 1080, and
-14 MB on one of twice the width and height."""
+"""Cache for pictures of lines and axes: one takes 2 MB at 1920 x 1080, 14 MB at twice that size."""
 _GRIP = 12.0
-"""Pixels within which a point can be taken hold of; further away a drag moves the plot."""
+"""Pixels around a point where a drag moves it, and not the plot."""
 _JITTER = 3.0
-"""Pixels that the pointer must move before it drags: a click alone changes nothing."""
+"""Pixels of movement before a drag begins."""
 
 
 @dataclass(frozen=True)
 class _Hold:
-    """What is being dragged, and from which position of the viewport."""
+    """Dragged cells, and the drag's start in the viewport."""
 
     position: QPointF
     cells: frozenset[Cell]
     point: tuple[int, int] | None = None
-    """(trace, point) under the pointer; None for a line held by its name."""
+    """(trace, point) under the pointer; None for a line dragged by its name."""
     moving: bool = False
 
 
 class SparsityProfile(DataPlot):
-    """Solid lines for attention, dashed ones for the MLP; layers along x. Percentages span the whole colour scale.
+    """Solid lines for attention, dashed ones for the MLP; layers along x.
 
-    While `editable`, a point is dragged up and down by itself, and its whole line with Shift or by the line's name.
+    While `editable`, a drag moves a point, or with Shift or by the line's name the whole line.
     """
 
     drag_began = Signal()
     dragged = Signal(object, float)
-    """Frozenset of the cells, and by how many percentage points they are to move from where the drag began."""
+    """Frozenset of cells, and their shift in percentage points since the drag began."""
     drag_ended = Signal()
 
     pictured = True
@@ -72,7 +72,7 @@ class SparsityProfile(DataPlot):
             axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
 
     def show_table(self, projections: Sequence[str], values: np.ndarray, scale: ColourScale) -> None:
-        """Show [layers, projections]; a projection without any data has no line."""
+        """Show a table, float64 [layers, projections]; a projection without data has no line."""
         factor = 100.0 if scale.unit in ("%", "points") else 1.0
         title = scale.title.lower()
         least = 0.0 if scale.unit == "%" else _LEAST_SPAN * factor * (scale.high - scale.low)
@@ -102,17 +102,15 @@ class SparsityProfile(DataPlot):
         if self._scale is not None and self._scale.unit == "%":
             self.getPlotItem().setYRange(100.0 * self._scale.low, 100.0 * self._scale.high, padding=0.02)
 
-    # ---- dragging ------------------------------------------------------------------------------------------------
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take hold of a point or of a line; elsewhere the plot itself is dragged."""
+        """Take hold of a point or a line; elsewhere drag the plot."""
         taken = event.button() == Qt.MouseButton.LeftButton and self.editable
         self._hold = self._at(event.position(), bool(event.modifiers() & _WHOLE)) if taken else None
         if self._hold is None:
             super().mousePressEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Move what is held, in tenths of a point, once the pointer has clearly moved; show what could be held."""
+        """Move the held cells in tenths of a point, or show by the cursor what can be dragged."""
         hold, position = self._hold, event.position()
         if hold is None:
             super().mouseMoveEvent(event)
@@ -126,7 +124,7 @@ class SparsityProfile(DataPlot):
             self._tell(hold)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Let go."""
+        """End the drag."""
         hold, self._hold = self._hold, None
         if hold is None:
             super().mouseReleaseEvent(event)
@@ -134,7 +132,7 @@ class SparsityProfile(DataPlot):
             self.drag_ended.emit()
 
     def _at(self, position: QPointF, whole: bool) -> _Hold | None:
-        """What can be taken hold of here."""
+        """Return the draggable point or line at a position, or None."""
         scene = self.mapToScene(position.toPoint())
         named = self._labels.at(scene)
         if named is not None:
@@ -151,11 +149,12 @@ class SparsityProfile(DataPlot):
         return _Hold(position, cells, caught)
 
     def _tell(self, hold: _Hold) -> None:
-        """Where the held point is now."""
+        """Mark the held point, and emit its read-out."""
         if hold.point is not None:
             trace, point = hold.point
             self.mark(hold.point)
-            self.readout_changed.emit(self.traces[trace].readout(point))
+            readout = self.traces[trace].readout
+            self.readout_changed.emit("" if readout is None else readout(point))
 
     def _line(self, trace: int) -> frozenset[Cell]:
         return frozenset((int(layer), self._columns[trace]) for layer in self.traces[trace].x)
@@ -169,12 +168,13 @@ class SparsityProfile(DataPlot):
             _COLOURS[name],
             layers,
             factor * values,
-            lambda index: self._readout(name, layers[index], values[index]),
+            lambda index: self._point_text(name, layers[index], values[index]),
             style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
         )
 
-    def _readout(self, name: str, layer: int, value: float) -> str:
-        """As the numbers are written now: with more digits or fewer they are drawn alike."""
+    def _point_text(self, name: str, layer: int, value: float) -> str:
+        """Return a point's read-out with the digits of the current scale."""
+        assert self._scale is not None  # there are points
         return tr(
             "layer {layer}, {name}: {value} {unit}",
             layer=layer,
@@ -185,8 +185,8 @@ class SparsityProfile(DataPlot):
 
 
 class _WholeNumbers(pg.AxisItem):
-    """Has ticks at whole numbers only."""
+    """Axis with ticks at whole numbers only."""
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        """(spacing, offset) of major and minor ticks."""
+        """Return (spacing, offset) of major and minor ticks."""
         return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]

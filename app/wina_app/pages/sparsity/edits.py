@@ -1,4 +1,4 @@
-"""Targets after an edit, and how typed text is read: pure functions."""
+"""Pure functions of edited targets."""
 
 import math
 from collections.abc import Iterable
@@ -9,22 +9,22 @@ from wina_core.errors import WinaError
 from wina_core.specs.plans import Cell, SparsityPlan
 
 HIGHEST = 0.999
-"""The largest target that stepping reaches; a target must stay under 1."""
+"""Largest target of steps; a target must stay below 1."""
 
 
 def stepped(plan: SparsityPlan, cells: Iterable[Cell], points: float) -> dict[Cell, float]:
-    """The targets of the given cells changed by percentage points, within 0 and the highest target."""
+    """Return the cells' targets changed by percentage points, within 0 and the highest target."""
     return {(r, c): _clamped(plan.sparsity[r][c] + points / 100) for r, c in cells}
 
 
 def target_span(plan: SparsityPlan, cells: Iterable[Cell]) -> tuple[float, float] | None:
-    """The lowest and the highest target among the given cells, None when there are none."""
+    """Return the lowest and highest target of the cells; None without cells."""
     values = [plan.sparsity[row][column] for row, column in cells]
     return (min(values), max(values)) if values else None
 
 
 def parse_percent(text: str) -> float:
-    """A typed percentage as a fraction: "62.5" -> 0.625. Raises WinaError for what is no target sparsity."""
+    """Parse a percentage to a fraction: "62.5" -> 0.625. Raise WinaError for an invalid target."""
     try:
         value = fraction(float(text.strip().removesuffix("%").replace(",", ".")))
     except ValueError:

@@ -1,67 +1,63 @@
-"""What can be done with whole plans on the Sparsity page: its commands, and the menu that has them too."""
+"""Commands of the Sparsity page for whole plans; part of its assembly."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from wina_app.pages.sparsity.controller import SparsityController
-from wina_app.pages.sparsity.plan_library import Others, PlanLibrary
-from wina_app.pages.sparsity.plan_menu import PlanMenu
-from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_choices import PlanChoices
+from wina_app.pages.sparsity.plan_library import PlanLibrary
 from wina_app.pages.sparsity.presets import presets
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.shared.colour_scales import map_texts
 from wina_app.shared.heatmap_tables import MAP_KEYS
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.file_dialogs import save_as
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
 _FIRST_PRESET = 4
-"""Of the digits for presets; those before it choose the appearance."""
+"""First digit of presets; the digits below choose the appearance."""
 
 
-class PlanCommands:
-    """Adds the commands to the page, fills the menu, and enables what is possible."""
+class PlanCommands(QObject):
+    """Commands of the page for whole plans, connected to their controllers; they live as long as the page."""
 
-    def __init__(
-        self,
-        page: Page,
-        library: PlanLibrary,
-        sparsity: SparsityController,
-        toolbar: SparsityToolbar,
-        menu: PlanMenu,
-        name_bar: PlanNameBar,
-    ) -> None:
+    def __init__(self, page: SparsityPage, library: PlanLibrary, sparsity: SparsityController) -> None:
+        super().__init__(page)
         self._page, self._library, self._sparsity = page, library, sparsity
-        self._menu, self._name_bar = menu, name_bar
+        self._menu, self._name_bar = page.plan_menu, page.plan_name
         self._tips: dict[QAction, str] = {}
         self._add_sharing()
         self._add_comparing()
-        self._add_shown(toolbar)
-        menu.load_chosen.connect(library.load)
-        menu.delete_chosen.connect(library.delete)
-        menu.saved_chosen.connect(library.compare_saved)
-        menu.run_chosen.connect(library.compare_run)
-        name_bar.named.connect(library.save)
-        toolbar.preset_chosen.connect(library.use_preset)
-        self.show_others(Others())
+        self._add_shown(page.toolbar)
+        self._menu.load_chosen.connect(library.load)
+        self._menu.delete_chosen.connect(library.delete)
+        self._menu.saved_chosen.connect(library.compare_saved)
+        self._menu.run_chosen.connect(library.compare_run)
+        self._name_bar.named.connect(library.save)
+        page.toolbar.preset_chosen.connect(library.use_preset)
+        library.choices_changed.connect(self.show_choices)
+        self.show_choices(PlanChoices())
 
-    def show_others(self, others: Others) -> None:
-        """Offer the plans beside the one that is edited; without a model there are none."""
-        self._menu.setEnabled(others.possible)
-        self._menu.setToolTip("" if others.possible else tr("Open a model first"))
+    def show_choices(self, choices: PlanChoices) -> None:
+        """Show the plans that can be chosen, and enable what is possible."""
+        self._menu.setEnabled(choices.possible)
+        self._menu.setToolTip("" if choices.possible else tr("Open a model first"))
         for action, tip in self._tips.items():
-            action.setEnabled(others.possible)
-            action.setToolTip(tip if others.possible else tr("Open a model first"))
-        self._name_bar.show_names([row.name for row in others.saved])
-        self._menu.show_others(others, (self._before, self._allocated, self._file, self._stop))
+            action.setEnabled(choices.possible)
+            action.setToolTip(tip if choices.possible else tr("Open a model first"))
+        self._name_bar.show_names([row.name for row in choices.saved])
+        self._menu.show_choices(choices, (self._before, self._allocated, self._file, self._stop))
         for action, possible, reason in (
-            (self._before, others.before, tr("The plan was not changed yet")),
-            (self._allocated, others.allocated, tr("Nothing was allocated here yet")),
-            (self._stop, bool(others.compared), tr("The plan is compared with no other")),
+            (self._before, choices.before, tr("The plan has not changed yet")),
+            (self._allocated, choices.allocated, tr("Nothing was allocated here yet")),
+            (self._stop, bool(choices.compared), tr("No plan is compared")),
         ):
             action.setEnabled(possible)
             action.setToolTip(with_shortcut(action.text() if possible else reason, action.shortcut().toString()))
@@ -75,13 +71,13 @@ class PlanCommands:
             tr("Save a study of the plan…"),
             self._save_study,
             "Ctrl+Alt+S",
-            tr("A file that the Studies page and the command line run, here or elsewhere"),
+            tr("A file for the Studies page and the command line"),
         )
         copy = self._add(
             tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
         )
         paste = self._add(
-            tr("Paste a plan that was copied as text"),
+            tr("Paste a plan copied as text"),
             lambda: library.paste(QGuiApplication.clipboard().text()),
             "Ctrl+Alt+V",
         )
@@ -105,14 +101,14 @@ class PlanCommands:
             texts = map_texts(key)
             self._add(
                 tr("Show: {name}", name=texts.name),
-                lambda key=key: self._sparsity.show(key),
+                partial(self._sparsity.show, key),
                 keys,
                 texts.explanation,
             )
         for number, preset in enumerate(presets(), start=_FIRST_PRESET):
             self._add(
                 tr("Preset: {name}", name=preset.name),
-                lambda preset=preset: toolbar.choose_preset(preset),
+                partial(toolbar.choose_preset, preset),
                 f"Ctrl+Alt+{number}",
                 preset.explanation,
             )
@@ -121,8 +117,6 @@ class PlanCommands:
         action = self._page.add_command(text, do, keys, tip)
         self._tips[action] = with_shortcut(tip or text, keys)
         return action
-
-    # ---- files ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         if name := self._chosen(tr("Open sparsity plan")):

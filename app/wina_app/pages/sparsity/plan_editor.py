@@ -1,4 +1,4 @@
-"""Edits the workspace's sparsity plan, around locked cells and keeping the budget if asked to; all can be undone."""
+"""Editor of the workspace's plan with undo, locked cells and a kept budget."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,16 +20,16 @@ from wina_core.specs.plans import Cell, SparsityPlan
 
 
 class EditingView(Protocol):
-    """What editing needs of the page."""
+    """The page as the editor sees it."""
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
-        """Show the lowest and highest target of the selection in slider and spin box; None when it is empty."""
+        """Show the selection's lowest and highest target; None for an empty selection."""
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
         """Mark the locked cells."""
 
     def show_kept_budget(self, budget: float | None) -> None:
-        """Show which budget is kept, if one is."""
+        """Show the kept budget, if any."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -38,14 +38,14 @@ class EditingView(Protocol):
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class SparsityEditing(QObject):
-    """Between the page's controls and the plan. Cells are (layer, index into the layout's projections)."""
+    """Editor of the plan. Cells are (layer, index into the layout's projections)."""
 
     settled = Signal()
-    """A gesture is over: what is costly to find out about the plan is worth it now."""
+    """A gesture ended: costly numbers of the plan can be read."""
 
     def __init__(self, workspace: Workspace, view: EditingView) -> None:
         super().__init__()
@@ -59,45 +59,43 @@ class SparsityEditing(QObject):
 
     @property
     def undo_stack(self) -> QUndoStack:
-        """What the Edit menu works on while the page is shown."""
+        """Return the stack of undo steps."""
         return self._history.stack
 
     @property
     def in_gesture(self) -> bool:
-        """Whether a drag is under way, of which every position is a plan."""
+        """Return whether a gesture, such as a drag, is under way."""
         return self._history.in_gesture
 
     @property
     def locked(self) -> frozenset[Cell]:
-        """The cells that no edit changes."""
+        """Return the locked cells."""
         return self._choices.constraints.locked
 
     @property
     def kept_budget(self) -> float | None:
-        """The budget that edits keep, if one is kept."""
+        """Return the kept budget, or None."""
         return self._choices.constraints.budget
 
-    # ---- selection and gestures ----------------------------------------------------------------------------------
-
     def select(self, cells: frozenset[Cell]) -> None:
-        """Edits concern these cells from now on."""
+        """Select the cells for the next edits."""
         self._cells = cells
         self.show_selection()
 
     def show_selection(self) -> None:
-        """Show what the selected cells have."""
+        """Show targets and locks of the selected cells."""
         plan = self._workspace.plan
         if plan is not None:
             self._view.show_targets(edits.target_span(plan, self._cells))
             self._show_locks()
 
     def begin_gesture(self) -> None:
-        """What follows until `end_gesture` is one step of undo."""
+        """Begin one undo step; `end_gesture` ends it."""
         self._edits = {}
         self._history.begin_gesture()
 
     def end_gesture(self) -> None:
-        """The gesture is over: say what of it could not be done."""
+        """End the undo step, and say what it could not do."""
         plan, asked, self._edits = self._workspace.plan, frozenset(self._edits), {}
         self._history.end_gesture()
         said = constraints.remark(plan, asked, self._choices.constraints) if plan is not None and asked else ""
@@ -107,21 +105,19 @@ class SparsityEditing(QObject):
             self._view.clear_message()
         self.settled.emit()
 
-    # ---- edits ---------------------------------------------------------------------------------------------------
-
     def set_target(self, sparsity: float) -> None:
-        """Give every selected cell this target."""
+        """Set the target (fraction) of the selected cells."""
         self.paint(self._cells, sparsity)
 
     def paint(self, cells: frozenset[Cell], sparsity: float) -> None:
-        """Give the given cells this target, whatever is selected."""
+        """Set the target (fraction) of these cells."""
         self._edit(
             dict.fromkeys(cells, sparsity),
             lambda cells: tr("set {cells} to {target}", cells=cells, target=percent(sparsity)),
         )
 
     def step(self, points: int) -> None:
-        """Change every selected cell by percentage points."""
+        """Change the selected cells by percentage points."""
         plan = self._workspace.plan
         if plan is not None:
             values = edits.stepped(plan, self._cells, points)
@@ -130,7 +126,7 @@ class SparsityEditing(QObject):
             )
 
     def shift(self, cells: frozenset[Cell], points: float) -> None:
-        """Change cells by percentage points from where they were when the gesture began."""
+        """Change cells by percentage points from their targets at the gesture's begin."""
         plan = self._history.start.plan
         if plan is not None:
             values = edits.stepped(plan, cells, points)
@@ -139,22 +135,22 @@ class SparsityEditing(QObject):
             )
 
     def type_target(self, text: str) -> None:
-        """A percentage was typed for the selection."""
+        """Set the target of the selected cells to a typed percentage."""
         try:
             self.set_target(edits.parse_percent(text))
         except WinaError as error:
             self._view.show_error(str(error))
 
     def cut(self) -> None:
-        """What is selected was copied and is to be dense."""
+        """Make the selected cells dense, after copying them."""
         self._edit(dict.fromkeys(self._cells, 0.0), lambda cells: tr("cut {cells}", cells=cells))
 
     def clear_targets(self) -> None:
-        """The selected cells drop nothing."""
+        """Make the selected cells dense."""
         self._edit(dict.fromkeys(self._cells, 0.0), lambda cells: tr("clear {cells}", cells=cells))
 
     def paste(self, text: str, selection: Selection) -> None:
-        """Put a block of the clipboard's targets where the selection is, as one step."""
+        """Paste a block of targets at the selection, as one step."""
         plan = self._workspace.plan
         if plan is None:
             return
@@ -168,56 +164,54 @@ class SparsityEditing(QObject):
             self._view.show_notice(block.remark)
 
     def set_uniform(self, sparsity: float) -> None:
-        """The same target everywhere."""
+        """Set the same target (fraction) everywhere."""
         plan = self._workspace.plan
         if plan is not None:
             uniform = SparsityPlan.uniform(plan.layout, sparsity)
             self.take_over(uniform, tr("uniform plan of {target}", target=percent(sparsity)))
 
     def take_over(self, found: SparsityPlan, text: str) -> None:
-        """Replace the plan as one step of undo, but for locked cells; one for another layout is refused.
+        """Replace the plan except locked cells, as one undo step; refuse another layout's.
 
-        A budget that is kept is the new plan's from then on.
+        The new plan's budget is kept if one was.
         """
-        plan, constraints = self._workspace.plan, self._choices.constraints
+        plan, kept = self._workspace.plan, self._choices.constraints
         if plan is None:
-            self._view.show_error(tr("A plan is for a model's layers, and no model is open; open one first."))
+            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
             return
         try:
             found.for_layout(plan.layout)
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        if constraints.budget is not None:
-            constraints = replace(constraints, budget=found.budget)
-        after = constraints.replaced(plan, found, constraints)
-        self._history.change(text, plan=after, constraints=constraints)
+        if kept.budget is not None:
+            kept = replace(kept, budget=found.budget)
+        after = constraints.replaced(plan, found, kept)
+        self._history.change(text, plan=after, constraints=kept)
         everywhere = frozenset((row, column) for row, cells in enumerate(plan.sparsity) for column in range(len(cells)))
-        said = constraints.remark(after, everywhere, constraints)
+        said = constraints.remark(after, everywhere, kept)
         if said or after is not found:
             self._view.show_notice(said or constraints.kept_remark(len(self.locked)))
         else:
             self._view.clear_message()
 
-    # ---- what edits leave alone, and the method ------------------------------------------------------------------
-
     def toggle_locks(self) -> None:
-        """Lock what is selected; if all of it is locked, unlock it."""
+        """Lock the selected cells, or unlock them if all are locked."""
         if not self._cells:
             return
-        constraints, cells = self._choices.constraints, tr("{n} cells", "{n} cell", len(self._cells))
-        if self._cells <= constraints.locked:
-            text, locked = tr("unlock {cells}", cells=cells), constraints.locked - self._cells
+        cells = tr("{n} cells", "{n} cell", len(self._cells))
+        if self._cells <= self.locked:
+            text, locked = tr("unlock {cells}", cells=cells), self.locked - self._cells
         else:
-            text, locked = tr("lock {cells}", cells=cells), constraints.locked | self._cells
-        self._history.change(text, constraints=replace(constraints, locked=locked))
+            text, locked = tr("lock {cells}", cells=cells), self.locked | self._cells
+        self._history.change(text, constraints=replace(self._choices.constraints, locked=locked))
 
     def unlock_all(self) -> None:
-        """No cell is locked any more."""
+        """Unlock all cells."""
         self._history.change(tr("unlock all cells"), constraints=replace(self._choices.constraints, locked=frozenset()))
 
     def keep_budget(self, on: bool) -> None:
-        """Whether the plan's present budget is kept from now on."""
+        """Keep the plan's current budget in later edits, or stop keeping it."""
         plan = self._workspace.plan
         if plan is None:
             return
@@ -226,15 +220,13 @@ class SparsityEditing(QObject):
         self._history.change(text, constraints=replace(self._choices.constraints, budget=budget))
 
     def set_method(self, method: MethodSpec) -> None:
-        """Choose the gate rule that is measured, predicted and calibrated."""
+        """Choose the method."""
         self._history.change(tr("choose {method}", method=method.label), method=method)
 
-    # ---- within --------------------------------------------------------------------------------------------------
-
     def _edit(self, values: Mapping[Cell, float], text: Callable[[str], str]) -> None:
-        """New targets, together with those of the same gesture; each position of a drag starts from the same plan.
+        """Set targets on top of those of the same gesture, from the plan at its begin.
 
-        `text` says what is done to "3 cells".
+        `text` describes the edit of "3 cells".
         """
         if self._workspace.plan is None or not values:
             return
@@ -243,6 +235,7 @@ class SparsityEditing(QObject):
             self.begin_gesture()
         self._edits |= values
         start = self._history.start
+        assert start.plan is not None  # there is a plan to edit
         plan = constraints.edited(start.plan, self._edits, start.constraints)
         cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - start.constraints.locked))
         self._history.change(text(cells), plan=plan)
@@ -250,7 +243,7 @@ class SparsityEditing(QObject):
             self.end_gesture()
 
     def _model_changed(self) -> None:
-        """Another model has cells of its own; the same one, opened again, has the plan that it had."""
+        """Forget selection and constraints, unless the model has the plan's layout."""
         plan, summary = self._workspace.plan, self._workspace.summary
         fits = plan is not None and summary is not None and plan.layout == summary.layout
         if not fits:

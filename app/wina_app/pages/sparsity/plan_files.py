@@ -1,4 +1,4 @@
-"""Sparsity plans as text: JSON files, the clipboard and studies; `wina_core.specs.plans.load_plan` reads them."""
+"""Sparsity plans as text: files, clipboard and studies."""
 
 from pathlib import Path
 
@@ -13,17 +13,17 @@ from wina_core.specs.studies import StudySpec
 
 
 def plan_text(plan: SparsityPlan) -> str:
-    """A plan for people and programs to read: what its file holds."""
+    """Return a plan as the text of its file."""
     return plan.model_dump_json(indent=1) + "\n"
 
 
 def write_plan(plan: SparsityPlan, path: Path) -> None:
-    """Write a plan's file. Raises WinaError."""
+    """Write a plan's file. Raise WinaError."""
     write_atomically(path, plan_text(plan).encode())
 
 
 def parse_plan(text: str) -> SparsityPlan:
-    """The plan in a text such as `plan_text` makes. Raises WinaError, saying why it is none."""
+    """Parse a plan from `plan_text`. Raise WinaError if it is none."""
     hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
     if not text.strip():
         raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
@@ -41,5 +41,5 @@ def parse_plan(text: str) -> SparsityPlan:
 def plan_study(
     name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> StudySpec:
-    """A study of one plan: its deviation from dense, to run anywhere that the model is."""
+    """Return a study that measures one plan's fidelity to dense."""
     return StudySpec(name=name, models=(model,), arms=(Arm(rotation=rotation, method=method),), plans=(plan,))

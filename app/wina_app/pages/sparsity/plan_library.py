@@ -1,15 +1,16 @@
-"""Plans beside the one that is edited: saved under names, shared as text, in files and as studies, and compared."""
+"""Controller of plans beside the one being edited: saved, shared and compared."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.sparsity import plan_files, presets
 from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import percent
@@ -19,32 +20,12 @@ from wina_core.specs.plans import SparsityPlan, load_plan
 from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import PlannedRun, PlanRow, Store
-
-
-@dataclass(frozen=True)
-class Others:
-    """The plans that can be chosen."""
-
-    saved: "Sequence[PlanRow]" = ()
-    """In the database, the last saved first."""
-    runs: "Sequence[PlannedRun]" = ()
-    """Of the present model, the latest first."""
-    before: bool = False
-    """Whether the plan before the last change is known."""
-    allocated: bool = False
-    """Whether a plan was allocated here."""
-    possible: bool = False
-    """Whether there is a plan at all."""
-    compared: str = ""
-    """What the plan is compared with, in words; empty for nothing."""
+    from wina_core.store import PlanRow, Store
+    from wina_core.store.rows import PlannedRun
 
 
 class LibraryView(Protocol):
-    """What the controller needs of the page."""
-
-    def show_others(self, others: Others) -> None:
-        """Offer the plans."""
+    """The page as its controller sees it."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -54,7 +35,9 @@ class LibraryView(Protocol):
 
 
 class PlanLibrary(QObject):
-    """Everything here that replaces the plan is one step of undo."""
+    """Library of other plans. Every replacement of the plan is one undo step."""
+
+    choices_changed = Signal(PlanChoices)
 
     def __init__(
         self, workspace: Workspace, store: StoreThread, view: LibraryView, sparsity: SparsityController
@@ -62,8 +45,8 @@ class PlanLibrary(QObject):
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
         self._sparsity, self._editing = sparsity, sparsity.editing
-        self._others = Others()
-        self._shown: Others | None = None
+        self._choices = PlanChoices()
+        self._shown: PlanChoices | None = None
         self._plan: SparsityPlan | None = workspace.plan
         self._before: SparsityPlan | None = None
         self._allocated: SparsityPlan | None = None
@@ -74,15 +57,13 @@ class PlanLibrary(QObject):
         store.changed.connect(self.refresh)
 
     def refresh(self) -> None:
-        """Ask what is stored."""
+        """Read the saved plans and stored runs."""
         self._show()
         source = self._workspace.source
         if source is not None:
             self._store.ask(
                 lambda store: (store.list_plans(), store.planned_runs(source)), self._listed, self._view.show_error
             )
-
-    # ---- presets -------------------------------------------------------------------------------------------------
 
     def use_preset(self, preset: presets.Preset, budget: float) -> None:
         """Replace the plan by a preset."""
@@ -97,10 +78,8 @@ class PlanLibrary(QObject):
         text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
         self._editing.take_over(found, text)
 
-    # ---- saved plans ---------------------------------------------------------------------------------------------
-
     def save(self, name: str) -> None:
-        """Keep the plan in the database under a name, in place of an earlier one of that name."""
+        """Save the plan in the database under a name, replacing an earlier one."""
         plan, name = self._workspace.plan, name.strip()
         if plan is None:
             return
@@ -117,24 +96,22 @@ class PlanLibrary(QObject):
         )
 
     def delete(self, name: str) -> None:
-        """Forget a saved plan."""
+        """Delete a saved plan."""
         self._store.write(lambda store: store.delete_plan(name), self._view.show_error)
 
-    # ---- sharing -------------------------------------------------------------------------------------------------
-
     def text(self) -> str:
-        """The plan as text, to be pasted here or elsewhere; empty without a plan."""
+        """Return the plan as text; empty without a plan."""
         return "" if self._workspace.plan is None else plan_files.plan_text(self._workspace.plan)
 
     def paste(self, text: str) -> None:
-        """Replace the plan by one that was copied as text."""
+        """Replace the plan by one copied as text."""
         try:
             self._editing.take_over(plan_files.parse_plan(text), tr("paste a plan"))
         except WinaError as error:
             self._view.show_error(str(error))
 
     def save_study(self, path: Path) -> None:
-        """Write a study of the plan under the present rotation and method."""
+        """Write a study of the plan under the current rotation and method."""
         work = self._workspace
         if work.plan is None or work.source is None:
             return
@@ -142,19 +119,17 @@ class PlanLibrary(QObject):
         self._store.ask(
             lambda _store: save_study_file(study, path),
             lambda _: self._view.show_notice(
-                tr("The study is in {path}; the Studies page and `wina study run` take it.", path=path)
+                tr("The study is in {path}; run it on the Studies page or with `wina study run`.", path=path)
             ),
             self._view.show_error,
         )
-
-    # ---- comparing -----------------------------------------------------------------------------------------------
 
     def compare_saved(self, name: str) -> None:
         """Compare with a saved plan."""
         self._fetch(lambda store: store.load_plan(name), lambda plan: self._compare(plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
-        """Compare with what a stored run was planned to drop."""
+        """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
             self._fetch(
@@ -176,17 +151,15 @@ class PlanLibrary(QObject):
             self._compare(self._allocated, tr("the last allocation"))
 
     def stop_comparing(self) -> None:
-        """Show the plan alone again."""
+        """Stop comparing."""
         self._compared = ""
         self._sparsity.compare(None)
         self._show()
 
     def keep_allocated(self, plan: SparsityPlan) -> None:
-        """An allocator found this plan."""
+        """Remember an allocated plan."""
         self._allocated = plan
         self._show()
-
-    # ---- within --------------------------------------------------------------------------------------------------
 
     def _fetch(self, question: "Callable[[Store], SparsityPlan]", answer: Callable[[SparsityPlan], None]) -> None:
         self._store.ask(question, answer, self._view.show_error)
@@ -206,11 +179,11 @@ class PlanLibrary(QObject):
 
     def _listed(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
         saved, runs = stored
-        self._others = Others(saved, runs)
+        self._choices = PlanChoices(saved, runs)
         self._show()
 
     def _plan_changed(self) -> None:
-        """Of a drag, the plan before is the one before all of it."""
+        """Remember the plan before the last change; a drag counts as one."""
         plan = self._workspace.plan
         if self._editing.in_gesture or plan is None or same_table(self._plan, plan):
             return
@@ -221,23 +194,18 @@ class PlanLibrary(QObject):
         self._show()
 
     def _model_changed(self) -> None:
-        """What was found for another model fits no more; a new plan follows where the present one does not fit."""
+        """Forget plans of another model, and read those of this one."""
         self._allocated = self._before = None
         self.refresh()
 
     def _show(self) -> None:
-        others = replace(
-            self._others,
+        choices = replace(
+            self._choices,
             before=self._before is not None,
             allocated=self._allocated is not None,
             possible=self._workspace.plan is not None,
             compared=self._compared,
         )
-        if others != self._shown:
-            self._shown = others
-            self._view.show_others(others)
-
-
-def planned_text(run: "PlannedRun") -> str:
-    """For example "wina, global + heads: curves 50.0 %"."""
-    return f"{run.arm}: {run.plan} {percent(run.target_sparsity)}"
+        if choices != self._shown:
+            self._shown = choices
+            self.choices_changed.emit(choices)

@@ -1,10 +1,10 @@
-"""One line in which a plan gets the name that it is saved under; shown while it is needed."""
+"""Line to name a plan to be saved."""
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QListView, QPushButton, QWidget
 
 from wina_app.style.theme import GRID, apply_stylesheet
 from wina_app.style.translation import tr
@@ -12,7 +12,7 @@ from wina_app.widgets.controls import text_label
 
 
 class PlanNameBar(QWidget):
-    """Enter saves, Esc leaves."""
+    """Line with a name and a button; Enter saves, Esc hides it."""
 
     named = Signal(str)
 
@@ -27,8 +27,10 @@ class PlanNameBar(QWidget):
         completer = QCompleter(self._names, self)
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        popup = QListView()
+        completer.setPopup(popup)
         self.name.setCompleter(completer)
-        apply_stylesheet(completer.popup())
+        apply_stylesheet(popup)
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         row = QHBoxLayout(self)
@@ -46,19 +48,19 @@ class PlanNameBar(QWidget):
         self.hide()
 
     def ask(self) -> None:
-        """Show the line and take the keyboard."""
+        """Show the line with the keyboard focus."""
         self.show()
         self.name.setFocus(Qt.FocusReason.OtherFocusReason)
         self.name.selectAll()
 
     def show_names(self, names: Sequence[str]) -> None:
-        """Which names are taken."""
+        """Set the names in use."""
         self._known = frozenset(names)
         self._names.setStringList(list(names))
         self._follow()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc leaves."""
+        """Hide the line on Esc."""
         if event.key() == Qt.Key.Key_Escape:
             self.hide()
         else:

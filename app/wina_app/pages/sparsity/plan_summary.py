@@ -1,9 +1,9 @@
-"""What a plan comes to, in a few numbers, worked out while it is edited, without asking store or engine."""
+"""Figures of a plan, computed while it is edited."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,40 +15,41 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 
 FigureKey = Literal["budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"]
+_Averaged = Literal["predicted", "kl", "measured"]
 CONTEXT = 2048
-"""Positions that the token attends to whose operations are counted."""
+"""Positions that the counted token attends to."""
 
 
 @dataclass(frozen=True)
 class PlanFigures:
-    """The read-outs; None where one is unknown, with the reason in `reasons`."""
+    """Figures of a plan; None if unknown, with the reason in `reasons`."""
 
     budget: float
     counted: float | None = None
-    """Fraction of the gated weights that is not read, as the method counts it."""
+    """Gated sparsity: fraction of gated weights not read."""
     full: float | None = None
-    """The same with shortcuts, norms and calibrated values counted as weights that are read."""
+    """Net sparsity: the same, with shortcuts, norms and calibrated values counted as read."""
     counted_saving: float | None = None
-    """Saved fraction of the dense model's operations, as the paper counts them."""
+    """Saved fraction of the dense model's gated operations."""
     full_saving: float | None = None
     """Saved fraction of all operations."""
     predicted: float | None = None
     """Mean predicted relative error, weighted like the budget."""
     kl: float | None = None
-    """Sum of the KL divergences that the cells cause alone, in nats per token."""
+    """Sum of the cells' separate KL divergences, in nats per token."""
     measured: float | None = None
     """Measured sparsity of the whole model, weighted like the budget."""
     reasons: dict[FigureKey, str] = field(default_factory=dict)
 
     def readouts(self) -> Iterator[tuple[FigureKey, float | None]]:
-        """Every read-out in the order in which they are shown."""
-        for key in ("budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"):
+        """Yield each figure's key and value, in the order shown."""
+        for key in get_args(FigureKey):
             yield key, getattr(self, key)
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What operations are counted of."""
+    """Configuration whose operations are counted."""
 
     method: MethodSpec
     rotation: RotationSpec
@@ -57,7 +58,7 @@ class Counting:
 
 
 def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
-    """All read-outs of a plan; `arm` names method and rotation where a figure is unknown."""
+    """Return all figures of a plan; `arm` names the configuration in reasons."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
     costing = _counted(maps, counting, reasons)
@@ -65,7 +66,8 @@ def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
     predicted, measured = mean(maps.table("predicted")), mean(maps.table("measured"))
     divergence = maps.table("kl")
     kl = None if np.isnan(divergence).any() else float(divergence.sum())
-    for key, value in (("predicted", predicted), ("kl", kl), ("measured", measured)):
+    found: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
+    for key, value in found.items():
         if value is None:
             reasons[key] = _reason(key, maps, arm)
     return PlanFigures(plan.budget, *costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
@@ -75,7 +77,7 @@ def _counted(
     maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]
 ) -> tuple[float | None, float | None, float | None, float | None]:
     shape = None if counting.summary is None else counting.summary.shape
-    reason = tr("The sizes of this model are not known here yet; open it again on the Model page.")
+    reason = tr("The sizes of this model are unknown; open it again on the Model page.")
     if shape is not None:
         try:
             row = costs(
@@ -94,7 +96,7 @@ def _counted(
     return None, None, None, None
 
 
-def _reason(key: Literal["predicted", "kl", "measured"], maps: PlanMaps, arm: str) -> str:
+def _reason(key: _Averaged, maps: PlanMaps, arm: str) -> str:
     if maps.obstacle and key != "measured":
         return maps.obstacle
     missing = np.isnan(maps.table(key))

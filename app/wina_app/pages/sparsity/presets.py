@@ -1,4 +1,4 @@
-"""Plans to start from: pure functions of a model's layout, the method and a target."""
+"""Preset plans: pure functions of layout, method and target."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ PAPER_BUDGETS = (0.25, 0.4, 0.5, 0.65)
 """The sparsities of the paper's tables."""
 ATTENTION = ("q", "k", "v", "o")
 _REACH = 0.15
-"""How much less than the budget the first layer of `rising` drops, and how much more the last."""
+"""Distance of the first and last layer of `rising` from the budget."""
 
 
 @dataclass(frozen=True)
@@ -30,50 +30,50 @@ class Preset:
     name: str
     explanation: str
     make: Callable[[PlanLayout, MethodSpec, float], SparsityPlan]
-    """From a layout, a method and a target to a plan; WinaError where the method cannot have it."""
+    """Function of layout, method and target to a plan; it raises WinaError if impossible."""
 
 
 def uniform(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
-    """One target in every cell that the method gates, so that the budget is met."""
+    """Return a plan with one target in all gated cells that meets the budget."""
     return _met(layout, method, budget, np.zeros(1), _everywhere(layout))
 
 
 def dense_ends(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
-    """Nothing is dropped in the first and the last layer, and the others make up for it."""
+    """Return a plan with dense first and last layers that meets the budget."""
     inner = _everywhere(layout)
     inner[[0, -1]] = False
     return _met(layout, method, budget, np.zeros(1), inner)
 
 
 def rising(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
-    """Targets rise evenly with depth, about 15 points below the budget to 15 above it, and meet it."""
+    """Return a plan rising with depth by 30 points that meets the budget."""
     slope = np.linspace(-_REACH, _REACH, layout.layers)[:, None]
     return _met(layout, method, budget, slope, _everywhere(layout))
 
 
 def attention_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
-    """The target in q, k, v and o; the MLP stays dense, so the budget is lower."""
+    """Return a plan with the target in q, k, v and o, and a dense MLP."""
     return _only(layout, method, target, attention=True)
 
 
 def mlp_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
-    """The target in gate, up and down; the attention stays dense, so the budget is lower."""
+    """Return a plan with the target in gate, up and down, and dense attention."""
     return _only(layout, method, target, attention=False)
 
 
 def presets() -> tuple[Preset, ...]:
-    """All of them, in the order of the menu."""
+    """Return all presets in the order of the menu."""
     return (
         Preset(
             "uniform",
             tr("Uniform"),
-            tr("One target in all cells that the method gates, so that the budget is met"),
+            tr("One target in all gated cells that meets the budget"),
             uniform,
         ),
         Preset(
             "dense_ends",
             tr("First and last layer dense"),
-            tr("Nothing is dropped in the first and the last layer; one target elsewhere, so that the budget is met"),
+            tr("Dense first and last layer; one target elsewhere that meets the budget"),
             dense_ends,
         ),
         Preset(
@@ -98,7 +98,7 @@ def presets() -> tuple[Preset, ...]:
 
 
 def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndarray, cells: np.ndarray) -> SparsityPlan:
-    """Targets of `offsets` plus one common amount in the marked cells that the method gates, meeting the budget."""
+    """Return a plan of `offsets` plus a constant in the marked gated cells that meets the budget."""
     free = cells & _gated(layout, method)
     parameters = np.asarray(layout.parameters, dtype=float)
     table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, HIGHEST)
@@ -106,8 +106,8 @@ def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndar
     if not math.isclose(reached, budget, abs_tol=1e-6):
         raise WinaError(
             tr(
-                "This preset cannot meet a budget of {budget}: the cells that it leaves to be gated hold only "
-                "{reached} of the weights; ask for less or choose another preset.",
+                "This preset cannot meet a budget of {budget}: its cells reach only {reached}; lower the budget or "
+                "choose another preset.",
                 budget=percent(budget),
                 reached=percent(reached),
             )
@@ -141,5 +141,5 @@ def _everywhere(layout: PlanLayout) -> np.ndarray:
 
 
 def _gated(layout: PlanLayout, method: MethodSpec) -> np.ndarray:
-    """Which cells the method gates, bool [layers, projections]."""
+    """Return the cells that the method gates, bool [layers, projections]."""
     return _everywhere(layout) & np.array([get_method(method).gates(name) for name in layout.projections])

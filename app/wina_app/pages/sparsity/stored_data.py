@@ -1,29 +1,31 @@
-"""What the store knows about the plan at hand."""
+"""Queries for the stored data of the current plan."""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wina_app.pages.sparsity.allocation_summary import same_table
-from wina_app.pages.sparsity.cell_curves import CellCurves
+from wina_app.shared.cell_curves import CellCurves
+from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
 from wina_core.records import CUT_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import CellStat, LayerMap, Store
+    from wina_core.store import LayerMap, Store
+    from wina_core.store.rows import CellStat
 
 _SAME = 1e-9
-"""Two budgets closer than this may belong to the same plan."""
+"""Largest difference of two budgets of the same plan."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked about."""
+    """Model, rotation, method and plan of a query."""
 
     source: ModelSource
     rotation: RotationSpec
@@ -31,41 +33,12 @@ class Subject:
     plan: SparsityPlan
 
 
-@dataclass(frozen=True, eq=False)
-class CellFacts:
-    """What is stored of each cell under one model, rotation and method."""
-
-    stamp: tuple[float, ...] = ()
-    """Which calibrations this is of."""
-    thresholds: CellCurves | None = None
-    """Calibrated cuts of the method's selection, over the mask's sparsity."""
-    errors: CellCurves | None = None
-    """Relative output errors, over the target."""
-    energies: CellCurves | None = None
-    """Kept energies, over the target."""
-    divergences: CellCurves | None = None
-    """Square roots of the KL divergence that each cell causes alone, between which they are nearly linear."""
-    residuals: np.ndarray | None = None
-    """Off-diagonal energy of W^T W, float64 [layers, projections]."""
-    spreads: np.ndarray | None = None
-    """Standard deviation over mean of the column norms, float64 [layers, projections]."""
+def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
+    """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
+    return StoredPlanData(_measured(store, subject), _cells(store, subject, known))
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """What is stored about a subject."""
-
-    measured: "LayerMap | None" = None
-    """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
-    cells: CellFacts = field(default_factory=CellFacts)
-
-
-def read_facts(store: "Store", subject: Subject, known: CellFacts) -> Facts:
-    """Ask the store; runs on its thread. `known` is what was read of the same model, rotation and method before."""
-    return Facts(_measured(store, subject), _cells(store, subject, known))
-
-
-def _cells(store: "Store", subject: Subject, known: CellFacts) -> CellFacts:
+def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
     arm = subject.source, subject.rotation, subject.method
     stamp = store.cells_stamp(*arm)
     if stamp == known.stamp:
@@ -75,7 +48,7 @@ def _cells(store: "Store", subject: Subject, known: CellFacts) -> CellFacts:
         stats[row.metric].append(row)
     layout = subject.plan.layout
     roots = [row._replace(value=math.sqrt(max(row.value, 0.0))) for row in stats["kl"]]
-    return CellFacts(
+    return StoredCellData(
         stamp,
         thresholds=CellCurves.of(layout, stats[CUT_METRICS[subject.method.selection]]),
         errors=CellCurves.of(layout, stats["relative_error"], at_zero=0.0),

@@ -1,4 +1,4 @@
-"""The strip of read-outs under the heatmap: what the plan comes to, and how that differs from another plan."""
+"""Strip of a plan's figures under the heatmap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from wina_app.widgets.plain_text import plain_tip
 _TERMS: dict[FigureKey, str] = {
     "budget": "Budget",
     "counted": "Counted sparsity",
-    "full": "Full sparsity",
+    "full": "Net sparsity",
     "kl": "Predicted KL",
 }
-"""What the guide's glossary explains."""
+"""Figures with a term in the glossary."""
 UNKNOWN = "\N{EN DASH}"
 _LOOSE = 2 * GRID
-"""Pixels that a read-out may be narrower than its room."""
+"""Pixels by which a read-out may be narrower than its room."""
 _ALIKE = str.maketrans("0123456789", "0000000000")
-"""Digits are equally wide."""
+"""Sample of the widest text; digits are equally wide."""
 
 
 @dataclass(frozen=True)
 class FigureTexts:
-    """A read-out's caption, how it is computed, and how it and its differences read."""
+    """Texts of a figure: caption, explanation and formats."""
 
     caption: str
     explanation: str
@@ -42,7 +42,7 @@ class FigureTexts:
 
 
 def figure_texts(key: FigureKey) -> FigureTexts:
-    """In the language of the window."""
+    """Return the texts in the window's language."""
     match key:
         case "budget":
             return _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights."))
@@ -50,15 +50,15 @@ def figure_texts(key: FigureKey) -> FigureTexts:
             return _share(
                 tr("Sparsity"),
                 tr(
-                    "Fraction of the gated weights that is not read, as the method counts it: masks keep whole inputs, "
+                    "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
                     "and low-rank parts count as read. From the plan and the model's sizes."
                 ),
             )
         case "full":
             return _share(
-                tr("Full sparsity"),
+                tr("Net sparsity"),
                 tr(
-                    "The sparsity with all that is read beside the weights counted as weights: the rotation's residual "
+                    "The sparsity with everything else read counted as weights: the rotation's residual "
                     "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
                 ),
             )
@@ -105,14 +105,14 @@ def figure_texts(key: FigureKey) -> FigureTexts:
 
 
 class SparsityFigures(QWidget):
-    """A small caption over each number; a difference to another plan stands behind it. Ctrl+C copies all of them."""
+    """Captions over numbers, with differences to another plan."""
 
     def __init__(self) -> None:
         super().__init__()
         self._shown: list[tuple[FigureKey, QLabel, QLabel]] = []
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
-        self.setAccessibleName(tr("What the plan comes to"))
+        self.setAccessibleName(tr("Figures of the plan"))
         row = FlowLayout(self, spacing=2 * GRID)
         for key, _ in PlanFigures(0.0).readouts():
             caption = text_label(figure_texts(key).caption, "muted")
@@ -130,7 +130,7 @@ class SparsityFigures(QWidget):
         notifier().changed.connect(self._restyle)
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs of a plan, and how they differ from another's."""
+        """Show a plan's figures, and their differences to another's."""
         self._figures, self._other = figures, other
         others = {} if other is None else dict(other.readouts())
         for (key, caption, number), (_, value) in zip(self._shown, figures.readouts(), strict=True):
@@ -145,7 +145,7 @@ class SparsityFigures(QWidget):
             number.setAccessibleName(f"{texts.caption}: {number.text()}")
 
     def copied(self) -> str:
-        """All read-outs as lines of name, value and, where two plans are compared, the other's; tabs between them."""
+        """Return all figures as tab-separated lines of name, value and the other plan's value."""
         if self._figures is None:
             return ""
         others = {} if self._other is None else dict(self._other.readouts())
@@ -160,15 +160,15 @@ class SparsityFigures(QWidget):
         return "\n".join(lines)
 
     def copy(self) -> None:
-        """Put all read-outs on the clipboard."""
+        """Copy all figures."""
         QGuiApplication.clipboard().setText(self.copied())
 
     def text(self, key: FigureKey) -> str:
-        """What one read-out shows."""
+        """Return a figure's text."""
         return next(number.text() for shown, _, number in self._shown if shown == key)
 
     def tip(self, key: FigureKey) -> str:
-        """What the tooltip of one read-out says."""
+        """Return a figure's tooltip."""
         return next(number.toolTip() for shown, _, number in self._shown if shown == key)
 
     def _restyle(self) -> None:
@@ -179,8 +179,8 @@ class SparsityFigures(QWidget):
 
 
 def _say(number: QLabel, text: str) -> None:
-    """In the room that there is, where the text fits: read-outs stay where they are while a drag changes their digits,
-    and Qt lays the page out anew for every new text of a label whose size is not fixed."""
+    """Set a label's text without changing its size if it fits: Qt lays out the page again for every text of a label
+    without a fixed size."""
     before = number.text()
     if text == before:
         return

@@ -1,4 +1,4 @@
-"""The row under the heatmap that changes the selected cells, or sets what the brush paints."""
+"""Editor of the selected cells' target, or of the brush's."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QPushButton, QSlider, QWidget
@@ -16,7 +16,7 @@ _NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
 
 
 class SparsityEditor(QWidget):
-    """Slider and spin box in percent, and the switch between selecting and painting."""
+    """Slider and spin box in percent, brush, budget and lock."""
 
     gesture_began = Signal()
     gesture_ended = Signal()
@@ -43,7 +43,7 @@ class SparsityEditor(QWidget):
         self.spin.setMaximum(100 * HIGHEST)
         self.spin.setMinimumWidth(17 * GRID)
         self.brush = _switch(tr("Brush"))
-        self.brush.setToolTip(tr("Drag over cells to give them this target; with Shift they are selected instead"))
+        self.brush.setToolTip(tr("Drag over cells to set this target; Shift selects instead"))
         self.lock = _switch(tr("Lock"))
         self.keep = _switch(tr("Keep budget"))
         self.show_locked(False, possible=False)
@@ -67,11 +67,11 @@ class SparsityEditor(QWidget):
 
     @property
     def target(self) -> float:
-        """The fraction that slider and spin box stand at."""
+        """Return the chosen target as a fraction."""
         return fraction(self.slider.value() / 10)
 
     def show_targets(self, what: str, span: tuple[float, float] | None) -> None:
-        """Show whose target this is and the lowest and highest of them; None when there is nothing to change."""
+        """Show whose target this is, and its lowest and highest value; None disables it."""
         self._what.setText(what)
         for control in (self.slider, self.spin):
             control.setEnabled(span is not None)
@@ -89,21 +89,21 @@ class SparsityEditor(QWidget):
                 self.slider.setValue(round(1000 * (low + high) / 2))
 
     def show_locked(self, locked: bool, *, possible: bool) -> None:
-        """Show whether all of what is selected is locked; not possible when nothing is selected."""
+        """Show whether the selection is locked; impossible without a selection."""
         self.lock.setChecked(locked)
         self.lock.setEnabled(possible)
-        tip = tr("Let edits change the selected cells again") if locked else tr("No edit changes the selected cells")
+        tip = tr("Unlock the selected cells") if locked else tr("Protect the selected cells from edits")
         self.lock.setToolTip(with_shortcut(tip, "L") if possible else tr("Select cells in the heatmap first"))
 
     def show_kept(self, budget: float | None) -> None:
-        """Show which budget is kept, if one is."""
+        """Show the kept budget, if any."""
         self.keep.setChecked(budget is not None)
         if budget is None:
-            self.keep.setToolTip(tr("After every edit, all cells but the edited and the locked make up for it"))
+            self.keep.setToolTip(tr("After every edit, all other unlocked cells compensate"))
         else:
             self.keep.setToolTip(
                 tr(
-                    "The budget stays {budget}: cells that are neither edited nor locked make up for edits",
+                    "The budget stays {budget}: other unlocked cells compensate for edits",
                     budget=number_format.percent(budget),
                 )
             )

@@ -1,4 +1,4 @@
-"""The row above the heatmap: gate rule, which table is shown, presets, and how a budget is spread."""
+"""Toolbar above the heatmap: method, table, presets and allocation."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
@@ -42,7 +42,7 @@ _NO_MASKS = tr("The masks of this method are the same for all matrices with the 
 
 
 class SparsityToolbar(QWidget):
-    """Shows and emits; holds no state of its own."""
+    """Toolbar without own state."""
 
     method_chosen = Signal(object)
     """MethodSpec."""
@@ -78,12 +78,12 @@ class SparsityToolbar(QWidget):
         self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
         self.options.setMenu(menu)
         self._build_allocation()
-        row = FlowLayout(self)
+        line = FlowLayout(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
-            row.addWidget(widget)
-        row.addWidget(captioned(tr("Show"), self._switch_of_maps()))
-        row.add_stretch()
-        row.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
+            line.addWidget(widget)
+        line.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        line.add_stretch()
+        line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
         for action in (self.shared, self.correction):
@@ -93,11 +93,11 @@ class SparsityToolbar(QWidget):
         self.presets = QToolButton()
         self.presets.setText(tr("Presets"))
         self.presets.setAccessibleName(tr("Presets: plans to start from"))
-        self.presets.setToolTip(tr("Plans to start from, at the budget beside"))
+        self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
         self.allocator = QComboBox()
-        self.allocator.setAccessibleName(tr("How the budget is spread over the model"))
+        self.allocator.setAccessibleName(tr("Allocator of the budget"))
         for row, (spec, text) in enumerate(ALLOCATORS):
             self.allocator.addItem(spec.label[:1].upper() + spec.label[1:], spec)
             self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
@@ -119,7 +119,7 @@ class SparsityToolbar(QWidget):
         self.show_allocating(False)
 
     def show_allocating(self, running: bool) -> None:
-        """While an allocator is at work no other can be asked for; its own line shows how far it is, and cancels it."""
+        """Disable allocating while an allocation runs."""
         self._running = running
         spec: AllocatorSpec = self.allocator.currentData()
         at_once = spec.name == "uniform"
@@ -129,17 +129,15 @@ class SparsityToolbar(QWidget):
         tip = (
             tr("Give every projection of every layer this target")
             if at_once
-            else tr("Spread the budget, in the background")
+            else tr("Allocate the budget, in the background")
         )
-        self.allocate.setToolTip(
-            tr("An allocator is at work; wait for it, or cancel it in its line") if running else tip
-        )
+        self.allocate.setToolTip(tr("An allocation is running; wait for it or cancel it") if running else tip)
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
         for control in (self.allocator, self.budget, self.allocate):
             control.setEnabled(not running)
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the gate rule without emitting it."""
+        """Show the method without emitting it."""
         with QSignalBlocker(self.method), QSignalBlocker(self.selection):
             plain = MethodSpec(name=method.name, variant=method.variant)
             self.method.setCurrentIndex(self.method.findText(plain.label))
@@ -152,14 +150,14 @@ class SparsityToolbar(QWidget):
         self.shared.setToolTip(MASKS["shared"][1] if by_norms else _NO_MASKS)
 
     def show_map_key(self, key: MapKey) -> None:
-        """Mark which table is shown."""
+        """Mark the table shown."""
         with QSignalBlocker(self.map):
             self.map.setCurrentIndex(self.map.findData(key))
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
     def _switch_of_maps(self) -> QComboBox:
         self.map = QComboBox()
-        self.map.setAccessibleName(tr("Which numbers the map shows"))
+        self.map.setAccessibleName(tr("Table shown in the map"))
         for row, key in enumerate(MAP_KEYS):
             texts = map_texts(key)
             self.map.addItem(texts.name, key)
@@ -184,7 +182,7 @@ class SparsityToolbar(QWidget):
         return menu
 
     def choose_preset(self, preset: Preset, budget: float | None = None) -> None:
-        """Ask for a preset, at the budget that stands here unless another is given."""
+        """Emit a preset, at the budget shown unless another is given."""
         if budget is not None:
             self.budget.setValue(100 * budget)
         self.preset_chosen.emit(preset, fraction(self.budget.value()))

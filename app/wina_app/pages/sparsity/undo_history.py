@@ -1,4 +1,4 @@
-"""Undo and redo of all that is chosen on the Sparsity page; everything within one gesture is one step."""
+"""Undo history of the Sparsity page; a gesture is one step."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from wina_core.specs.plans import SparsityPlan
 
 @dataclass(frozen=True)
 class EditState:
-    """All that a step may change. Its parts are immutable, so a step is just the state before and after."""
+    """Immutable state that an undo step changes."""
 
     plan: SparsityPlan | None
     method: MethodSpec
@@ -22,7 +22,7 @@ class EditState:
 
 
 class Choices(QObject):
-    """Where a step's state is put: the workspace, and what edits must leave alone."""
+    """Owner of the state: the workspace, and the constraints on edits."""
 
     constraints_changed = Signal()
 
@@ -33,11 +33,11 @@ class Choices(QObject):
 
     @property
     def state(self) -> EditState:
-        """What is chosen now."""
+        """Return the current state."""
         return EditState(self._workspace.plan, self._workspace.method, self.constraints)
 
     def go(self, there: EditState, here: EditState) -> None:
-        """Choose `there` where it differs from `here`; what else was chosen since, elsewhere, stays."""
+        """Apply what differs between `here` and `there`; other later changes stay."""
         if there.method != here.method:
             self._workspace.set_method(there.method)
         if there.constraints != here.constraints:
@@ -46,14 +46,14 @@ class Choices(QObject):
             self._workspace.set_plan(there.plan)
 
     def constrain(self, constraints: Constraints) -> None:
-        """From now on edits must leave this alone."""
+        """Set the constraints on edits."""
         if constraints != self.constraints:
             self.constraints = constraints
             self.constraints_changed.emit()
 
 
 class SparsityHistory:
-    """A QUndoStack over the choices. No step knows the stack: Qt deletes its steps, and a cycle would outlive them."""
+    """QUndoStack over the state. No step refers to the stack: Qt deletes its steps, and a cycle would outlive them."""
 
     def __init__(self, choices: Choices) -> None:
         self.stack = QUndoStack()
@@ -63,25 +63,25 @@ class SparsityHistory:
 
     @property
     def start(self) -> EditState:
-        """What was chosen when the present gesture began; outside of one, what is chosen now."""
+        """Return the state at the gesture's begin; outside a gesture the current one."""
         return self._start or self._choices.state
 
     @property
     def in_gesture(self) -> bool:
-        """Whether a gesture is under way."""
+        """Return whether a gesture is under way."""
         return self._start is not None
 
     def begin_gesture(self) -> None:
-        """The changes until `end_gesture` become one step."""
+        """Begin one undo step; `end_gesture` ends it."""
         self._gesture += 1
         self._start = self._choices.state
 
     def end_gesture(self) -> None:
-        """The next change is a step of its own again."""
+        """End the undo step."""
         self._start = None
 
     def clear(self) -> None:
-        """Begin anew, with nothing to undo."""
+        """Forget all undo steps."""
         self.stack.clear()
         self._start = None
 
@@ -93,7 +93,7 @@ class SparsityHistory:
         method: MethodSpec | None = None,
         constraints: Constraints | None = None,
     ) -> None:
-        """Choose what is given, as one step or as part of the present gesture; `text` says what undoing takes back."""
+        """Apply changes as one undo step, or as part of the gesture; `text` names the step."""
         before = self._choices.state
         after = EditState(plan or before.plan, method or before.method, constraints or before.constraints)
         for known in (self.start.plan, before.plan):

@@ -1,55 +1,83 @@
-"""The Sparsity page with its gate inspector."""
+"""Assembly of the Sparsity page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from wina_app.pages.gate_inspector.controller import GateController
-from wina_app.pages.gate_inspector.panel import GateInspector
+from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.calibration_controller import CalibrationController
+from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.plots.export import offer_export
-from wina_app.style.translation import tr
+from wina_app.pages.sparsity.plan_commands import PlanCommands
+from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.pages.sparsity.plan_library import PlanLibrary
+from wina_app.services.store_thread import StoreThread
+from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import Workspace
+from wina_app.widgets.base_page import Page
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
+def wire(
+    workbench: Workbench,
+    add_page: Callable[[Page], None],
+    add_inspector: Callable[[Page, EditableHeatmap], None],
+    evaluate_plan: Callable[[], None],
+) -> SparsityController:
+    """Make the page, add it to the window, and return its controller.
 
-def add(application: "Application") -> None:
-    """Make it."""
-    view = SparsityPage(application.workbench.workspace, application.workbench.store)
-    application.calibration = CalibrationController(application.workbench, view)
-    view.calibration_requested.connect(application.calibration.calibrate)
-    allocation = application.allocation = AllocationController(application.workbench, view, view.controller.editing)
+    `add_inspector` gives the page an inspector of the heatmap's selected cell.
+    """
+    view = SparsityPage()
+    control, library = connect_plans(view, workbench.workspace, workbench.store)
+    calibration = CalibrationController(workbench, view)
+    view.calibration_requested.connect(calibration.calibrate)
+    allocation = AllocationController(workbench, view, control.editing)
     view.allocation_requested.connect(allocation.allocate)
     view.divergences_requested.connect(allocation.measure_divergences)
-    allocation.allocated.connect(view.library.keep_allocated)
     view.cancel_requested.connect(allocation.cancel)
-    _add_gate_inspector(application, view)
-    application.window.add_page(view)
-    application.sparsity = view.controller
-    view.primary_triggered.connect(application.evaluate_plan)
+    allocation.allocated.connect(library.keep_allocated)
+    for part in (calibration, allocation):
+        part.setParent(control)
+    add_inspector(view, view.heatmap)
+    add_page(view)
+    view.primary_triggered.connect(evaluate_plan)
+    return control
 
 
-def _add_gate_inspector(application: "Application", page: SparsityPage) -> None:
-    view, heatmap = GateInspector(), page.heatmap
-    gate = application.gate = GateController(application.workbench, view)
-    view.visible_changed.connect(gate.set_visible)
-    view.form.prompt_changed.connect(gate.set_prompt)
-    view.form.ticked.connect(gate.tick)
-    view.form.inspect_requested.connect(gate.inspect)
-    view.form.cancel_requested.connect(gate.cancel)
-    for (plot, name), keys in zip(view.plots, ("Ctrl+Alt+G", "Ctrl+Alt+M", "Ctrl+Alt+H"), strict=True):
-        offer_export(page, plot, name, keys)
-    page.inspector = view
+def connect_plans(
+    view: SparsityPage, workspace: Workspace, store: StoreThread
+) -> tuple[SparsityController, PlanLibrary]:
+    """Connect the page to controllers of its plan and of other plans, and return both."""
+    control = SparsityController(workspace, store, view)
+    view.heatmap.tooltip = control.cell_text
+    view.toolbar.map_chosen.connect(control.show)
+    view.set_undo_stack(control.editing.undo_stack)
+    _connect_editing(view, control.editing)
+    library = PlanLibrary(workspace, store, view, control)
+    library.setParent(control)
+    PlanCommands(view, library, control)
+    library.refresh()
+    return control, library
 
-    def select() -> None:
-        if heatmap.selection.cursor in heatmap.selection.cells:
-            gate.select(heatmap.selection.cursor)
 
-    def inspect() -> None:
-        application.window.docks["inspector"].show()
-        application.window.docks["inspector"].raise_()
-        gate.inspect()
-
-    heatmap.selection_changed.connect(select)
-    view.set_command(page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G"))
+def _connect_editing(view: SparsityPage, editing: SparsityEditing) -> None:
+    heatmap, editor, profile = view.heatmap, view.editor, view.profile
+    heatmap.selection_changed.connect(lambda: editing.select(heatmap.selection.cells))
+    heatmap.text_entered.connect(editing.type_target)
+    heatmap.stepped.connect(editing.step)
+    heatmap.cleared.connect(editing.clear_targets)
+    heatmap.cut.connect(editing.cut)
+    heatmap.pasted.connect(lambda text: editing.paste(text, heatmap.selection))
+    heatmap.painted.connect(lambda cells: editing.paint(cells, editor.target))
+    profile.dragged.connect(editing.shift)
+    for began, ended in (
+        (heatmap.stroke_began, heatmap.stroke_ended),
+        (editor.gesture_began, editor.gesture_ended),
+        (profile.drag_began, profile.drag_ended),
+    ):
+        began.connect(editing.begin_gesture)
+        ended.connect(editing.end_gesture)
+    editor.keep_toggled.connect(editing.keep_budget)
+    view.target_chosen.connect(editing.set_target)
+    view.lock_toggled.connect(editing.toggle_locks)
+    view.unlock_requested.connect(editing.unlock_all)
+    view.toolbar.method_chosen.connect(editing.set_method)

@@ -1,4 +1,4 @@
-"""The gallery as this machine has it: studies, what their roles stand for, and how much of each is stored."""
+"""Catalogue of studies with their roles' models and stored parts."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,18 +17,18 @@ from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, needs
 from wina_core.studies.model_roles import load_roles, save_role
 
 _NEXT_MS = 20
-"""Between two studies whose states are read."""
+"""Pause between reading two studies."""
 
 
 class StudyCatalogue(QObject):
-    """Reads files and store on the store's thread; nothing before the first `read`."""
+    """Reader of study files and their stored parts, on the store's thread."""
 
     listed = Signal()
     """`entries` and `roles` were read."""
     mapped = Signal()
     """`roles` changed."""
     state_changed = Signal(object)
-    """Of the study with this file."""
+    """File of the study whose state changed."""
     failed = Signal(str)
 
     def __init__(self, workbench: Workbench) -> None:
@@ -37,29 +37,27 @@ class StudyCatalogue(QObject):
         self.states: dict[Path, StudyState] = {}
         self.roles: dict[str, str] = {}
         self.selected: Path | None = None
-        """The study that is read first."""
+        """File of the study that is read first."""
         self.samples = False
-        """Whether of that study documents' answers are wanted too."""
+        """Whether that study's documents' answers are needed too."""
         self._workbench = workbench
         self._data = workbench.settings.study_data
         self._own = [Path(file) for file in workbench.settings.studies]
         self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
-        """What was expanded since the gallery was read; files that change are seen when it is read again."""
+        """Expansions since the catalogue was read; changed files need another reading."""
         self._waiting: list[Path] = []
         self._listings = 0
-        """How often the list was asked for."""
+        """Number of readings of the list."""
         self._reading = 0
-        """Counts changes of what the states depend on: answers to older questions are passed over."""
+        """Number of changes of the states' inputs: older results are dropped."""
         self._next = QTimer(self)
         self._next.setSingleShot(True)
         self._next.setInterval(_NEXT_MS)
         self._next.timeout.connect(self.read_next)
         workbench.stopped.connect(self._next.stop)
 
-    # ---- files and roles -----------------------------------------------------------------------------------------
-
     def read(self) -> None:
-        """Read gallery, roles and the user's own files again."""
+        """Read the gallery, roles and own files again."""
         own = list(self._own)
         self._expanded = {}
         self._listings += 1
@@ -86,17 +84,17 @@ class StudyCatalogue(QObject):
         self._workbench.store.ask(question, answer, self.failed.emit)
 
     def is_own(self, file: Path | None) -> bool:
-        """Whether the user opened this file; others are listed because of where they are."""
+        """Return whether the user added this file; others lie in listed folders."""
         return file in self._own
 
     def add(self, file: Path) -> None:
-        """List a file of the user's, now and from now on; `read` follows."""
+        """Add an own file to the list, and read it."""
         if file not in self._own and file not in self.entries:
             self._set_own([*self._own, file])
         self.read()
 
     def remove(self, file: Path) -> None:
-        """List it no longer; `read` follows."""
+        """Remove an own file from the list, and read it."""
         self._set_data_folder(file, "")
         self._set_own([each for each in self._own if each != file])
         self.read()
@@ -106,7 +104,7 @@ class StudyCatalogue(QObject):
         self._workbench.settings.studies = [str(file) for file in files]
 
     def map_role(self, name: str, location: str) -> None:
-        """A role stands for a folder or a hub id from now on; empty for none."""
+        """Map a role to a folder or a Hugging Face id; empty for none."""
 
         def answer(roles: dict[str, str]) -> None:
             self.roles = roles
@@ -115,7 +113,7 @@ class StudyCatalogue(QObject):
         self._workbench.store.ask(lambda _store: save_role(name, location), answer, self.failed.emit)
 
     def open_roles(self, file: Path) -> list[Role]:
-        """The roles that the user maps: those to which the file itself gives no model, with what they stand for."""
+        """Return the roles without a model in the file, with their models."""
         study = self.entries[file].study
         roles = study.roles if study else ()
         return [
@@ -123,19 +121,16 @@ class StudyCatalogue(QObject):
         ]
 
     def bound(self, file: Path | None) -> StudySpec | None:
-        """A study with its roles mapped as far as they are; None for a file that cannot be read."""
+        """Return a study with its known roles mapped; None for an invalid file."""
         study = self.study(file) if file else None
         return bind(study, self.roles) if study else None
 
-    # ---- data ----------------------------------------------------------------------------------------------------
-
     def data_folder(self, file: Path) -> str:
-        """The folder that a study's data are taken from here, whatever its file says; empty for none."""
+        """Return the data folder chosen for a study; empty for none."""
         return self._data.get(str(file), "")
 
     def choose_data_folder(self, file: Path, folder: str) -> None:
-        """Take a study's data from a folder from now on, or as its file says for an empty one; what is stored of it so
-        has to be read anew."""
+        """Choose a study's data folder, or the file's own if empty, and read its state again."""
         self._set_data_folder(file, folder)
         self.states.pop(file, None)
         self.read_these([file])
@@ -146,46 +141,43 @@ class StudyCatalogue(QObject):
         self._workbench.settings.study_data = self._data
 
     def study(self, file: Path) -> StudySpec | None:
-        """A study with its data from where they are taken here; None for a file that is not listed or not read."""
+        """Return a study with the chosen data folder; None for an unlisted or unread file."""
         entry = self.entries.get(file)
         if entry is None or entry.study is None:
             return None
         return with_data_folder(entry.study, self.data_folder(file) or None)
 
-    # ---- what is stored ------------------------------------------------------------------------------------------
-
     @property
     def environment(self) -> str:
-        """Key of this machine's; empty until the engine has told."""
+        """Return the key of this machine's environment; empty before the engine starts."""
         return self._workbench.environment.key if self._workbench.environment else ""
 
     def read_states(self) -> None:
-        """Read what is stored of every study, of the selected one first."""
+        """Read the states of all studies, the selected one first."""
         self._reading += 1
         self._waiting = [file for file, entry in self.entries.items() if entry.study and file != self.selected]
         self.read_these([self.selected] if self.selected else [])
         self._next.start()
 
     def read_these(self, files: Iterable[Path]) -> None:
-        """Read what is stored of some studies; those that are not listed, or cannot be read, are passed over."""
+        """Read the states of some studies, except unlisted and invalid ones."""
         for file in files:
             study = self.study(file)
             if study is not None:
                 self._read_state(file, study)
 
     def read_next(self) -> bool:
-        """Go on with the next study that waits: one after the other, so that what the store is asked and told meanwhile
-        need not wait for all. Returns whether there was one."""
+        """Read the next waiting study, so that other queries pass between; return whether there was one."""
         file = self._waiting.pop(0) if self._waiting else None
         self.read_these([file] if file else [])
         return file is not None
 
     def stop_reading(self) -> None:
-        """Leave out the studies that wait."""
+        """Drop all waiting studies."""
         self._waiting = []
 
     def _read_state(self, file: Path, study: StudySpec) -> None:
-        # Its runs can be told before anything stands for its roles: as if the published weights did.
+        # Without models for its roles the runs are those of the published weights.
         stand_in = {role.name: role.hub or role.name for role in needs(study, self.roles)}
         bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
         environment, samples = self.environment, self.samples and file == self.selected
@@ -208,7 +200,7 @@ class StudyCatalogue(QObject):
         self._workbench.store.ask(question, answer, refused)
 
     def set_state(self, file: Path, state: StudyState) -> None:
-        """How much of a study is stored was found out."""
+        """Store and announce a study's state."""
         self.states[file] = state
         if self._waiting:
             self._next.start()

@@ -1,4 +1,4 @@
-"""Keeps the Studies page in step with gallery, roles and store, and turns a study into the jobs that it still needs."""
+"""Controller of the Studies page: show studies, and queue their missing measurements."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -31,63 +31,63 @@ from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 
 _PAUSE_MS = 1000
-"""Between two readings of the store while results land."""
+"""Pause between two readings of the store while results arrive."""
 
 
 class StudiesView(Protocol):
-    """What the controller needs of the page."""
+    """The page as its controller sees it."""
 
     def choice(self) -> LaunchChoice:
-        """What is ticked for the next launch."""
+        """Return the ticked options of the next launch."""
 
     def withdraw_consent(self) -> None:
-        """Consent holds for one launch."""
+        """Untick the consent: it holds for one launch."""
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the gallery, in its order."""
+        """List the studies in order."""
 
     def show_study(self, entry: GalleryEntry | None, *, removable: bool) -> None:
-        """Show what the selected study consists of, or why its file cannot be read."""
+        """Show the selected study, or why its file is invalid."""
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show which models the selected study's roles stand for here."""
+        """Show the models of the selected study's roles."""
 
     def show_data(self, folder: str, own: str) -> None:
-        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
+        """Show the selected study's data folder, or the file's own if empty."""
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
+        """Show the stored part of a study; None while it is read."""
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark in the list the studies that have jobs."""
+        """Mark the studies with jobs."""
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show how far the selected study's jobs are; None when there are none."""
+        """Show the progress of the selected study's jobs; None for none."""
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Say how long the selected study should take; empty for nothing known."""
+        """Show the estimated time of the selected study; empty if unknown."""
 
     def show_report(self, page: Path | None) -> None:
-        """Offer to open the selected study's report; None where none was made."""
+        """Enable opening the selected study's report; None if there is none."""
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a button that does again what failed."""
+        """Show an error inline, with a Retry button if `retry` is given."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the inline message."""
 
 
 class StudiesController(QObject):
-    """What the page counts is what `run` queues."""
+    """Controller of the selected study and its jobs."""
 
     results_requested = Signal(object)
-    """The selected study, its roles mapped, is to be shown on the Results page."""
+    """StudySpec with its roles mapped, to be shown on the Results page."""
 
     def __init__(self, workbench: Workbench, view: StudiesView, reports: StudyReports | None = None) -> None:
-        """`reports` is for tests."""
+        """Connect to the workbench; `reports` replaces the report writer in tests."""
         super().__init__()
         self._workbench, self._view = workbench, view
         self._catalogue = StudyCatalogue(workbench)
@@ -121,10 +121,8 @@ class StudiesController(QObject):
     def _state(self) -> StudyState | None:
         return self._catalogue.states.get(self._selected) if self._selected else None
 
-    # ---- what the user does --------------------------------------------------------------------------------------
-
     def set_visible(self, visible: bool) -> None:
-        """Whether the page is shown: nothing is read for a hidden one, and all of it on showing."""
+        """Read while the page is shown, and not while it is hidden."""
         self._visible = visible
         if visible:
             self._catalogue.read()
@@ -132,7 +130,7 @@ class StudiesController(QObject):
             self._catalogue.stop_reading()
 
     def select(self, file: Path) -> None:
-        """Show a study of the list."""
+        """Select a study."""
         if file != self._selected and file in self._catalogue.entries:
             self._view.clear_message()
             before, self._catalogue.selected = self._selected, file
@@ -141,26 +139,26 @@ class StudiesController(QObject):
                 self._catalogue.read_these([each for each in (before, file) if each])
 
     def open_file(self, file: Path) -> None:
-        """Add a study file of the user's to the list and show it; one that is broken shows why."""
+        """Add an own study file to the list and select it."""
         self._view.clear_message()
         self._catalogue.selected = file
         self._catalogue.add(file)
 
     def forget(self) -> None:
-        """Take the selected file of the user's from the list; the file itself stays."""
+        """Remove the selected own file from the list, not from the disk."""
         file = self._selected
         if file is not None and self._catalogue.is_own(file):
             self._catalogue.selected = None
             self._catalogue.remove(file)
 
     def map_role(self, name: str, location: str) -> None:
-        """A role stands for a folder or a hub id from now on; empty for none."""
+        """Map a role to a folder or a Hugging Face id; empty for none."""
         if location.strip() != self._catalogue.roles.get(name, ""):
             self._view.clear_message()
             self._catalogue.map_role(name, location.strip())
 
     def choose_data(self, folder: str) -> None:
-        """The selected study's data are taken from a folder from now on; for an empty one as its file says."""
+        """Choose the selected study's data folder; empty for the file's own."""
         file = self._selected
         if file is None or folder.strip() == self._catalogue.data_folder(file):
             return
@@ -170,12 +168,12 @@ class StudiesController(QObject):
         self._show_selected()
 
     def change(self) -> None:
-        """Something was ticked on which depends what is missing."""
+        """Read the selected study again for the ticked options."""
         self._catalogue.samples = self._view.choice().samples
         self._catalogue.read_these([self._selected] if self._selected else [])
 
     def estimate(self) -> None:
-        """Time a few documents of what is missing."""
+        """Queue an estimate of the selected study's missing measurements."""
         file, state = self._selected, self._state
         if file is None or state is None or state.needs or state.trouble or not state.missing:
             return
@@ -192,7 +190,7 @@ class StudiesController(QObject):
         )
 
     def run(self) -> None:
-        """Queue what is neither stored nor queued: the missing measurements of runs, and of the sweep."""
+        """Queue all measurements of runs and sweep that are neither stored nor queued."""
         file, study = self._selected, self._catalogue.bound(self._selected)
         if file is None or study is None or self._launching:
             return
@@ -229,19 +227,19 @@ class StudiesController(QObject):
         self._workbench.store.ask(question, answer, refused)
 
     def pause(self) -> None:
-        """Hold the selected study's jobs."""
+        """Pause the selected study's jobs."""
         self._jobs.pause(self._selected)
 
     def resume(self) -> None:
-        """Let them go on."""
+        """Resume the study's jobs."""
         self._jobs.resume(self._selected)
 
     def cancel(self) -> None:
-        """End them; what is stored stays."""
+        """Cancel the study's jobs; stored results stay."""
         self._jobs.cancel(self._selected)
 
     def show_results(self) -> None:
-        """Go to the selected study's numbers."""
+        """Show the selected study's results."""
         study = self._catalogue.bound(self._selected)
         if study is not None:
             self.results_requested.emit(study)
@@ -252,8 +250,6 @@ class StudiesController(QObject):
         if file is not None and study is not None:
             self._view.show_notice(tr("Writing the report…"))
             self._reports.write(file, study, folder)
-
-    # ---- what is shown -------------------------------------------------------------------------------------------
 
     def _on_listed(self) -> None:
         catalogue = self._catalogue
@@ -283,7 +279,7 @@ class StudiesController(QObject):
             self._catalogue.read_states()
 
     def _read_current(self) -> None:
-        """What is computed now, and what is looked at."""
+        """Read the states of the selected and the running studies."""
         if self._visible:
             self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
 
@@ -308,8 +304,6 @@ class StudiesController(QObject):
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))
         self._show_progress()
-
-    # ---- jobs and reports ----------------------------------------------------------------------------------------
 
     def _show_active(self) -> None:
         self._view.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})

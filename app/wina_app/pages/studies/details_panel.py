@@ -1,4 +1,4 @@
-"""What a study is: its title and description, what it consists of, and its runs with what is stored of them."""
+"""Details of a study: title, description, facts and runs."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
@@ -8,16 +8,17 @@ from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, beside, rule, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.studies.gallery import GalleryEntry
 
-_NO_RUNS = tr("This study is a sweep of products alone; its points show on the Latency page.")
+_NO_RUNS = tr("This study times products only; see the Latency page.")
 
 
 class StudyDetail(QWidget):
-    """Is only read."""
+    """Read-only details of a study."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,14 +30,14 @@ class StudyDetail(QWidget):
         self._facts.setHorizontalSpacing(2 * GRID)
         self._facts.setVerticalSpacing(HALF)
         self._facts.setColumnStretch(1, 1)
-        self._runs = text_label(tr("Runs: arms × sparsities"), "section")
+        self._runs = text_label(tr("Runs: method × sparsity"), "section")
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
         self.grid.setMinimumHeight(GRID * 16)
         for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
         for widget in (self.title, self.description, self.file, self.error):
@@ -52,7 +53,7 @@ class StudyDetail(QWidget):
         column.addStretch(0)
 
     def show_study(self, entry: GalleryEntry | None) -> None:
-        """Show a study, or the line and the reason for which its file cannot be read."""
+        """Show a study, or the error of its file with its line."""
         study = entry.study if entry else None
         self.title.setText(entry.title if entry else "")
         self.description.setText(study.description if study else "")
@@ -62,15 +63,14 @@ class StudyDetail(QWidget):
         self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
         self.error.setText(entry.error if entry else "")
         self.error.setVisible(bool(entry and entry.error))
-        while (item := self._facts.takeAt(0)) is not None:
-            item.widget().deleteLater()
+        clear_layout(self._facts)
         for row, (caption, text) in enumerate(facts(study) if study else ()):
             self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
             self._facts.addWidget(_selectable(text), row, 1)
         self.show_state(None)
 
     def show_state(self, state: StudyState | None) -> None:
-        """Show the runs and what of them is stored; None while it is read."""
+        """Show the runs and their stored parts; None while they are read."""
         grid = state.grid if state else None
         self.grid.show_grid(grid)
         self.grid.setVisible(grid is not None)
@@ -80,12 +80,12 @@ class StudyDetail(QWidget):
         for label, text in texts.items():
             label.setText(text)
             label.setVisible(bool(text))
-        self.layout().setStretch(self._rest, 0 if grid else 1)
+        self._column.setStretch(self._rest, 0 if grid else 1)
 
 
 def _remark(state: StudyState) -> str:
     if state.needs and not state.trouble:
-        return tr("To run it here, say at the right which model stands for {roles}.", roles=listed(state.needs))
+        return tr("To run it here, choose on the right a model for {roles}.", roles=listed(state.needs))
     return "" if state.grid or state.trouble else _NO_RUNS
 
 

@@ -1,4 +1,4 @@
-"""The jobs that measure studies, or estimate them, each under its study's file."""
+"""Jobs that measure or estimate studies."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from wina_core.specs.studies import StudySpec
 
 
 class StudyJobs(QObject):
-    """Those that this window queued for a study; others' are told by `other_ended` alone."""
+    """Jobs that this window queued for studies, by the study's file."""
 
     changed = Signal(object)
-    """One of the study with this file was queued or is further."""
+    """File of the study whose jobs changed."""
     ended = Signal(object, object)
     """File and `JobEntry`."""
     other_ended = Signal()
-    """A job of no study, which may have measured some of one's runs all the same."""
+    """A job of no study ended; it may have measured some of a study's runs."""
 
     def __init__(self, workbench: Workbench) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class StudyJobs(QObject):
         state: StudyState,
         runs: tuple[PendingRun, ...],
     ) -> None:
-        """Queue `runs`, and of the study's sweep what is neither stored nor queued."""
+        """Queue `runs`, and the sweep's points neither stored nor queued."""
         if runs:
             job = EvaluateJob(
                 runs=runs,
@@ -56,7 +56,7 @@ class StudyJobs(QObject):
             )
 
     def estimate(self, file: Path, title: str, job: EstimateJob) -> None:
-        """Time a few documents, unless that is under way."""
+        """Queue an estimate, unless one is queued."""
         if not self.is_estimating(file):
             self._submit(file, job, tr("Estimate {study}", study=title))
 
@@ -66,33 +66,33 @@ class StudyJobs(QObject):
         self.changed.emit(file)
 
     def pause(self, file: Path | None) -> None:
-        """Hold a study's jobs."""
+        """Pause a study's jobs."""
         for entry in self.measuring(file):
             if entry.state in ("queued", "running"):
                 self._workbench.pause(entry.id)
 
     def resume(self, file: Path | None) -> None:
-        """Let them go on."""
+        """Resume the study's jobs."""
         for entry in self.measuring(file):
             if entry.state == "paused":
                 self._workbench.resume(entry.id)
 
     def cancel(self, file: Path | None) -> None:
-        """End them; what is stored stays."""
+        """Cancel the study's jobs; stored results stay."""
         for entry in self.measuring(file):
             self._workbench.cancel(entry.id)
 
     @property
     def files(self) -> frozenset[Path]:
-        """Of the studies that are being measured or estimated."""
+        """Return the files of studies with jobs."""
         return frozenset(self._files[entry.id] for entry in self._workbench.jobs.active if entry.id in self._files)
 
     def measuring(self, file: Path | None) -> list[JobEntry]:
-        """The jobs that measure a study and have not ended."""
+        """Return the active jobs that measure a study."""
         return [entry for entry in self._of(file) if not isinstance(entry.job, EstimateJob)]
 
     def is_estimating(self, file: Path) -> bool:
-        """Whether an estimate of the study is queued or running."""
+        """Return whether an estimate of the study is queued or running."""
         return any(isinstance(entry.job, EstimateJob) for entry in self._of(file))
 
     def _of(self, file: Path | None) -> list[JobEntry]:

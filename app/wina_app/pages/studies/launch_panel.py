@@ -1,4 +1,4 @@
-"""What a study needs to run here, what holds for its next launch, and how far it is."""
+"""Launch panel of a study: roles, data, options and progress."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,19 @@ from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
 
 _WIDTH = GRID * 36
-_CHANGING = tr("Its jobs stop after their batch")
-_MEASURING = tr("The study's jobs take their data from here; wait for them, or cancel them")
+_CHANGING = tr("Its jobs stop after the current batch")
+_MEASURING = tr("The study's jobs use this folder; wait for them or cancel them")
 
 
 class StudyLaunch(SidePanel):
-    """Emits what was typed and pressed; `choice()` has what is ticked."""
+    """Panel to launch a study."""
 
     role_mapped = Signal(str, str)
     data_chosen = Signal(str)
@@ -37,7 +38,7 @@ class StudyLaunch(SidePanel):
         self.column.setSpacing(GRID)
         self._roles_title = text_label(tr("Models"), "section")
         self._roles_hint = text_label(
-            tr("Say once which model stands for each role; it is remembered for every study."), "muted", wrap=True
+            tr("Choose a model for each role once; all studies remember it."), "muted", wrap=True
         )
         self._roles = QVBoxLayout()
         self._roles.setSpacing(GRID)
@@ -53,6 +54,7 @@ class StudyLaunch(SidePanel):
         self.estimate.clicked.connect(self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
+        self._paused, self._progress = False, QWidget()
         self._build_progress()
         self._roles_term = HelpButton("Role")
         self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
@@ -82,8 +84,6 @@ class StudyLaunch(SidePanel):
         self.cancel = QPushButton(tr("Cancel"))
         self.cancel.setAccessibleName(tr("Cancel the study"))
         self.cancel.clicked.connect(self.cancel_requested)
-        self._paused = False
-        self._progress = QWidget()
         column = QVBoxLayout(self._progress)
         column.setContentsMargins(0, GRID, 0, 0)
         column.setSpacing(HALF)
@@ -93,19 +93,19 @@ class StudyLaunch(SidePanel):
         column.addLayout(beside(self.pause, self.cancel))
 
     def choice(self) -> LaunchChoice:
-        """What is ticked for the next launch."""
+        """Return the ticked options of the next launch."""
         return self.options.choice()
 
     def commit(self) -> None:
-        """What is typed holds: it was left, or something is asked for meanwhile."""
+        """Emit the typed data folder."""
         self.data_chosen.emit(self.data.edit.text())
 
     def withdraw_consent(self) -> None:
-        """Consent holds for one launch."""
+        """Untick the consent: it holds for one launch."""
         self.options.withdraw_consent()
 
     def show_study(self, study: StudySpec | None) -> None:
-        """Ask for what this study needs; consent is not carried from one study to another."""
+        """Show the study's fields; consent does not carry over."""
         self.withdraw_consent()
         has_tasks = study is not None and bool(study.evaluation.tasks)
         self.options.offer(has_tasks)
@@ -117,13 +117,13 @@ class StudyLaunch(SidePanel):
             self.show_roles(())
 
     def show_data(self, folder: str, own: str) -> None:
-        """Show where the data are taken from: `folder`, or where it is empty what the study's file says."""
-        self.data.edit.setPlaceholderText(tr("As the file says: {folder}", folder=own) if own else HUB)
+        """Show the data folder, or the study file's own if empty."""
+        self.data.edit.setPlaceholderText(tr("From the file: {folder}", folder=own) if own else HUB)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show a row for each role: its model's folder or hub id."""
+        """Show each role with its model's folder or Hugging Face id."""
         for widget in (self._roles_title, self._roles_term, self._roles_hint):
             widget.setVisible(bool(roles))
         if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
@@ -134,16 +134,14 @@ class StudyLaunch(SidePanel):
                 self.roles[role.name].setText(role.location)
 
     def _fill_roles(self, roles: Sequence[Role]) -> None:
-        while (item := self._roles.takeAt(0)) is not None:
-            item.widget().hide()  # until it is deleted
-            item.widget().deleteLater()
+        clear_layout(self._roles)
         self.roles = {}
         for role in roles:
             self._roles.addWidget(self._role_row(role))
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText(tr("Folder or hub id"))
+        edit.setPlaceholderText(tr("Folder or Hugging Face id"))
         edit.setAccessibleName(tr("Model for {role}", role=role.name))
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
@@ -159,7 +157,7 @@ class StudyLaunch(SidePanel):
         buttons = [folder]
         if role.hub:
             hub = QPushButton(tr("Hub"))
-            hub.setAccessibleName(tr("Take the published weights of {role}", role=role.name))
+            hub.setAccessibleName(tr("Use the published weights of {role}", role=role.name))
             hub.setToolTip(plain_tip(tr("Downloads {model} when the study is run", model=role.hub)))
             hub.clicked.connect(lambda: self._map(role.name, role.hub))
             buttons.append(hub)
@@ -176,13 +174,13 @@ class StudyLaunch(SidePanel):
         self.role_mapped.emit(name, location)
 
     def show_state(self, state: StudyState | None) -> None:
-        """Offer an estimate where something can be estimated."""
+        """Enable the estimate if something is missing."""
         self._trouble = state.trouble if state else ""
         self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
         self._enable_estimate()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Say how long it should take; empty for nothing known."""
+        """Show the estimated time; empty if unknown."""
         self._estimating = running
         self.estimate.setText(tr("Estimating…") if running else tr("Estimate time"))
         self.estimated.setText(text)
@@ -193,17 +191,17 @@ class StudyLaunch(SidePanel):
     _trouble = ""
 
     def _enable_estimate(self) -> None:
-        idle = self._trouble or tr("No run is left to compute here")
+        idle = self._trouble or tr("All runs are stored")
         reason = tr("The estimate is queued or running") if self._estimating else idle
         explain_disabled(
             self.estimate,
             enabled=self._can_estimate and not self._estimating,
             reason=reason,
-            explanation=tr("Times a few documents of every kind of measurement that is missing"),
+            explanation=tr("Times a few documents of every kind of missing measurement"),
         )
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show how far the study's jobs are; None when there are none."""
+        """Show the progress of the study's jobs; None for none."""
         self._progress.setVisible(progress is not None)
         self.data.offer(_MEASURING if progress is not None else "")
         if progress is None:

@@ -1,6 +1,6 @@
-"""The Studies page: the paper's tables and figures, the demo's and one's own studies, each to be run as a whole."""
+"""View of the Studies page."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
@@ -30,7 +30,7 @@ _NO_RESULTS = tr("Nothing of this study is stored yet")
 
 
 class StudiesPage(Page):
-    """Emits what was chosen, typed and asked for; `choice()` has what holds for the next launch."""
+    """Page to run whole studies: the paper's, the demo's and own ones."""
 
     changed = Signal()
     study_chosen = Signal(Path)
@@ -61,7 +61,7 @@ class StudiesPage(Page):
         self.launch = StudyLaunch()
         self.open = self._button(tr("Open study file…"), self._choose_file)
         self.forget = self._button(tr("Remove from list"), self.forget_requested.emit)
-        self.forget.setToolTip(tr("The file itself stays where it is"))
+        self.forget.setToolTip(tr("The file itself stays on disk"))
         self.results = self._button(tr("Show results"), self.results_requested.emit)
         self.report = self._button(tr("Report…"), self._choose_report)
         self.opening = self._button(tr("Open report"), self._open_report)
@@ -90,25 +90,22 @@ class StudiesPage(Page):
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
 
-    def _button(self, text: str, then: object) -> QPushButton:
+    def _button(self, text: str, then: Callable[[], object]) -> QPushButton:
         button = QPushButton(text)
         button.setAccessibleName(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
         button.clicked.connect(lambda: then())
         return button
 
-    # ---- what the user did ---------------------------------------------------------------------------------------
-
     def choice(self) -> LaunchChoice:
-        """What is ticked for the next launch."""
         return self.launch.choice()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Study files are welcome."""
+        """Accept study files."""
         if _dropped_file(event) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Add the file that was dropped."""
+        """Emit the dropped study file."""
         file = _dropped_file(event)
         if file is not None:
             event.acceptProposedAction()
@@ -128,18 +125,13 @@ class StudiesPage(Page):
         if self._report is not None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
-
     def withdraw_consent(self) -> None:
-        """Consent holds for one launch."""
         self.launch.withdraw_consent()
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the gallery, in its order."""
         self.list.show_list(entries, selected)
 
     def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
-        """Show what the selected study consists of, or why its file cannot be read."""
         if entry != self._entry:
             self._state = self._progress = None
         self._entry = entry
@@ -149,15 +141,12 @@ class StudiesPage(Page):
         self._enable()
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show which models the selected study's roles stand for here."""
         self.launch.show_roles(roles)
 
     def show_data(self, folder: str, own: str) -> None:
-        """Show where the selected study's data are taken from: `folder`, or where it is empty what the file says."""
         self.launch.show_data(folder, own)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Show in the list, and if it is selected beside it, how much of a study is stored; None while it is read."""
         self.list.show_state(file, state)
         if self._entry is not None and file == self._entry.file:
             self._state = state
@@ -166,21 +155,17 @@ class StudiesPage(Page):
             self._enable()
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark in the list the studies that have jobs."""
         self.list.show_active(files)
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show how far the selected study's jobs are; None when there are none."""
         self._progress = progress
         self.launch.show_progress(progress)
         self._enable()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Say how long the selected study should take; empty for nothing known."""
         self.launch.show_estimate(text, running=running)
 
     def show_report(self, page: Path | None) -> None:
-        """Offer to open the selected study's report; None where none was made."""
         self._report = page
         self.opening.setVisible(page is not None)
         self.opening.setToolTip(plain_tip(str(page or "")))
@@ -196,21 +181,21 @@ class StudiesPage(Page):
             explain_disabled(button, enabled=stored, reason=_NO_RESULTS)
 
     def _reason(self) -> str:
-        """Why nothing can be run; empty when it can."""
+        """Return why nothing can be run; empty if something can."""
         state = self._state
         if self._entry is None:
             return tr("No study is selected")
         if self._entry.study is None:
             return _BROKEN
         if state is None:
-            return tr("What is stored of this study is being read")
+            return tr("The stored results are being read")
         if state.needs:
-            return tr("Say which model stands for {roles}", roles=listed(state.needs))
+            return tr("Choose a model for {roles}", roles=listed(state.needs))
         if state.trouble:
             return state.trouble
         if self._progress is not None:
             return _RUNNING
-        return "" if state.to_do else tr("Every measurement of this study is stored already")
+        return "" if state.to_do else tr("All measurements of this study are stored")
 
 
 def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:

@@ -1,4 +1,4 @@
-"""Writes reports of studies, each by a process of its own: making one takes seconds, for which no reading may wait."""
+"""Writer of reports in separate processes: a report takes seconds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,18 +12,18 @@ from wina_app.services.workbench import Workbench
 from wina_core.specs.studies import StudySpec
 
 _SAYS, _END = "The report is ", "."
-"""What `wina report` says around its page's path."""
+"""Output of `wina report` around its page's path."""
 
 
 class StudyReports(QObject):
-    """`pages` has what was written since the window was opened, by study's file."""
+    """Report writer; `pages` has the reports of this session by study file."""
 
     written = Signal(object)
-    """The report of the study with this file."""
+    """File of the study whose report was written."""
     failed = Signal(str)
 
     def __init__(self, workbench: Workbench, command: Sequence[str] = (*PYTHON, "wina_core.cli")) -> None:
-        """`command` is what `wina` is run by."""
+        """Take the command that runs `wina`."""
         super().__init__()
         self.pages: dict[Path, Path] = {}
         self._store, self._command = workbench.store, tuple(command)
@@ -31,7 +31,7 @@ class StudyReports(QObject):
         workbench.stopped.connect(self.stop)
 
     def write(self, file: Path, study: StudySpec, folder: Path) -> None:
-        """Write the report of a study, its roles mapped, into a folder; one of the signals follows."""
+        """Write the report of a study with its roles mapped into a folder; a signal follows."""
 
         def question(store: Any) -> str:
             if store.study_spec(study.content_hash()) is None:  # its runs are those of others
@@ -52,7 +52,7 @@ class StudyReports(QObject):
         self._store.ask(question, answer, self.failed.emit)
 
     def stop(self) -> None:
-        """End what is being written; a file is replaced only when it is complete."""
+        """Stop writing; a file is replaced only if complete."""
         for process in self._running:
             process.stop()
         self._running = set()

@@ -1,10 +1,10 @@
-"""The gallery as a list: the paper's studies, the demo's, the user's own, each with its state."""
+"""List of studies by kind, each with its state."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QIcon, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QIcon, QPainter
 from PySide6.QtWidgets import (
     QHeaderView,
     QStyle,
@@ -28,7 +28,7 @@ _ICON = 16
 
 
 class StudyList(QTreeWidget):
-    """Emits the file of the study that was selected."""
+    """List that emits the selected study's file."""
 
     chosen = Signal(Path)
 
@@ -50,7 +50,7 @@ class StudyList(QTreeWidget):
         notifier().changed.connect(self._restyle)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List them by kind, in their order, and mark the selected one."""
+        """List the studies by kind, and mark the selected one."""
         with QSignalBlocker(self):
             listed = [(entry.file, entry.kind + entry.title + entry.error) for entry in entries]
             if listed != self._listed:
@@ -80,29 +80,29 @@ class StudyList(QTreeWidget):
             group.setExpanded(True)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Say under a study's name how much of it is stored."""
+        """Show under a study's name how much is stored."""
         if file in self._items and state is not None:
             with QSignalBlocker(self):
                 self._mark(file, state.text, state.word)
             self.viewport().update()
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark the studies that have jobs."""
+        """Mark the studies with jobs."""
         if self._active != frozenset(files):
             self._active = frozenset(files)
             self._restyle()
 
     @property
     def files(self) -> Collection[Path]:
-        """Of the studies in the list."""
+        """Return the files of the listed studies."""
         return self._items.keys()
 
     def select(self, file: Path) -> None:
-        """Choose a study, as by a click."""
+        """Select a study."""
         self.setCurrentItem(self._items[file])
 
     def text_of(self, file: Path) -> str:
-        """What the list says of a study."""
+        """Return a study's text in the list."""
         return self._items[file].data(0, Qt.ItemDataRole.AccessibleTextRole)
 
     def _mark(self, file: Path, text: str, word: str) -> None:
@@ -129,17 +129,17 @@ class StudyList(QTreeWidget):
 
 
 class _TwoLines(QStyledItemDelegate):
-    """A study's name over its state in small print; a group's heading alone."""
+    """Painter of a study's name over its state, or of a heading."""
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
-        """As high as one or two lines; the width is the list's."""
+        """Return the height of one or two lines."""
         body, small = (QFontMetrics(font(size)).height() for size in ("body", "small"))
         return QSize(0, small + 2 * GRID if index.data(_FILE) is None else body + small + GRID + HALF)
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """Both lines end in an ellipsis where there is no room."""
+        """Paint both lines, elided to the width."""
         area: QRect = option.rect
         if index.data(_FILE) is None:
             place = area.adjusted(GRID, GRID, -GRID, 0)
@@ -162,7 +162,7 @@ class _TwoLines(QStyledItemDelegate):
         painter.restore()
 
 
-def _write(painter: QPainter, area: QRect, text: str, face: object, colour: str) -> None:
+def _write(painter: QPainter, area: QRect, text: str, face: QFont, colour: str) -> None:
     painter.setFont(face)
     painter.setPen(QColor(colour))
     shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())

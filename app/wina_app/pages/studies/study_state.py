@@ -1,4 +1,4 @@
-"""What the Studies page tells of a study: what it consists of, how much of it is stored, what is left to compute."""
+"""State of a study: contents, stored parts, and measurements to do."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,65 +21,65 @@ from wina_core.tasks.check_names import check_names
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Yours")}
-"""Of the gallery's studies, in the order of the list."""
+KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Own studies")}
+"""Kinds of studies, in the order of the list."""
 _DOT = "  \N{MIDDLE DOT}  "
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """A study's runs and points, which take longer to make than to look up in the store."""
+    """Runs and points of a study; expanding takes longer than reading the store."""
 
     runs: tuple[RunSpec, ...]
     labelled: tuple[LabelledRun, ...]
-    """The runs with what the study calls them, as they are saved."""
+    """Runs with their labels, as saved."""
     labels: Mapping[str, str]
-    """`label_runs`."""
+    """Result of `label_runs`."""
     points: int
-    """Of the sweep."""
+    """Points of the sweep."""
     hashes: frozenset[str]
-    """Of the points, whatever "auto" stands for."""
+    """Hashes of the points, under any backend of "auto"."""
 
 
 @dataclass(frozen=True)
 class StudyState:
-    """How much of a study is stored here, counted in measurements: units of runs and points of a sweep."""
+    """Stored part of a study, in measurements: units of runs and points of a sweep."""
 
     total: int = 0
     missing: tuple[PendingRun, ...] = ()
-    """Runs with the units that they lack."""
+    """Runs with their missing units."""
     timed: Mapping[str, tuple[str, ...]] | None = None
-    """`Environment.key`: stored points of the sweep; None where there is none."""
+    """Stored points of the sweep by `Environment.key`; None without a sweep."""
     points_missing: int = 0
     needs: tuple[str, ...] = ()
-    """Roles without a model here; the rest is as if their published weights stood for them."""
+    """Roles without a model; their runs are counted for the published weights."""
     trouble: str = ""
-    """Why its runs cannot be told, or those that are missing not be computed."""
+    """Reason why its runs are unknown, or cannot be computed."""
     grid: Grid | None = None
 
     @property
     def to_do(self) -> int:
-        """Measurements that are not stored."""
+        """Return the number of missing measurements."""
         return sum(len(run.units) for run in self.missing) + self.points_missing
 
     @property
     def stored(self) -> int:
-        """Measurements that are."""
+        """Return the number of stored measurements."""
         return self.total - self.to_do
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to compute."""
+        """Return whether everything is stored."""
         return self.total > 0 and self.to_do == 0
 
     @property
     def word(self) -> str:
-        """One of the states that have an icon, done or failed; empty for any other."""
+        """Return the state with an icon, done or failed; empty for any other."""
         return "failed" if self.trouble else "done" if self.complete else ""
 
     @property
     def text(self) -> str:
-        """In words, for the list."""
+        """Return the state in words, for the list."""
         if self.trouble:
             return tr("cannot run here")
         if self.needs:
@@ -90,7 +90,7 @@ class StudyState:
 
 
 def expansion_of(study: StudySpec) -> Expansion:
-    """Of a study whose roles are all mapped, files read. Raises WinaError for what `expand` refuses."""
+    """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
     runs, sweep = labelled(study) if study.models else (), study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
     return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)
@@ -99,8 +99,7 @@ def expansion_of(study: StudySpec) -> Expansion:
 def read_state(
     expansion: Expansion, store: "Store", environment: str, queued: Collection[str], samples: bool
 ) -> StudyState:
-    """What the store has of a study; `environment` is the key of this machine's, and `queued` has the hashes of the
-    runs that jobs will compute."""
+    """Read a study's state; `environment` is this machine's key, `queued` has hashes of queued runs."""
     runs = expansion.runs
     missing = tuple(store.pending(runs, samples)) if runs else ()
     timed = store.measured_points(expansion.hashes) if expansion.points else None
@@ -125,7 +124,7 @@ def _trouble(missing: Sequence[PendingRun]) -> str:
 
 
 def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
-    """Run's hash: what the study calls its arm, and where there are several models its model."""
+    """Return the label of each run's configuration, and of its model if several, by the run's hash."""
     several = len({model.location for model in study.models}) > 1
     labels = {}
     for spec, label in runs:
@@ -135,7 +134,7 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
 
 
 def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
-    """Run's hash: what the study calls its arm."""
+    """Return the label of each run's configuration by the run's hash."""
     return {run.label.run: run.label.arm for run in runs}
 
 
@@ -143,13 +142,13 @@ def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
 
 
 def facts(study: StudySpec) -> list[tuple[str, str]]:
-    """(caption, text) of what a study asks for."""
+    """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
     found = [
         (tr("Models"), _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
-        (tr("Arms"), _DOT.join(_arm(arm) for arm in study.arms)),
+        (tr("Configurations"), _DOT.join(_arm(arm) for arm in study.arms)),
         (tr("Sparsities"), _percentages(study.sparsities)),
-        (tr("Spread"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
+        (tr("Allocation"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
         (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
         (tr("Also measured"), _DOT.join(_own_units(study))),
         (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),
@@ -180,12 +179,12 @@ def _task(task: str | TaskSpec) -> str:
         tr("{examples}-shot", examples=task.num_fewshot) if task.num_fewshot is not None else "",
         tr("{n} documents", "{n} document", task.limit) if task.limit else "",
     ]
-    told = ", ".join(filter(None, details))
-    return f"{task.name} ({told})" if told else task.name
+    text = ", ".join(filter(None, details))
+    return f"{task.name} ({text})" if text else task.name
 
 
 def _own_units(study: StudySpec) -> list[str]:
-    evaluation, own = study.evaluation, []
+    evaluation, own = study.evaluation, list[str]()
     if not study.models:
         return own
     if evaluation.synthetic:
@@ -213,21 +212,21 @@ def _sweep(spec: LatencySpec) -> str:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """The jobs of a study that have not ended, together."""
+    """Progress of a study's active jobs."""
 
     fraction: float | None
-    """Of all measurements of the study; None while unknown."""
+    """Fraction of all measurements done; None if unknown."""
     text: str
     paused: bool
-    """Whether all of them are held, so that they can go on."""
+    """Whether all jobs are paused."""
     changing: bool
-    """Whether what was asked for last, to be held or to end, has not come to pass yet."""
+    """Whether pausing or cancelling is pending."""
 
 
 def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | None:
-    """How far a study is whose active jobs are `entries`; None when there are none.
+    """Return the progress of a study with these active jobs; None without jobs.
 
-    A measurement that is being taken counts by the part of its job that is done, so that the bar moves in between.
+    A running measurement counts by its job's progress, so that the bar moves in between.
     """
     if not entries:
         return None
@@ -245,7 +244,7 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     elif not begun:
         parts.append(tr("waiting for the engine"))
     elif len(begun) < len(entries):
-        parts.append(tr("{jobs} to follow", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
+        parts.append(tr("{jobs} waiting", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
     parts += [entry.metric for entry in begun if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
@@ -256,7 +255,7 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
 
 
 def _size(entry: JobEntry) -> int:
-    """Measurements that a job was asked for."""
+    """Return the number of a job's measurements."""
     runs = getattr(entry.job, "runs", ())
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 
@@ -265,7 +264,7 @@ def _size(entry: JobEntry) -> int:
 
 
 def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
-    """What a launch queued, and what it left out; `runs` are those that were queued."""
+    """Return what a launch queued and left out, in words; `runs` were queued."""
     units = sum(len(run.units) for run in runs)
     elsewhere = sum(len(run.units) for run in state.missing) - units
     queued = [_measurements(units)] if units else []
@@ -287,12 +286,12 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
 
 
 def estimate_text(record: EstimateRecord, state: StudyState) -> str:
-    """How long the missing measurements should take, how that is known, and what is left out."""
+    """Return the estimated time of missing measurements, its basis and its gaps, in words."""
     probed = sum(estimate.basis == "probe" for estimate in record.estimates)
     known = len(record.estimates) - probed
     sources = [
-        tr("{kinds} of them timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
-        tr("{count} taken from stored ones", count=f"{known:,}") if known else "",
+        tr("{kinds} timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
+        tr("{count} from stored ones", count=f"{known:,}") if known else "",
     ]
     time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
     if how:
@@ -300,9 +299,9 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     else:
         sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
     if state.points_missing:
-        left_out = tr("Rotating, calibrating and allocating come on top, and the timed products.")
+        left_out = tr("Rotation, calibration, allocation and timed products need extra time.")
     else:
-        left_out = tr("Rotating, calibrating and allocating come on top.")
+        left_out = tr("Rotation, calibration and allocation need extra time.")
     return f"{sentence} {left_out}"
 
 

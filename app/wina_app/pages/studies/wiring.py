@@ -1,18 +1,20 @@
-"""The Studies page."""
+"""Assembly of the Studies page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.page import StudiesPage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
+from wina_core.specs.studies import StudySpec
 
-if TYPE_CHECKING:
-    from wina_app.application import Application
 
-
-def add(application: "Application") -> None:
-    """Make it."""
+def wire(
+    workbench: Workbench, add_page: Callable[[Page], None], show_study: Callable[[StudySpec], None]
+) -> StudiesController:
+    """Make the page, add it to the window, and return its controller; `show_study` shows a study's results."""
     view = StudiesPage()
-    control = application.studies = StudiesController(application.workbench, view)
+    control = StudiesController(workbench, view)
     view.visible_changed.connect(control.set_visible)
     view.changed.connect(control.change)
     view.study_chosen.connect(control.select)
@@ -27,5 +29,6 @@ def add(application: "Application") -> None:
     view.cancel_requested.connect(control.cancel)
     view.results_requested.connect(control.show_results)
     view.report_requested.connect(control.report)
-    control.results_requested.connect(application.show_study)
-    application.window.add_page(view)
+    control.results_requested.connect(show_study)
+    add_page(view)
+    return control

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QFileDialog
-from wina_app.pages.evaluate.configurations_panel import ArmPanel
+from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.shared.method_choices import Gating
 from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
@@ -126,7 +126,7 @@ def test_allocators_are_ticked_beside_each_other(page) -> None:
 
 def test_a_named_arm_brings_its_own_rotation(qtbot) -> None:
     arm = Arm(method=MethodSpec(name="teal"), rotation=AS_RELEASED_ROTATION)
-    panel = ArmPanel({"TEAL-transform": arm})
+    panel = ConfigurationsPanel({"TEAL-transform": arm})
     qtbot.addWidget(panel)
     only(panel.methods)
     only(panel.named, "TEAL-transform")

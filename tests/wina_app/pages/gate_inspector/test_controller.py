@@ -2,7 +2,7 @@
 
 import pytest
 from wina_app.pages.gate_inspector.controller import GateController
-from wina_app.pages.gate_inspector.view_state import PROMPT, offers, target_of
+from wina_app.pages.gate_inspector.view_state import PROMPT, compared_methods, target_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.gate_inspector.samples import answer
@@ -80,7 +80,7 @@ def test_the_job_names_the_cell_the_methods_and_their_targets(bench):
         prompt=PROMPT,
         gates=tuple(GateTarget(method=method, target=0.625) for method in (WINA, TEAL, CATS)),
     )
-    assert bench.reason == "An inspection is under way"
+    assert bench.reason == "An inspection is running"
     bench.controller.inspect()
     assert len(bench.engine.submitted) == 1
 
@@ -90,7 +90,7 @@ def test_methods_that_say_nothing_about_a_cell_are_left_out_with_the_reason(benc
     bench.controller.select((0, 0))
     bench.controller.inspect()
     assert [each.method for each in bench.engine.last.job.gates] == [WINA, TEAL]
-    reasons = {each.method.name: each.reason for each in offers(WINA, "up", {"cats": True})}
+    reasons = {each.method.name: each.reason for each in compared_methods(WINA, "up", {"cats": True})}
     assert reasons["cats"] == "It drops rows of up by the mask of down; select that"
     assert reasons["teal"] == ""
 

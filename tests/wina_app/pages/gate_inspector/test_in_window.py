@@ -42,5 +42,5 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     qtbot.waitUntil(lambda: inspector.figures.rowCount() == 2 and not inspector._due.isActive())
     assert inspector.title.text() == "layer 2 · down · target 50.0 %"
     assert entry.result is None, "the list of jobs does not keep megabytes"
-    page.editing.set_target(0.8)
+    application.sparsity.editing.set_target(0.8)
     qtbot.waitUntil(lambda: inspector.figures.item(0, 1).text() == "20.0")

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QComboBox, QPlainTextEdit, QSpinBox
 from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
-from wina_app.pages.gate_inspector.view_state import gates_now, offers
+from wina_app.pages.gate_inspector.view_state import compared_methods, gates_now
 from wina_app.plots.log_axis import log_ticks
 from wina_app.style.palette import DARK, LIGHT
 from wina_app.style.theme import apply_theme, method_colour
@@ -43,7 +43,7 @@ def inspector(qtbot, qapp, cell):
     shown.resize(360, 900)
     with qtbot.waitExposed(shown):
         shown.show()
-    shown.show_subject("layer 2 · down", offers(METHODS[0], "down", {}), 0.5)
+    shown.show_subject("layer 2 · down", compared_methods(METHODS[0], "down", {}), 0.5)
     shown.show_cell(cell, gates_now(cell, PLAN))
     settle(qtbot, shown)
     return shown

@@ -165,7 +165,7 @@ def test_a_failure_a_cancellation_and_points_left_out_are_told_on_the_page(bench
     workbench.cancel(engine.last.job_id)
     assert isinstance(engine.sent[-1], Cancel)
     engine.answer(done(cancelled=True))
-    assert view.last("show_notice") == "The measurement was cancelled; the points that were finished are stored."
+    assert view.last("show_notice") == "The measurement was cancelled; finished points are stored."
     report = SweepReport(environment=HERE, measured=1, stored=0, skipped=("2 of 3 points: too large.",))
     assert summary(report) == "1 point measured, 0 stored before. Left out, 2 of 3 points: too large."
 

@@ -91,7 +91,7 @@ def test_without_points_the_page_says_what_it_is_for_and_its_button_measures(win
     qtbot.mouseClick(empty.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: len(list(window.workbench.jobs)) == 1, timeout=LOAD_MS)
     qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
-    assert page.primary.toolTip() == "This very sweep is queued or running already"
+    assert page.primary.toolTip() == "This sweep is queued or running already"
     (entry,) = window.workbench.jobs
     window.workbench.cancel(entry.id)
     qtbot.waitUntil(page.message.isVisible, timeout=LOAD_MS)

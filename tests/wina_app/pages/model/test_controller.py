@@ -34,7 +34,7 @@ def test_a_model_is_resolved_loaded_and_put_into_the_workspace(bench):
     assert engine.last.job == InspectJob(model=source)
     engine.answer(result(summary()), done())
     assert (workbench.workspace.source, workbench.workspace.summary) == (source, summary())
-    assert view.last("show_summary") == source
+    assert view.last("show_summary") == "demo"
     assert view.last("show_loading") is None
     assert view.last("show_recent") == ["demo"]
     assert workbench.workspace.plan.budget == pytest.approx(0.5)
@@ -65,9 +65,9 @@ def test_a_low_page_with_recent_models_cuts_off_no_text(qtbot, qapp):
 def test_costs_begin_at_a_context_that_the_model_has(qtbot):
     page = ModelPage()
     qtbot.addWidget(page)
-    page.show_summary(SOURCE, summary())
+    page.show_summary("demo", SOURCE, summary())
     qtbot.waitUntil(lambda: page.cost.context.value() == summary().context < 2_048)
-    page.show_summary(SOURCE, summary().model_copy(update={"context": 131_072}))
+    page.show_summary("demo", SOURCE, summary().model_copy(update={"context": 131_072}))
     qtbot.waitUntil(lambda: page.cost.context.value() == 2_048)
 
 
@@ -127,10 +127,10 @@ def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
     qtbot.addWidget(page)
     page.quantization.setCurrentIndex(page.quantization.findData("int4"))
     assert page._not_loaded.isHidden(), "there is no other model to mistake it for"
-    page.show_summary(ModelSource(location="demo"), summary())
+    page.show_summary("demo", ModelSource(location="demo"), summary())
     assert "Not loaded yet" in page._not_loaded.text()
     assert not page._not_loaded.isHidden()
-    page.show_summary(ModelSource(location="demo", quantization="int4"), summary())
+    page.show_summary("demo", ModelSource(location="demo", quantization="int4"), summary())
     assert page._not_loaded.isHidden()
 
 

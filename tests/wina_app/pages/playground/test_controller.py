@@ -80,7 +80,7 @@ def test_a_prompt_is_answered_on_both_sides(setup):
     setup.engine.answer(token(0, 7), token(1, 7, 0.1), token(0, 8), token(1, 9, 0.3), answered(0), answered(1), done())
     dense, sparse = (setup.controller.answers[side] for side in ("dense", "sparse"))
     assert (dense.ids, sparse.ids) == ((7, 8), (7, 9))
-    assert setup.view.last("show_parting") == 1
+    assert setup.view.last("show_divergence") == 1
     figures = [args for args in setup.view._calls if args[0] == "show_figures"][-1][1]
     assert figures == (
         "sparse",
@@ -129,7 +129,7 @@ def test_a_change_after_the_end_answers_the_sparse_side_alone(setup, qtbot):
     setup.engine.answer(token(0, 5, 0.4), answered(0), done())
     assert setup.controller.answers["sparse"].ids == (5,)
     assert setup.controller.answers["dense"].ids == (7,)
-    assert setup.view.last("show_parting") == 0
+    assert setup.view.last("show_divergence") == 0
 
 
 def test_the_prompt_and_the_sampling_wait_for_the_next_prompt(setup):
@@ -164,7 +164,7 @@ def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
     view.returns(choice=replace(CHOICE, prompt="  \n"))
     controller.change()
     controller.generate()
-    assert view.named("show_action")["reason"].startswith("Write a prompt")
+    assert view.named("show_action")["reason"].startswith("Type a prompt")
     assert engine.submitted == []
 
 
@@ -190,14 +190,14 @@ def test_what_comes_before_the_first_token_is_told(setup):
 
 
 def test_a_rotation_is_taken_over_once_it_is_computed_and_the_prompt_may_be_in_a_template(setup):
-    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_offer"]
+    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_choices"]
     assert set(rotations) == {NO_ROTATION}
-    offer = setup.view.last("show_offer")
+    offer = setup.view.last("show_choices")
     assert FREE_ROTATION in dict(map(reversed, offer.rotations))
     assert "dense" not in dict(offer.methods)
     assert not offer.chat
     load(setup.workbench, model=summary().model_copy(update={"chat_template": True}))
-    assert setup.view.last("show_offer").chat
+    assert setup.view.last("show_choices").chat
 
 
 def test_another_model_begins_with_nothing(setup):

@@ -5,7 +5,7 @@ import math
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
-from wina_app.pages.playground.form_state import PROMPTS, make_offer
+from wina_app.pages.playground.form_state import PROMPTS, make_choices
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.token_text import DIVERGENCE, divergence_colour
 from wina_app.services.workspace import Workspace
@@ -46,13 +46,17 @@ def page(qtbot) -> PlaygroundPage:
     qtbot.addWidget(page)
     workspace = Workspace()
     workspace.set_model(SOURCE, summary())
-    page.show_offer(make_offer(workspace), NO_ROTATION, MethodSpec(name="wina"))
+    page.show_choices(
+        make_choices(workspace.summary, workspace.plan, workspace.rotation, workspace.method),
+        NO_ROTATION,
+        MethodSpec(name="wina"),
+    )
     page.show_context([], True)
     page.resize(1200, 560)
     page.show()
-    page.show_answer("dense", DENSE)
-    page.show_answer("sparse", GATED)
-    page.show_parting(1, "")
+    page.show_completion("dense", DENSE)
+    page.show_completion("sparse", GATED)
+    page.show_divergence(1, "")
     return page
 
 
@@ -106,7 +110,7 @@ def test_pointing_at_a_token_tells_its_probability_in_both_models(page):
 
 
 def test_the_keyboard_reaches_where_the_answers_part(qtbot, page):
-    page.to_part.trigger()
+    page.to_divergence.trigger()
     assert page.panes["sparse"].text.textCursor().position() == len("return")
     qtbot.waitUntil(lambda: page.pointed.whole().startswith("token 2:"))
 
@@ -123,8 +127,8 @@ def test_answers_are_copied_as_they_are(page):
 
 
 def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
-    page.show_answer("sparse", Answer(SPARSE))
-    page.show_parting(1, "")
+    page.show_completion("sparse", Answer(SPARSE))
+    page.show_divergence(1, "")
     text = page.panes["sparse"].text
     for one in GATED.tokens:
         page.add_token("sparse", one)
@@ -139,7 +143,7 @@ def test_read_outs_and_how_an_answer_ended_are_shown(page):
     GATED.ended = Answered(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
     page.show_figures("sparse", {"decode": "100.0 tokens/s"})
     assert pane._numbers["decode"].text() == "100.0 tokens/s"
-    assert pane._state.text() == "ended by itself"
+    assert pane._state.text() == "reached end of text"
 
 
 def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, page):
@@ -172,9 +176,9 @@ def test_examples_and_prompts_sent_before_are_a_click_away(qtbot, page):
 
 
 def test_what_is_not_possible_says_why(page):
-    page.show_action(running=False, reason="Write a prompt")
+    page.show_action(running=False, reason="Type a prompt")
     assert not page.primary.isEnabled()
-    assert page.primary.toolTip() == "Write a prompt"
+    assert page.primary.toolTip() == "Type a prompt"
     assert not page.stop.isEnabled()
     assert page.stop.toolTip() == "Nothing is being generated"
     page.show_action(running=True, reason="")

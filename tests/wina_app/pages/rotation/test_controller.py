@@ -112,7 +112,7 @@ def test_exporting_names_the_folder(bench):
 
 
 def test_presets_are_recognized():
-    assert preset_of(RotationSpec()) == "Free, eigenvectors alone"
+    assert preset_of(RotationSpec()) == "Global, from eigenvectors (free at run time)"
     assert list(ROTATION_PRESETS.values())[:2] == [FREE_ROTATION, FREE_KL_ROTATION]
     assert ROTATION_PRESETS[preset_of(AS_RELEASED_ROTATION)] == AS_RELEASED_ROTATION
     assert preset_of(RotationSpec(mode="per_layer", per_head=False)) == CUSTOM

@@ -3,6 +3,7 @@
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
 from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.wiring import connect_plans
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme
 
@@ -15,8 +16,9 @@ def open_page(qtbot, qapp: QApplication, store: Store) -> SparsityPage:
     apply_theme(qapp, "light")
     workspace = Workspace()
     access = DirectStore(store)
-    shown = SparsityPage(workspace, access)
-    shown.workspace, shown.access = workspace, access
+    shown = SparsityPage()
+    shown.controller, shown.library = connect_plans(shown, workspace, access)
+    shown.editing, shown.workspace, shown.access = shown.controller.editing, workspace, access
     shown.allocation_requested.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
     qtbot.addWidget(shown)
     shown.resize(1208, 560)

@@ -38,7 +38,7 @@ class FakeView:
     def show_table(self, layers, projections):
         self.table = (tuple(layers), tuple(projections))
 
-    def show_map(self, key, values, remark):
+    def show_map(self, key, values, _selection, remark):
         self.key, self.values, self.remark = key, values, remark
 
     def show_figures(self, figures, other):
@@ -50,7 +50,7 @@ class FakeView:
     def show_method(self, method):
         self.method = method
 
-    def show_context(self):
+    def show_context(self, breadcrumb, *, has_plan):
         pass
 
     def show_locks(self, locked, selected_are_locked):
@@ -270,14 +270,6 @@ def test_predictions_follow_calibration_and_edits(bench, store):
     assert view.values[0, 0] == pytest.approx(0.0625, rel=0.05)
     workspace.set_method(MethodSpec(name="teal"))
     assert np.isnan(view.values).all(), "the curves are another method's"
-
-
-def test_calibration_is_asked_for_what_is_shown(bench):
-    controller, _, workspace, _ = bench
-    jobs = []
-    controller.calibration_requested.connect(jobs.append)
-    controller.calibrate()
-    assert (jobs[0].model, jobs[0].rotation, jobs[0].method) == (SOURCE, workspace.rotation, workspace.method)
 
 
 @pytest.mark.usefixtures("qapp")

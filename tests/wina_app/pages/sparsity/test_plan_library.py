@@ -21,26 +21,27 @@ def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     view, page = Recorded(), Recorded()
     sparsity = SparsityController(workbench.workspace, store, page)
     library = PlanLibrary(workbench.workspace, store, view, sparsity)
+    library.choices_changed.connect(view.show_choices)
     load(workbench)
     yield library, view, page, workbench.workspace, store
     store.store.close()
 
 
-def others(view):
-    return view.last("show_others")
+def choices(view):
+    return view.last("show_choices")
 
 
 def test_a_plan_is_saved_under_a_name_loaded_and_forgotten(bench):
     library, view, _, workspace, _ = bench
     first = workspace.plan
     library.save(" halves ")
-    assert [row.name for row in others(view).saved] == ["halves"]
+    assert [row.name for row in choices(view).saved] == ["halves"]
     library.use_preset(presets()[0], 0.25)
     assert workspace.plan == SparsityPlan.uniform(layout(), 0.25)
     library.load("halves")
     assert workspace.plan == first
     library.delete("halves")
-    assert not others(view).saved
+    assert not choices(view).saved
     library.load("halves")
     assert "no saved sparsity plan called 'halves'" in view.last("show_error")
     library.save("  ")
@@ -86,13 +87,13 @@ def test_comparing_shows_the_difference_and_the_others_figures(bench):
     store.store.save_plan("low", OTHER)
     library.compare_saved("low")
     assert page.last("show_map") == "change"
-    assert others(view).compared == "low, 30.0 %"
+    assert choices(view).compared == "low, 30.0 %"
     assert both(page)[1].budget == pytest.approx(0.3)
     assert both(page)[0].budget == pytest.approx(workspace.plan.budget)
     library.stop_comparing()
     assert page.last("show_map") == "target"
     assert both(page)[1] is None
-    assert not others(view).compared
+    assert not choices(view).compared
 
 
 def both(page):
@@ -102,9 +103,9 @@ def both(page):
 
 def test_the_plan_before_the_last_change_and_the_last_allocation_can_be_compared_with(bench):
     library, view, page, _, _ = bench
-    assert (others(view).before, others(view).allocated) == (False, False)
+    assert (choices(view).before, choices(view).allocated) == (False, False)
     library.use_preset(presets()[0], 0.25)
-    assert others(view).before
+    assert choices(view).before
     library.compare_before()
     assert both(page)[1].budget == pytest.approx(0.5)
     library.keep_allocated(OTHER)
@@ -127,10 +128,10 @@ def test_the_plans_of_stored_runs_can_be_compared_with(bench):
     library, view, page, _, store = bench
     record_run(store.store, run_spec("teal", NO_ROTATION, 0.65))
     library.refresh()
-    (run,) = others(view).runs
+    (run,) = choices(view).runs
     library.compare_run(run)
     assert both(page)[1].budget == pytest.approx(0.65)
-    assert others(view).compared.startswith("teal: uniform 65.0 %")
+    assert choices(view).compared.startswith("teal: uniform 65.0 %")
 
 
 def test_another_model_ends_the_comparison(bench):
@@ -140,4 +141,4 @@ def test_another_model_ends_the_comparison(bench):
     workspace.set_model(ModelSource(location="/models/other"), summary(4))
     assert page.last("show_map") == "target"
     assert both(page)[1] is None
-    assert (others(view).compared, others(view).allocated) == ("", False)
+    assert (choices(view).compared, choices(view).allocated) == ("", False)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
@@ -15,9 +14,10 @@ from wina_app.pages.sparsity.presets import (
     rising,
     uniform,
 )
-from wina_app.pages.sparsity.stored_data import CellFacts, Facts
+from wina_app.shared.cell_curves import CellCurves
 from wina_app.shared.colour_scales import map_texts, scale_for
 from wina_app.shared.heatmap_tables import MAP_KEYS, PlanMaps, remark
+from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.accounting.cost import costs
@@ -44,7 +44,7 @@ def everywhere(*points: tuple[float, float], at_zero: float = 0.0) -> CellCurves
 
 
 def maps(plan: SparsityPlan = UNIFORM, method: MethodSpec = WINA, **cells: CellCurves) -> PlanMaps:
-    return PlanMaps(plan, method, Facts(cells=CellFacts(**cells)))
+    return PlanMaps(plan, method, StoredPlanData(cells=StoredCellData(**cells)))
 
 
 def figures(shown: PlanMaps, method: MethodSpec = WINA, mode: str = "global", of=None) -> PlanFigures:
@@ -127,7 +127,7 @@ def test_of_shares_that_were_not_calibrated_nothing_is_predicted():
 
 
 def test_the_difference_to_another_plan_is_signed():
-    shown = PlanMaps(UNIFORM.with_cells({(0, 0): 0.3}), WINA, Facts(), UNIFORM)
+    shown = PlanMaps(UNIFORM.with_cells({(0, 0): 0.3}), WINA, StoredPlanData(), UNIFORM)
     assert shown.table("change")[0, 0] == pytest.approx(-0.1)
     scale = scale_for("change", shown.table("change"))
     assert scale.low == -scale.high

@@ -139,7 +139,7 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     choose(page, entries[0], state_of(entries[0].study))
     edit, told = page.launch.data.edit, []
     page.data_chosen.connect(told.append)
-    assert (edit.text(), edit.placeholderText()) == ("", "The hub's")
+    assert (edit.text(), edit.placeholderText()) == ("", "Hugging Face Hub (default)")
     assert "validation.jsonl" in edit.toolTip()
     (label,) = [label for label in page.launch.findChildren(QLabel) if label.buddy() is edit]
     assert label.text() == edit.accessibleName() == "Data of the tasks"

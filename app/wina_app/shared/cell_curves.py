@@ -1,4 +1,4 @@
-"""Curves over sparsity, one for each cell of a plan, read at all targets at once."""
+"""Curves over sparsity for all cells of a plan."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from wina_core.specs.plans import PlanLayout
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import CellStat
+    from wina_core.store.rows import CellStat
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,7 @@ class CellCurves:
 
     @classmethod
     def of(cls, layout: PlanLayout, stats: "Iterable[CellStat]", at_zero: float | None = None) -> Self | None:
-        """The curves of one metric; None where there are none. `at_zero` is its value where nothing is dropped, for
-        curves that begin later."""
+        """Return the curves of one metric, or None without data. `at_zero` is its value at sparsity 0."""
         points: dict[tuple[int, str], dict[float, float]] = {}
         for row in stats:
             if row.x is not None and row.layer < layout.layers and row.projection in layout.projections:
@@ -42,7 +41,7 @@ class CellCurves:
         return cls(x, values)
 
     def at(self, sparsity: np.ndarray) -> np.ndarray:
-        """Each cell's value at its sparsity, [layers, projections] both; NaN beyond a curve's ends."""
+        """Return each cell's value at its sparsity, both [layers, projections]; NaN beyond a curve's ends."""
         if len(self.x) < 2:
             return np.where(sparsity == self.x[0], self.values[..., 0], np.nan)
         lower = np.clip(np.searchsorted(self.x, sparsity, side="right") - 1, 0, len(self.x) - 2)

@@ -1,4 +1,4 @@
-"""The names of lm-eval's tasks for the window: read from the kept index, or built first by a process of its own."""
+"""Index of lm-eval's task names, built in a separate process if missing."""
 
 from PySide6.QtCore import QObject, Signal
 
@@ -7,19 +7,17 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.tasks.index import TaskIndex, load_index
 
-BUILDING = tr(
-    "Reading the names of all tasks for the first time, which takes about 20 s; any name can be typed meanwhile."
-)
+BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
 _MODULE = "wina_core.compute.evaluation.index"
 
 
 class TaskIndexing(QObject):
-    """`index` is None until `changed`; `remark` says why."""
+    """Loader of the index; `index` is None until `changed`, and `remark` says why."""
 
     changed = Signal()
 
     def __init__(self, store: StoreThread, command: tuple[str, ...] = (*PYTHON, _MODULE)) -> None:
-        """`store` is the thread on which the file is read, `command` what builds it."""
+        """Take the thread that reads the index file, and the command that builds it."""
         super().__init__()
         self.index: TaskIndex | None = None
         self.remark = ""
@@ -28,13 +26,13 @@ class TaskIndexing(QObject):
         self._asked = False
 
     def ask(self) -> None:
-        """The names are wanted; asking again changes nothing."""
+        """Load or build the index, once."""
         if not self._asked:
             self._asked = True
             self._store.ask(lambda _store: load_index(), self._on_loaded)
 
     def stop(self) -> None:
-        """End the process, if it runs."""
+        """Stop the building process, if any."""
         if self._process is not None:
             self._process.stop()
             self._process = None
@@ -68,7 +66,7 @@ class TaskIndexing(QObject):
         self._process, self._asked = None, False
         self._say(
             tr(
-                "The names of the tasks could not be read ({cause}); any name can be typed all the same.",
+                "The task names could not be indexed ({cause}); you can still type any name.",
                 cause=cause.rstrip("."),
             )
         )
