@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_allocation, in_output
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob
@@ -23,20 +24,18 @@ _DEFAULT = AllocatorSpec()
 def allocate(
     model: ModelSource,
     arm: Arm,
-    allocator: Annotated[options.AllocatorName, options.in_allocation(help="The search algorithm.")] = "curves",
-    sparsity: Annotated[
-        float, options.in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")
-    ] = 0.5,
+    allocator: Annotated[options.AllocatorName, in_allocation(help="The search algorithm.")] = "curves",
+    sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
     step: Annotated[
-        float, options.in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
+        float, in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
     ] = _DEFAULT.step,
     rounds: Annotated[
-        int, options.in_allocation(help="Largest number of refine's rounds or evolution's generations.")
+        int, in_allocation(help="Largest number of refine's rounds or evolution's generations.")
     ] = _DEFAULT.rounds,
-    seed: Annotated[int, options.in_allocation(help="Random seed of evolution.")] = _DEFAULT.seed,
+    seed: Annotated[int, in_allocation(help="Random seed of evolution.")] = _DEFAULT.seed,
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
-    output_path: Annotated[Path | None, options.in_output(help="Also write the plan to this JSON file.")] = None,
+    output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

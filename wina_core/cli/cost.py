@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate, in_model, in_rotation
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
@@ -17,7 +18,7 @@ from wina_core.specs.plans import UniformSparsity, load_plan
 
 Modes = Annotated[
     list[str] | None,
-    options.in_rotation(
+    in_rotation(
         "--rotation", help=f"Repeatable: {', '.join(ROTATION_MODES)}; by default all that are exact for the model."
     ),
 ]
@@ -27,10 +28,10 @@ Modes = Annotated[
 def cost(
     model: options.Model,
     method: MethodSpec,
-    sparsity: Annotated[float | None, options.in_gate(help="Fraction to drop, [0, 1); 0.65 by default.")] = None,
-    plan: Annotated[Path | None, options.in_gate(help="A sparsity plan's JSON file, instead of --sparsity.")] = None,
+    sparsity: Annotated[float | None, in_gate(help="Fraction to drop, [0, 1); 0.65 by default.")] = None,
+    plan: Annotated[Path | None, in_gate(help="A sparsity plan's JSON file, instead of --sparsity.")] = None,
     rotation: Modes = None,
-    context: Annotated[int, options.in_model(help="Positions that the token attends to, itself included.")] = 2048,
+    context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
     quantization: options.Quantization = "none",
     as_json: options.Json = False,

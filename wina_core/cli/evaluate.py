@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_args
 from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.flags import taking
+from wina_core.cli.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
 from wina_core.specs.plans import load_plan
 from wina_core.specs.studies import StudySpec
@@ -26,46 +27,40 @@ def evaluate(
     plan: options.Plans = None,
     allocator: Annotated[
         list[str] | None,
-        options.in_gate(
-            help=f"Repeatable: the allocators of each sparsity, {', '.join(get_args(options.AllocatorName))}."
-        ),
+        in_gate(help=f"Repeatable: {', '.join(get_args(AllocatorName))}."),
     ] = None,
     calibration_text: Annotated[
-        str, options.in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
+        str, in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
     ] = options.CALIBRATION_TEXT.source,
-    calibration_tokens: Annotated[
-        int, options.in_gate(help="Tokens of that text to read.")
-    ] = options.CALIBRATION_TEXT.tokens,
+    calibration_tokens: Annotated[int, in_gate(help="Tokens of that text to read.")] = options.CALIBRATION_TEXT.tokens,
     thresholds: Annotated[
         Thresholds,
-        options.in_gate(help="Correct thresholds in the gated model, or keep the dense model's as released."),
+        in_gate(help="Corrected in the gated model, or the dense model's as released."),
     ] = "gated",
-    dense_prefix: Annotated[float, options.in_gate(help="Fraction of each sequence's first tokens left dense.")] = 0.0,
-    tasks: Annotated[
-        list[str] | None, options.in_evaluation(help="lm-eval tasks; repeatable or comma-separated.")
-    ] = None,
+    dense_prefix: Annotated[float, in_gate(help="Fraction of each sequence's first tokens left dense.")] = 0.0,
+    tasks: Annotated[list[str] | None, in_evaluation(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     include_path: Annotated[
-        list[Path] | None, options.in_evaluation(help="Repeatable: a folder of lm-eval task files.")
+        list[Path] | None, in_evaluation(help="Repeatable: a folder of lm-eval task files.")
     ] = None,
     data_folder: options.DataFolder = None,
-    limit: Annotated[int | None, options.in_evaluation(help="Documents per task; all by default.")] = None,
+    limit: Annotated[int | None, in_evaluation(help="Documents per task; all by default.")] = None,
     num_fewshot: Annotated[
-        int | None, options.in_evaluation(help="Examples in the prompt; the task's own number by default.")
+        int | None, in_evaluation(help="Examples in the prompt; the task's own number by default.")
     ] = None,
     batch_size: Annotated[
-        str, options.in_evaluation(help='Sequences per batch; "auto" takes as many as memory allows.', metavar="COUNT")
+        str, in_evaluation(help='Sequences per batch; "auto" takes as many as memory allows.', metavar="COUNT")
     ] = "16",
-    seed: Annotated[int, options.in_evaluation(help="Random seed of few-shot examples and generation.")] = 1234,
+    seed: Annotated[int, in_evaluation(help="Random seed of few-shot examples and generation.")] = 1234,
     fidelity: Annotated[
-        bool, options.in_evaluation(help="Compare logits with the dense model's: KL divergence, perplexity and more.")
+        bool, in_evaluation(help="Compare logits with the dense model's: KL divergence and more.")
     ] = True,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
     run_model_code: options.RunModelCode = False,
     engines: options.Engines = 1,
     again: options.Again = False,
-    name: Annotated[str | None, options.in_output(help="The study's name in the database.")] = None,
-    save_study: Annotated[Path | None, options.in_output(help="Also write the study as a .toml or .json file.")] = None,
+    name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
+    save_study: Annotated[Path | None, in_output(help="Also write the study as a .toml or .json file.")] = None,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,

@@ -8,6 +8,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Event, InspectGateJob, Result
@@ -23,17 +24,17 @@ _COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output
 @taking(model=options.model_source, rotation=options.rotation_spec)
 def gate(
     model: ModelSource,
-    layer: Annotated[int, options.in_gate(help="Decoder layer, from 0.")],
-    projection: Annotated[str, options.in_gate(help="Matrix: q, k, v, o, gate, up or down.")],
-    prompt: Annotated[str, options.in_gate(help="Text whose tokens are inspected.")],
+    layer: Annotated[int, in_gate(help="Decoder layer, from 0.")],
+    projection: Annotated[str, in_gate(help="Matrix: q, k, v, o, gate, up or down.")],
+    prompt: Annotated[str, in_gate(help="Text whose tokens are inspected.")],
     rotation: RotationSpec,
     method: Annotated[
         list[str] | None,
-        options.in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default."),
+        in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default."),
     ] = None,
-    sparsity: Annotated[float, options.in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
+    sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
-    tokens: Annotated[int, options.in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
+    tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
     as_json: options.Json = False,
 ) -> None:
     """Compare which inputs of one matrix each method keeps on a prompt.

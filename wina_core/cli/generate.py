@@ -9,6 +9,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_sampling
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
@@ -31,18 +32,14 @@ def generate(
     arm: Arm,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
-    dense: Annotated[
-        bool, options.in_sampling("--dense/--no-dense", help="Also complete with the dense model.")
-    ] = True,
-    max_new_tokens: Annotated[int, options.in_sampling(help="Largest number of tokens of each completion.")] = 64,
+    dense: Annotated[bool, in_sampling("--dense/--no-dense", help="Also complete with the dense model.")] = True,
+    max_new_tokens: Annotated[int, in_sampling(help="Largest number of tokens of each completion.")] = 64,
     apply_chat_template: Annotated[
-        bool, options.in_sampling("--apply-chat-template", help="Format the prompt with the tokenizer's chat template.")
+        bool, in_sampling("--apply-chat-template", help="Format the prompt with the tokenizer's chat template.")
     ] = False,
-    temperature: Annotated[float, options.in_sampling(help="0 takes the most likely token.")] = 0.0,
-    top_p: Annotated[
-        float, options.in_sampling(help="Sample from the smallest set of tokens with this probability.")
-    ] = 1.0,
-    seed: Annotated[int, options.in_sampling(help="Random seed; all completions use the same random numbers.")] = 0,
+    temperature: Annotated[float, in_sampling(help="0 takes the most likely token.")] = 0.0,
+    top_p: Annotated[float, in_sampling(help="Sample from the smallest set of tokens with this probability.")] = 1.0,
+    seed: Annotated[int, in_sampling(help="Random seed; all completions use the same random numbers.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""

@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import DecodeJob, LatencyJob
@@ -43,67 +44,46 @@ _FLAGS = {
 
 _Spec = TypeVar("_Spec", LatencySpec, DecodeSpec)
 
-Methods = Annotated[
-    list[str] | None,
-    options.in_gate(
-        "--method",
-        help="Repeatable: dense, teal, wina, rsparse; dense and wina by default. With --decode one; wina by default.",
-    ),
-]
+Texts = list[str] | None
+Count = int | None
 
 
 @taking(rotation=options.rotation_spec)
 def latency(
     *,
     model: Annotated[str | None, typer.Argument(help='With --decode: a folder, a Hugging Face id, or "demo".')] = None,
-    decode: Annotated[
-        bool, options.in_timing("--decode", help="Time a model's decoding instead of single products.")
-    ] = False,
-    presets: Annotated[
-        list[str] | None, options.in_timing("--preset", help=f"Repeatable: the shapes of {', '.join(PRESETS)}.")
-    ] = None,
-    listed: Annotated[bool, options.in_timing("--list", help="Print the presets' shapes and stop.")] = False,
-    shape: Annotated[
-        list[str] | None,
-        options.in_timing(help="Repeatable: outputs x inputs, such as 5120x17920. The paper's two by default."),
-    ] = None,
+    decode: Annotated[bool, in_timing("--decode", help="Time a model's decoding instead of single products.")] = False,
+    presets: Annotated[Texts, in_timing("--preset", help=f"Repeatable: shapes of {', '.join(PRESETS)}.")] = None,
+    listed: Annotated[bool, in_timing("--list", help="Print the presets' shapes and stop.")] = False,
+    shape: Annotated[Texts, in_timing(help="Repeatable: outputs x inputs, such as 5120x17920; two by default.")] = None,
     batch_size: Annotated[
-        list[int] | None, options.in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default.")
+        list[int] | None, in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default.")
     ] = None,
     backend: Annotated[
-        list[str] | None,
-        options.in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default."),
+        Texts, in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
     ] = None,
-    prompt_tokens: Annotated[
-        int | None, options.in_timing(help="With --decode: tokens before the timed ones; 64 by default.")
-    ] = None,
-    new_tokens: Annotated[int | None, options.in_timing(help="With --decode: tokens to time; 64 by default.")] = None,
-    repetitions: Annotated[
-        int | None, options.in_timing(help="Timed repetitions; 20 by default, 5 with --decode.")
-    ] = None,
+    prompt_tokens: Annotated[Count, in_timing(help="With --decode: tokens before the timed ones; 64.")] = None,
+    new_tokens: Annotated[Count, in_timing(help="With --decode: tokens to time; 64 by default.")] = None,
+    repetitions: Annotated[Count, in_timing(help="Timed repetitions; 20 by default, 5 with --decode.")] = None,
     again: options.Again = False,
     dtype: Annotated[
-        list[str] | None,
-        options.in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default."),
+        Texts, in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default.")
     ] = None,
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
-    method: Methods = None,
+    method: Annotated[
+        Texts, in_gate(help="Repeatable: dense, teal, wina, rsparse; dense and wina by default; one with --decode.")
+    ] = None,
     selection: Annotated[
-        Selection | None,
-        options.in_gate(help="Products: threshold (default) or topk. With --decode any; topk by default."),
+        Selection | None, in_gate(help="Products: threshold (default) or topk. With --decode any; topk by default.")
     ] = None,
     masks: options.Masks = "separate",
     sparsity: Annotated[
-        list[float] | None,
-        options.in_gate(
-            help="Repeatable: fraction to drop, [0, 1); by default 0, 0.25, 0.4, 0.5, 0.65, and 0.5 with --decode."
-        ),
+        list[float] | None, in_gate(help="Repeatable: fraction to drop; 0, 0.25, 0.4, 0.5, 0.65, or 0.5 with --decode.")
     ] = None,
     rotation: RotationSpec,
     output_path: Annotated[
-        Path | None,
-        options.in_output(help="Also write the full table to this .csv, .tsv, .json, .md or .tex file."),
+        Path | None, in_output(help="Also write the full table: .csv, .tsv, .json, .md or .tex.")
     ] = None,
     database: options.Database = None,
     as_json: options.Json = False,
@@ -167,20 +147,16 @@ def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        raise _naming_options(error) from error
-
-
-def _naming_options(error: ValidationError) -> ValidationError:
-    problems = [
-        InitErrorDetails(
-            type=problem["type"],
-            loc=(_FLAGS[problem["loc"][0]],) if problem["loc"] and problem["loc"][0] in _FLAGS else problem["loc"],
-            input=problem["input"],
-            ctx=problem.get("ctx", {}),
-        )
-        for problem in error.errors()
-    ]
-    return ValidationError.from_exception_data(error.title, problems)
+        problems = [
+            InitErrorDetails(
+                type=problem["type"],
+                loc=(_FLAGS.get(str(problem["loc"][0]), problem["loc"][0]),) if problem["loc"] else (),
+                input=problem["input"],
+                ctx=problem.get("ctx", {}),
+            )
+            for problem in error.errors()
+        ]
+        raise ValidationError.from_exception_data(error.title, problems) from error
 
 
 def _given(**settings: Any) -> dict[str, Any]:

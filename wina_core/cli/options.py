@@ -55,84 +55,55 @@ _LOCATION = 'A folder in Hugging Face format, a Hugging Face id, or "demo".'
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
 ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
 Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights.")]
-Device = Annotated[
-    str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" to use all GPUs together.')
-]
+Device = Annotated[str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
 Quantization = Annotated[
-    specs.Quantization,
-    in_model("--quantization", help="Quantize the gated matrices after rotating: 8 bits (torchao) or 4 bits (HQQ)."),
+    specs.Quantization, in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating.")
+]
+Roles = Annotated[
+    list[str] | None, in_model("--role", help="Repeatable: NAME=FOLDER, the model for a role, this once.")
 ]
 
 Rotation = Annotated[
-    Mode,
-    in_rotation(
-        "--rotation", help='Rotation of the residual stream. "free" is global with refined bases, free at run time.'
-    ),
+    Mode, in_rotation("--rotation", help='Rotation of the residual stream; "free" is global, with refined bases.')
 ]
 Heads = Annotated[
     bool | None,
-    in_rotation(
-        "--rotate-heads/--no-rotate-heads",
-        help="Also rotate the values and the inputs of o within each head. On unless --rotation is none.",
-    ),
+    in_rotation("--rotate-heads/--no-rotate-heads", help="Also rotate within heads; on unless --rotation is none."),
 ]
+_BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 Attention = Annotated[
     str | None,
-    in_rotation(
-        "--attention-basis",
-        help=f"Sources of the attention's basis, comma-separated and summed: {', '.join(get_args(AttentionBasis))}.",
-    ),
+    in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis)))),
 ]
-Mlp = Annotated[
-    str | None,
-    in_rotation(
-        "--mlp-basis",
-        help=f"Sources of the MLP's basis, comma-separated and summed: {', '.join(get_args(MlpBasis))}.",
-    ),
-]
+Mlp = Annotated[str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))]
 Weighting = Annotated[
-    specs.Weighting | None,
-    in_rotation(
-        "--weighting", help="Weight of each input in a shared basis: equal traces, or its measured sensitivity."
-    ),
+    specs.Weighting | None, in_rotation("--weighting", help="Weight of each input in a shared basis.")
 ]
 Objective = Annotated[
     specs.Objective | None,
-    in_rotation(
-        "--objective",
-        help="Stop at the eigenvectors, refine them on the error of gating, or also on the KL divergence.",
-    ),
+    in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
 ]
 Steps = Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")]
 RotationText = Annotated[
     str | None,
-    in_rotation(
-        "--rotation-text",
-        help="Text for activations and refinement: demo:training or a file. The default depends on the objective.",
-    ),
+    in_rotation("--rotation-text", help="Text for activations and refinement; the default depends on the objective."),
 ]
 RotationTokens = Annotated[int | None, in_rotation("--rotation-tokens", help="Tokens to read of that text.")]
 Matrices = Annotated[
-    str | None,
-    in_rotation(
-        "--matrices",
-        help=f"A safetensors file of orthogonal matrices, such as {MATRICES_FILE} of an exported model.",
-    ),
+    str | None, in_rotation("--matrices", help=f"Orthogonal matrices to use, such as a model's {MATRICES_FILE}.")
 ]
 
 Preset = Annotated[
-    str | None,
-    in_gate("--preset", help=f"A method with its rotation, in place of both: {', '.join(PRESETS)}."),
+    str | None, in_gate("--preset", help=f"A method with its rotation, instead of both: {', '.join(PRESETS)}.")
 ]
 Method = Annotated[str, in_gate("--method", help=f"One of {', '.join(method_names())}.")]
 Variant = Annotated[
-    specs.Variant, in_gate("--variant", help="Follow the paper's text, the authors' released code, or our own variant.")
+    specs.Variant, in_gate("--variant", help="The paper's text, the released code, or our own variant.")
 ]
 Select = Annotated[
     Selection,
     in_gate(
-        "--selection",
-        help="Keep the top k, what exceeds a calibrated threshold or number of deviations, or a share of the mass.",
+        "--selection", help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass."
     ),
 ]
 Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]
@@ -145,38 +116,30 @@ Sparsities = Annotated[
 ]
 Plans = Annotated[list[Path] | None, in_gate("--plan", help="Repeatable: a sparsity plan's JSON file.")]
 
-Text = Annotated[
-    str, in_evaluation("--text", help="Text to measure on: demo:calibration, demo:training, demo:heldout or a file.")
-]
+Text = Annotated[str, in_evaluation("--text", help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, in_evaluation("--tokens", help="Tokens of the text to read.")]
 DataFolder = Annotated[
     str | None,
     in_evaluation(
-        "--data-folder", help='Local data instead of the Hugging Face Hub\'s: a folder for each task in it, or "demo".'
+        "--data-folder", help='Local data instead of the Hub\'s: a folder with one for each task, or "demo".'
     ),
 ]
 RunModelCode = Annotated[
     bool,
     in_evaluation(
         "--confirm-run-unsafe-code",
-        help="Allow, this once, running programs that the model writes (humaneval, mbpp). Each runs in a process of "
-        "its own with limited time, memory and files, without a network; what it does is unknown.",
+        help="Allow, this once, running programs that the model writes (humaneval, mbpp), each in a sandbox with "
+        "limited time, memory and files and without a network.",
     ),
 ]
 Engines = Annotated[
     int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
 ]
-Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
-Roles = Annotated[
-    list[str] | None,
-    in_model("--role", help="Repeatable: NAME=FOLDER, the model for a role of the study, this once."),
-]
 StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a TOML or JSON file.")]
 
+Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
 Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
-Database = Annotated[
-    str | None, in_output("--database", help="The results database: a SQLite file or SQLAlchemy URL.", metavar="URL")
-]
+Database = Annotated[str | None, in_output("--database", help="A SQLite file or an SQLAlchemy URL.", metavar="URL")]
 Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
 
 
