@@ -74,7 +74,9 @@ def compute(study: Path, home: Path, moment: tuple[str, int] | None) -> None:
         kill_at(*moment)
     from wina_core.cli import app
 
-    app(["study", "run", str(study), "--samples", "--database", str(home / "results.sqlite")], standalone_mode=False)
+    app(
+        ["study", "run", str(study), "--log-samples", "--database", str(home / "results.sqlite")], standalone_mode=False
+    )
 
 
 def kill_at(what: str, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The `wina` command: the same jobs as in the window, done in this process. Light until a job begins."""
+"""The `wina` command, which does the window's jobs in its own process."""
 
 import errno
 import os
@@ -29,16 +29,18 @@ from wina_core.cli import (
     synthetic,
     tasks,
 )
+from wina_core.cli.renamed import with_current_names
 from wina_core.errors import Cancelled, WinaError, explain
 
 FAILED, USAGE, CANCELLED = 1, 2, 130
-"""Exit codes beside 0: a foreseen failure, a request that makes no sense, Ctrl-C."""
+"""Exit codes other than 0: an expected failure, an invalid request, Ctrl+C."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What writing to an open file fails with when the fault is not the program's."""
+"""Errors of writing to an open file that are not the program's fault."""
 
 app = typer.Typer(
     name="wina",
-    help="Training-free activation sparsity in large language models: rotate, calibrate, evaluate, compare.",
+    help="Training-free activation sparsity for large language models: rotate, calibrate, evaluate, compare.",
+    rich_markup_mode="markdown",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -67,9 +69,12 @@ app.command("engine")(engine.engine)
 
 
 def main() -> None:
-    """Run the command line; foreseen failures become one sentence on stderr and an exit code, never a traceback."""
+    """Run the command line; print an expected failure as one sentence on stderr and exit with its code."""
+    arguments, replaced = with_current_names(sys.argv[1:])
+    for old, new in replaced.items():
+        print(f"wina: {old} is now {new}; the old name will stop working in the next release.", file=sys.stderr)
     try:
-        app()
+        app(arguments)
     except WinaError as error:
         _exit(str(error), FAILED)
     except ValidationError as error:
@@ -77,11 +82,11 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
-        # What is left to write would fail once more when the program ends.
+        # Python flushes stdout once more at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _exit(f"The output cannot be written ({error.strerror}); free some space or send it elsewhere.", FAILED)
+        _exit(f"The output cannot be written ({error.strerror}); free some space or write it elsewhere.", FAILED)
     except Cancelled:
-        _exit("Cancelled; what was finished is kept, and the same command goes on from there.", CANCELLED)
+        _exit("Cancelled; finished results are stored, and the same command continues from there.", CANCELLED)
 
 
 def _exit(message: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""`wina allocate`: a budget spread over a model's layers and projections."""
+"""`wina allocate`: a sparsity budget spread over layers and projections."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,50 +7,47 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_allocation, in_output
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, RotationSpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm, ModelSource
 from wina_core.store import Store
 
 _DEFAULT = AllocatorSpec()
 
 
-@taking(method=options.method_spec, rotation=options.rotation_spec)
+@taking(model=options.model_source, arm=options.arm)
 def allocate(
-    model: options.Model,
-    method: MethodSpec,
-    rotation: RotationSpec,
-    preset: options.Preset = None,
-    allocator: Annotated[options.AllocatorName, typer.Option(help="How the budget is spread.")] = "curves",
-    sparsity: Annotated[float, typer.Option(help="The budget: dropped fraction of all gated weights, [0, 1).")] = 0.5,
+    model: ModelSource,
+    arm: Arm,
+    allocator: Annotated[options.AllocatorName, in_allocation(help="The search algorithm.")] = "curves",
+    sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
     step: Annotated[
-        float, typer.Option(help="Greedy: sparsity that one step adds to q. Others: the smallest move.")
+        float, in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
     ] = _DEFAULT.step,
-    rounds: Annotated[int, typer.Option(help="At most so many rounds of refine, or generations.")] = _DEFAULT.rounds,
-    seed: Annotated[int, typer.Option(help="Seed of the evolution.")] = _DEFAULT.seed,
+    rounds: Annotated[
+        int, in_allocation(help="Largest number of refine's rounds or evolution's generations.")
+    ] = _DEFAULT.rounds,
+    seed: Annotated[int, in_allocation(help="Random seed of evolution.")] = _DEFAULT.seed,
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
-    out: Annotated[Path | None, typer.Option(help="Also write the plan as a JSON file.")] = None,
-    dtype: options.Dtype = "auto",
-    device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Spread a sparsity budget over layers and projections; ended early, the same command goes on from there."""
+    """Spread a sparsity budget over layers and projections. If interrupted, the same command continues the search."""
     settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
-    if method.selection != "topk":
+    if arm.method.selection != "topk":
         raise WinaError(
-            "An allocator searches with top-k selection, and its plan serves every selection; leave --selection out "
-            "here, and give it to wina eval together with the plan."
+            "An allocator searches with top-k selection, and its plan works with every selection; leave out "
+            "--selection here, and give it to wina eval together with the plan."
         )
-    arm = options.arm(preset, rotation, method)
     job = AllocateJob(
-        model=options.model_source(model, dtype, device, quantization),
+        model=model,
         rotation=arm.rotation,
         method=arm.method,
         plan=AllocatedSparsity(sparsity=sparsity, allocator=options.allocator_spec(allocator, **settings)),
@@ -58,13 +55,15 @@ def allocate(
     with Store(database) as store:
         record = run_recorded(job, store).value
     assert isinstance(record, AllocationRecord)
-    if out:
-        write_atomically(out, (record.plan.model_dump_json(indent=1) + "\n").encode())
+    if output_path:
+        write_atomically(output_path, (record.plan.model_dump_json(indent=1) + "\n").encode())
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
-    told = {"allocator": record.plan.origin, "sparsity": record.plan.budget, record.objective: record.value}
-    bound = {} if record.bound is None else {"at least": record.bound}
-    print_pairs({**told, **bound, "forward passes": record.evaluations, "seconds": record.seconds, "saved in": out})
+    summary = {"allocator": record.plan.origin, "sparsity": record.plan.budget, record.objective: record.value}
+    if record.bound is not None:
+        summary["lower bound"] = record.bound
+    effort = {"forward passes": record.evaluations, "seconds": record.seconds, "saved in": output_path}
+    print_pairs(summary | effort)
     rows = [(layer, *row) for layer, row in enumerate(record.plan.sparsity)]
     print_table(("layer", *record.plan.layout.projections), rows, as_json=False)

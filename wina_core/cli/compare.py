@@ -42,30 +42,33 @@ class _Pair(NamedTuple):
 
 def compare(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="Two runs by their hashes or how those begin (wina export lists them).")
+        list[str] | None,
+        typer.Argument(help="Two runs, by the beginnings of their hashes; `wina results --annotations` lists them."),
     ] = None,
-    study: Annotated[str | None, typer.Option(help="All runs of this study, by name or hash, instead.")] = None,
+    study: Annotated[str | None, typer.Option(help="Compare all runs of this study instead, by name or hash.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="The arm that a study's others are compared with; TEAL or the first by default.")
+        str | None, typer.Option(help="Baseline configuration of the study; TEAL or the first by default.")
     ] = None,
     by: Annotated[
         SparsityKind,
-        typer.Option(help="Pair a study's runs by the nearest measured sparsity, counted or full, or by equal target."),
+        typer.Option(help="Pair a study's runs by nearest measured sparsity (counted or full) or by equal target."),
     ] = DEFAULT_COUNT,
     unpaired: Annotated[
-        bool, typer.Option("--unpaired", help="From standard errors alone where documents' scores are not stored.")
+        bool, typer.Option("--unpaired", help="Use standard errors where no document scores are stored.")
     ] = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two stored runs, or a study's arms at the nearest measured sparsity, on every task they share: the
-    difference, its 95 % interval and a two-sided p. Pairs whose measured sparsities differ by more than 0.5 points are
-    flagged. Exact McNemar tests for what is right or wrong, paired bootstraps for other scores. The p of a study's arms
-    is corrected by Holm, task by task, for all that are compared with the same run."""
+    """Compare two stored runs, or a study's configurations, on every task they share.
+
+    Prints the difference, its 95 % interval and a two-sided p: the exact McNemar test for answers that are right or
+    wrong, a paired bootstrap for other scores. Holm's correction covers all runs compared with the same baseline, task
+    by task. Pairs whose measured sparsities differ by more than 0.5 points are flagged.
+    """
     if (study is None) == (not runs) or (runs and len(runs) != 2):
         raise WinaError("Name two runs, or a study with --study.")
     if baseline and study is None:
-        raise WinaError("--baseline names an arm of a study; add --study, or leave it out.")
+        raise WinaError("--baseline names a configuration of a study; add --study, or leave it out.")
     with Store(database) as store:
         if study is None:
             assert runs  # two, as checked

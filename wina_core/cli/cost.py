@@ -1,4 +1,4 @@
-"""`wina cost`: what a generated token costs, from a config alone."""
+"""`wina cost`: operations and bytes of a generated token, from a config alone."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate, in_model, in_rotation
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
@@ -17,9 +18,8 @@ from wina_core.specs.plans import UniformSparsity, load_plan
 
 Modes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--rotation",
-        help=f"Repeatable: only these of {', '.join(ROTATION_MODES)}; without it, all that are exact for the model.",
+    in_rotation(
+        "--rotation", help=f"Repeatable: {', '.join(ROTATION_MODES)}; by default all that are exact for the model."
     ),
 ]
 
@@ -28,18 +28,21 @@ Modes = Annotated[
 def cost(
     model: options.Model,
     method: MethodSpec,
-    sparsity: Annotated[float | None, typer.Option(help="Dropped fraction, [0, 1); 0.65 by default.")] = None,
-    plan: Annotated[Path | None, typer.Option(help="A sparsity plan's JSON file instead.")] = None,
+    sparsity: Annotated[float | None, in_gate(help="Fraction to drop, [0, 1); 0.65 by default.")] = None,
+    plan: Annotated[Path | None, in_gate(help="A sparsity plan's JSON file, instead of --sparsity.")] = None,
     rotation: Modes = None,
-    context: Annotated[int, typer.Option(help="Positions the token attends to, itself included.")] = 2048,
+    context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
     quantization: options.Quantization = "none",
     as_json: options.Json = False,
 ) -> None:
-    """Print operations and bytes per generated token for each rotation: as the paper counts, and with everything
-    counted. MODEL may be a folder that holds nothing but a config.json; no weights are read."""
+    """Print operations and bytes per generated token for each rotation.
+
+    They are counted twice: as in the paper, and with everything included. MODEL may be a folder with nothing but a
+    config.json; no weights are read.
+    """
     if plan is not None and sparsity is not None:
-        raise WinaError("Give either --sparsity or --plan; a plan says the sparsity of every matrix itself.")
+        raise WinaError("Give either --sparsity or --plan; a plan has the sparsity of every matrix.")
     job = CostJob.model_validate(
         {
             "model": ModelSource(location=model, dtype=dtype, quantization=quantization),
@@ -50,7 +53,7 @@ def cost(
         }
     )
     with terminal_reporter() as reporter:
-        from wina_core.engine.server.cost import count_costs  # seconds, for which Ctrl-C should work
+        from wina_core.engine.server.cost import count_costs  # takes seconds; Ctrl-C works meanwhile
 
         record = count_costs(job, reporter)
     if as_json:
@@ -72,7 +75,7 @@ def cost(
 
 
 def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
-    """Each quantity with its value for every row, then the parts that the full figures are made of."""
+    """Return a line for each quantity, then for each part of the full figures, with a value for every row."""
     lines: list[list[object]] = [
         ["counted sparsity, %", *(100 * row.counted_sparsity for row in rows)],
         ["full sparsity, %", *(100 * row.full_sparsity for row in rows)],

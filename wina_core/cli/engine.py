@@ -1,13 +1,13 @@
-"""`wina engine`: the engine process, for a client at the other end of its standard streams."""
+"""`wina engine`: the engine process on standard streams."""
 
 import os
 import sys
 
 
 def engine() -> None:
-    """Take jobs as JSON lines on stdin and answer on stdout, as the window's own engine does; made for ssh."""
+    """Run an engine: read jobs as JSON lines on stdin, write events to stdout. Made to be started over ssh."""
     from wina_core.engine.server.server import serve
 
     code = serve()
     sys.stderr.flush()
-    os._exit(code)  # at once: a library's leftover threads must not keep the process alive
+    os._exit(code)  # leftover threads of libraries must not keep the process alive

@@ -1,4 +1,4 @@
-"""`wina study estimate`: how long what is missing of a study should take."""
+"""`wina study estimate`: the expected time of a study's missing measurements."""
 
 import os
 
@@ -14,20 +14,20 @@ from wina_core.store import Store
 from wina_core.studies.expand import expand
 from wina_core.tasks.check_names import check_names
 
-NOT_INCLUDED = "Loading, rotating, calibrating and allocating come on top."
-NOR_THE_SWEEP = "The sweep of products is not included."
+NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
+NOR_THE_SWEEP = "Nor is the sweep of products."
 
 
 def estimate(
     study: options.StudyName,
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
-    samples: options.Samples = False,
     run_model_code: options.RunModelCode = False,
+    samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time a few documents of all that is missing of a study, and print how long it should take with one engine."""
+    """Time a few documents of each missing measurement, and print the study's expected time with one engine."""
     opened = open_study(study, role, data_folder)
     runs = expand(opened)
     with Store(database) as store:
@@ -36,13 +36,13 @@ def estimate(
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:
-            os.environ.setdefault("TQDM_DISABLE", "1")  # as for any job, but before the import below
+            os.environ.setdefault("TQDM_DISABLE", "1")  # before the import below
             from wina_core.compute.session.environment import environment
 
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code)
             value = run_recorded(job, store).value
-            assert isinstance(value, EstimateRecord)  # what an EstimateJob returns
+            assert isinstance(value, EstimateRecord)
             record = value
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
@@ -51,7 +51,7 @@ def estimate(
 
 
 def _duration(seconds: float) -> str:
-    """In the unit that fits: "about 4 minutes"."""
+    """Format a time in the fitting unit, such as "about 4 minutes"."""
     for length, unit in ((3600.0, "hour"), (60.0, "minute")):
         if seconds >= 1.5 * length:
             return f"about {seconds / length:.1f} {unit}s"

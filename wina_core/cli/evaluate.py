@@ -1,13 +1,12 @@
-"""`wina eval`: a study of one method, from flags."""
+"""`wina eval`: a study of one method, made from options."""
 
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
-
 from wina_core.cli import options
 from wina_core.cli.computing import Manner, run_study
 from wina_core.cli.flags import taking
+from wina_core.cli.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
 from wina_core.specs.plans import load_plan
 from wina_core.specs.studies import StudySpec
@@ -18,61 +17,66 @@ from wina_core.studies.expand import save_study_file
 def evaluate(
     *,
     model: options.ModelOption = "demo",
-    method: MethodSpec,
-    rotation: RotationSpec,
-    preset: options.Preset = None,
-    sparsity: Annotated[
-        list[float] | None, typer.Option(help="Repeatable: dropped fraction, [0, 1); 0.5 is 50 %.")
-    ] = None,
-    allocator: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Repeatable: how each sparsity is spread, {', '.join(get_args(options.AllocatorName))}."),
-    ] = None,
-    plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
-    tasks: Annotated[list[str] | None, typer.Option(help="lm-eval tasks; repeatable or comma-separated.")] = None,
-    task_folder: Annotated[list[Path] | None, typer.Option(help="Repeatable: a folder of lm-eval task files.")] = None,
-    data_folder: options.DataFolder = None,
-    limit: Annotated[int | None, typer.Option(help="Documents per task; all by default.")] = None,
-    fewshot: Annotated[int | None, typer.Option(help="Examples in the prompt; the task's own by default.")] = None,
-    batch_size: Annotated[
-        str, typer.Option(help='Sequences per batch; "auto" for as many as memory allows.', metavar="COUNT")
-    ] = "16",
-    seed: Annotated[int, typer.Option(help="Seed of few-shot sampling and generation.")] = 1234,
-    dense_prefix: Annotated[float, typer.Option(help="Fraction of a sequence's first tokens left dense.")] = 0.0,
-    deviation: Annotated[bool, typer.Option(help="Compare the logits with the dense model's.")] = True,
-    text: options.Text = "demo:heldout",
-    tokens: options.Tokens = 16_384,
-    calibration_text: Annotated[
-        str, typer.Option(help="The text of the thresholds' calibration, as demo:calibration or a file.")
-    ] = options.CALIBRATION_TEXT.source,
-    calibration_tokens: Annotated[int, typer.Option(help="Tokens of it to read.")] = options.CALIBRATION_TEXT.tokens,
-    thresholds: Annotated[
-        Thresholds, typer.Option(help="Corrected in the gated model, or the dense model's, as released.")
-    ] = "gated",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
-    name: Annotated[str | None, typer.Option(help="The study's name in the store.")] = None,
-    save_study: Annotated[Path | None, typer.Option(help="Also write the study as a .toml or .json file.")] = None,
-    samples: options.Samples = False,
+    method: MethodSpec,
+    rotation: RotationSpec,
+    preset: options.Preset = None,
+    sparsity: options.Sparsities = None,
+    plan: options.Plans = None,
+    allocator: Annotated[
+        list[str] | None,
+        in_gate(help=f"Repeatable: {', '.join(get_args(AllocatorName))}."),
+    ] = None,
+    calibration_text: Annotated[
+        str, in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
+    ] = options.CALIBRATION_TEXT.source,
+    calibration_tokens: Annotated[int, in_gate(help="Tokens of that text to read.")] = options.CALIBRATION_TEXT.tokens,
+    thresholds: Annotated[
+        Thresholds,
+        in_gate(help="Corrected in the gated model, or the dense model's as released."),
+    ] = "gated",
+    dense_prefix: Annotated[float, in_gate(help="Fraction of each sequence's first tokens left dense.")] = 0.0,
+    tasks: Annotated[list[str] | None, in_evaluation(help="lm-eval tasks; repeatable or comma-separated.")] = None,
+    include_path: Annotated[
+        list[Path] | None, in_evaluation(help="Repeatable: a folder of lm-eval task files.")
+    ] = None,
+    data_folder: options.DataFolder = None,
+    limit: Annotated[int | None, in_evaluation(help="Documents per task; all by default.")] = None,
+    num_fewshot: Annotated[
+        int | None, in_evaluation(help="Examples in the prompt; the task's own number by default.")
+    ] = None,
+    batch_size: Annotated[
+        str, in_evaluation(help='Sequences per batch; "auto" takes as many as memory allows.', metavar="COUNT")
+    ] = "16",
+    seed: Annotated[int, in_evaluation(help="Random seed of few-shot examples and generation.")] = 1234,
+    fidelity: Annotated[
+        bool, in_evaluation(help="Compare logits with the dense model's: KL divergence and more.")
+    ] = True,
+    text: options.Text = "demo:heldout",
+    tokens: options.Tokens = 16_384,
     run_model_code: options.RunModelCode = False,
     engines: options.Engines = 1,
     again: options.Again = False,
+    name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
+    save_study: Annotated[Path | None, in_output(help="Also write the study as a .toml or .json file.")] = None,
+    samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Evaluate one method at some sparsities, and store and print the results: the same path as `study run`."""
-    arm = options.arm(preset, rotation, method)
+    """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
+    arm = options.combine(method, rotation, preset)
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
-        "task_folders": [str(folder.absolute()) for folder in task_folder or ()],
+        "task_folders": [str(folder.absolute()) for folder in include_path or ()],
         "data_folder": data_folder,
         "limit": limit,
-        "num_fewshot": fewshot,
+        "num_fewshot": num_fewshot,
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
-        "deviation": {"source": text, "tokens": tokens} if deviation else None,
+        "deviation": {"source": text, "tokens": tokens} if fidelity else None,
     }
     study = StudySpec.model_validate(
         {

@@ -12,7 +12,7 @@ from wina_core.store import MetricRow, Store
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help=f"Its suffix names the format: {', '.join(FORMATS)}.")],
+    file: Annotated[Path, typer.Argument(help=f"The file; its suffix chooses the format: {', '.join(FORMATS)}.")],
     study: Study = None,
     method: Methods = None,
     rotation: Rotations = None,
@@ -21,7 +21,7 @@ def export(
     line: Filter = "",
     database: options.Database = None,
 ) -> None:
-    """Write the stored results to a file, one line per metric, with every digit."""
+    """Export stored results to a file, one line per metric, with every digit."""
     with Store(database) as store:
         rows = filtered(store, store.metric_rows(wanted(store, study, method, rotation, task, metric)), line)
     warned = [(*row, row.warning) for row in rows]

@@ -1,4 +1,4 @@
-"""`wina gate`: what methods keep of one matrix's input, token by token."""
+"""`wina gate`: the inputs of one matrix that each method keeps, token by token."""
 
 import json
 from typing import Annotated, Any
@@ -8,44 +8,45 @@ import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Event, InspectGateJob, Result
 from wina_core.errors import WinaError
 from wina_core.masks.inspect import COMPARED, Array, InspectedCell, InspectedGate, agreement
 from wina_core.records.gates import GateRecord
-from wina_core.specs import RotationSpec
+from wina_core.specs import ModelSource, RotationSpec
 
 _DEFAULT = ("teal", "wina")
 _COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output error", "boundary")
 
 
-@taking(rotation=options.rotation_spec)
+@taking(model=options.model_source, rotation=options.rotation_spec)
 def gate(
-    model: options.Model,
-    layer: Annotated[int, typer.Option(help="The decoder layer, from 0.")],
-    projection: Annotated[str, typer.Option(help="The matrix: q, k, v, o, gate, up or down.")],
-    prompt: Annotated[str, typer.Option(help="The text whose tokens are looked at.")],
+    model: ModelSource,
+    layer: Annotated[int, in_gate(help="Decoder layer, from 0.")],
+    projection: Annotated[str, in_gate(help="Matrix: q, k, v, o, gate, up or down.")],
+    prompt: Annotated[str, in_gate(help="Text whose tokens are inspected.")],
     rotation: RotationSpec,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"Repeatable: {', '.join(COMPARED)}; without it {' and '.join(_DEFAULT)}."),
+        in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default."),
     ] = None,
-    sparsity: Annotated[float, typer.Option(help="Dropped fraction of this matrix's weights, [0, 1).")] = 0.5,
+    sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
-    tokens: Annotated[int, typer.Option(help="At most so many of the prompt's first tokens.")] = 64,
-    dtype: options.Dtype = "auto",
-    device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
     as_json: options.Json = False,
 ) -> None:
-    """Show what methods keep of the input of one matrix on a prompt, at which score they draw the line, what it costs
-    its output, and how far they agree. The model runs dense, so that all decide on the same numbers."""
+    """Compare which inputs of one matrix each method keeps on a prompt.
+
+    Prints each method's threshold, the error of the matrix's output, and the agreement of the masks. The model runs
+    dense, so all methods see the same inputs.
+    """
     asked = [_named(name) for name in dict.fromkeys(method or _DEFAULT)]
     names = [each.label for each in asked]
     job = InspectGateJob.model_validate(
         {
-            "model": options.model_source(model, dtype, device, quantization),
+            "model": model,
             "rotation": rotation,
             "layer": layer,
             "projection": projection,
@@ -81,14 +82,14 @@ def gate(
 
 def _named(name: str) -> Any:
     if name not in COMPARED:
-        raise WinaError(f'There is no method "{name}" to inspect; choose of {", ".join(COMPARED)}.')
+        raise WinaError(f'There is no method "{name}" to inspect; choose one of {", ".join(COMPARED)}.')
     return COMPARED[name]
 
 
 def _inspect(job: InspectGateJob) -> GateRecord:
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.run_job import run_job  # seconds, for which Ctrl-C should work
+        from wina_core.engine.server.run_job import run_job  # takes seconds; Ctrl-C works meanwhile
 
         events: list[Event] = []
         run_job(job, Session(), events.append, reporter)
@@ -99,7 +100,7 @@ def _inspect(job: InspectGateJob) -> GateRecord:
 
 
 def _row(name: str, gate: InspectedGate) -> list[Any]:
-    """Means over the tokens; the boundary is their median, None where nothing is dropped."""
+    """Return means over the tokens, and the median of the boundaries (None where nothing is dropped)."""
     boundaries = gate.boundaries(gate.target, gate.mask)
     known = boundaries[~np.isnan(boundaries)]
     return [

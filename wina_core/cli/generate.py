@@ -1,61 +1,55 @@
-"""`wina generate`: one prompt, answered by the dense model and by gated ones."""
+"""`wina generate`: completions of one prompt by the dense model and by gated ones."""
 
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_sampling
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
 from wina_core.errors import WinaError
-from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs import DENSE, Arm, CalibrationSpec
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity, load_plan
 
-_ENDS = {"end": "ended by itself", "length": "stopped at the length asked for", "stopped": "interrupted"}
+_ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
-@taking(method=options.method_spec, rotation=options.rotation_spec)
+@taking(arm=options.arm)
 def generate(
-    prompt: Annotated[str, typer.Argument(help='What is to be answered; "-" reads it from stdin.')],
+    prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,
     model: options.ModelOption = "demo",
-    method: MethodSpec,
-    rotation: RotationSpec,
-    preset: options.Preset = None,
-    sparsity: Annotated[
-        list[float] | None, typer.Option(help="Repeatable: dropped fraction, [0, 1); 0.5 is 50 %.")
-    ] = None,
-    plan: Annotated[list[Path] | None, typer.Option(help="Repeatable: a sparsity plan's JSON file.")] = None,
-    new_tokens: Annotated[int, typer.Option(help="Most tokens of each answer.")] = 64,
-    chat: Annotated[bool, typer.Option("--chat", help="Put the prompt into the tokenizer's chat template.")] = False,
-    temperature: Annotated[
-        float, typer.Option(help="0 for the most likely token, else what softmax divides by.")
-    ] = 0.0,
-    top_p: Annotated[float, typer.Option(help="Draw from the smallest set of tokens with so much mass.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of what is drawn; every answer meets the same noise.")] = 0,
-    dense: Annotated[bool, typer.Option("--dense/--no-dense", help="Also answer by the dense model.")] = True,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
+    arm: Arm,
+    sparsity: options.Sparsities = None,
+    plan: options.Plans = None,
+    dense: Annotated[bool, in_sampling("--dense/--no-dense", help="Also complete with the dense model.")] = True,
+    max_new_tokens: Annotated[int, in_sampling(help="Largest number of tokens of each completion.")] = 64,
+    apply_chat_template: Annotated[
+        bool, in_sampling("--apply-chat-template", help="Format the prompt with the tokenizer's chat template.")
+    ] = False,
+    temperature: Annotated[float, in_sampling(help="0 takes the most likely token.")] = 0.0,
+    top_p: Annotated[float, in_sampling(help="Sample from the smallest set of tokens with this probability.")] = 1.0,
+    seed: Annotated[int, in_sampling(help="Random seed; all completions use the same random numbers.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Answer a prompt by the dense model and, side by side, by the gated one; tell where and how far they part."""
-    chosen = options.arm(preset, rotation, method)
+    """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
     plans: list[Any] = [load_plan(file) for file in plan or ()]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]
-    calibration = CalibrationSpec() if chosen.method.needs_calibration else None
-    arms = [AnswerSpec()] if dense or chosen.method.name == DENSE.name else []
-    if chosen.method.name != DENSE.name:
+    calibration = CalibrationSpec() if arm.method.needs_calibration else None
+    arms = [AnswerSpec()] if dense or arm.method.name == DENSE.name else []
+    if arm.method.name != DENSE.name:
         arms += [
-            AnswerSpec(rotation=chosen.rotation, method=chosen.method, plan=each, calibration=calibration)
-            for each in plans
+            AnswerSpec(rotation=arm.rotation, method=arm.method, plan=each, calibration=calibration) for each in plans
         ]
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text:
@@ -63,8 +57,8 @@ def generate(
     job = GenerateJob(
         model=options.model_source(model, dtype, device, quantization),
         prompt=text,
-        chat=chat,
-        new_tokens=new_tokens,
+        chat=apply_chat_template,
+        new_tokens=max_new_tokens,
         sampling=SamplingSpec(temperature=temperature, top_p=top_p, seed=seed),
         arms=tuple(arms),
     )

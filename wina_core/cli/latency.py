@@ -1,4 +1,4 @@
-"""`wina latency`: how fast sparse products are, and how fast a gated model decodes."""
+"""`wina latency`: timings of sparse products, and of a gated model's decoding."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from wina_core.cli import options
 from wina_core.cli.flags import taking
+from wina_core.cli.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import DecodeJob, LatencyJob
@@ -29,7 +30,7 @@ DECODE_COLUMNS = (
     *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "speed-up"),
 )
 _FLAGS = {
-    "batches": "--batch",
+    "batches": "--batch-size",
     "dtypes": "--dtype",
     "dtype": "--dtype",
     "methods": "--method",
@@ -39,95 +40,88 @@ _FLAGS = {
     "prompt_tokens": "--prompt-tokens",
     "new_tokens": "--new-tokens",
 }
-"""The flag that fills a spec's field."""
+"""The option of each field of a spec."""
 
 _Spec = TypeVar("_Spec", LatencySpec, DecodeSpec)
 
-Methods = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--method",
-        help="Repeatable: dense, teal, wina, rsparse; dense and wina by default. With --decode one, wina by default.",
-    ),
-]
+Texts = list[str] | None
+Count = int | None
 
 
 @taking(rotation=options.rotation_spec)
 def latency(
     *,
-    model: Annotated[str | None, typer.Argument(help="With --decode: a folder, a hub id, or demo.")] = None,
-    decode: Annotated[bool, typer.Option("--decode", help="Time a model's decoding instead of products.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Print the presets' shapes and stop.")] = False,
-    presets: Annotated[
-        list[str] | None, typer.Option("--preset", help=f"Repeatable: the shapes of {', '.join(PRESETS)}.")
+    model: Annotated[str | None, typer.Argument(help='With --decode: a folder, a Hugging Face id, or "demo".')] = None,
+    decode: Annotated[bool, in_timing("--decode", help="Time a model's decoding instead of single products.")] = False,
+    presets: Annotated[Texts, in_timing("--preset", help=f"Repeatable: shapes of {', '.join(PRESETS)}.")] = None,
+    listed: Annotated[bool, in_timing("--list", help="Print the presets' shapes and stop.")] = False,
+    shape: Annotated[Texts, in_timing(help="Repeatable: outputs x inputs, such as 5120x17920; two by default.")] = None,
+    batch_size: Annotated[
+        list[int] | None, in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default.")
     ] = None,
-    shape: Annotated[
-        list[str] | None, typer.Option(help="Repeatable: outputs x inputs, as 5120x17920. The paper's two by default.")
+    backend: Annotated[
+        Texts, in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
     ] = None,
-    batch: Annotated[
-        list[int] | None, typer.Option(help="Repeatable: rows of x; 1, 4, 16, 64, 256 by default.")
-    ] = None,
+    prompt_tokens: Annotated[Count, in_timing(help="With --decode: tokens before the timed ones; 64.")] = None,
+    new_tokens: Annotated[Count, in_timing(help="With --decode: tokens to time; 64 by default.")] = None,
+    repetitions: Annotated[Count, in_timing(help="Timed repetitions; 20 by default, 5 with --decode.")] = None,
+    again: options.Again = False,
     dtype: Annotated[
-        list[str] | None,
-        typer.Option(help="Repeatable: float32, bfloat16, float16; bfloat16, or the model's own, by default."),
+        Texts, in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default.")
     ] = None,
-    method: Methods = None,
+    device: options.Device = "auto",
+    quantization: options.Quantization = "none",
+    method: Annotated[
+        Texts, in_gate(help="Repeatable: dense, teal, wina, rsparse; dense and wina by default; one with --decode.")
+    ] = None,
     selection: Annotated[
-        Selection | None, typer.Option(help="threshold or topk for products, threshold by default; with --decode topk.")
+        Selection | None, in_gate(help="Products: threshold (default) or topk. With --decode any; topk by default.")
     ] = None,
     masks: options.Masks = "separate",
     sparsity: Annotated[
-        list[float] | None,
-        typer.Option(help="Repeatable: dropped fraction, [0, 1); 0, 0.25, 0.4, 0.5, 0.65 by default, to decode 0.5."),
-    ] = None,
-    backend: Annotated[
-        list[str] | None, typer.Option(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
+        list[float] | None, in_gate(help="Repeatable: fraction to drop; 0, 0.25, 0.4, 0.5, 0.65, or 0.5 with --decode.")
     ] = None,
     rotation: RotationSpec,
-    quantization: options.Quantization = "none",
-    prompt_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens before those timed; 64.")] = None,
-    new_tokens: Annotated[int | None, typer.Option(help="With --decode: tokens that are timed; 64.")] = None,
-    device: options.Device = "auto",
-    repetitions: Annotated[int | None, typer.Option(help="Turns that count; 20, with --decode 5.")] = None,
-    export: Annotated[
-        Path | None, typer.Option(help="Also write the table, every digit and column: .csv, .tsv, .json, .md or .tex.")
+    output_path: Annotated[
+        Path | None, in_output(help="Also write the full table: .csv, .tsv, .json, .md or .tex.")
     ] = None,
-    again: options.Again = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time sparse products on cold weights, against PyTorch's dense call turn by turn and the memory's bandwidth; or,
-    with MODEL --decode, a gated model's greedy decoding against the dense one's."""
-    if export is not None:
-        check_table_file(export)  # now, not after minutes of timing
+    """Time sparse products on cold weights against PyTorch's dense product and the memory bandwidth.
+
+    With MODEL --decode, time a gated model's greedy decoding against the dense model's.
+    """
+    if output_path is not None:
+        check_table_file(output_path)  # now, not after minutes of timing
     if listed:
         offered = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
         print_table(("preset", "operations", "outputs x inputs"), offered, as_json)
         return
     if decode:
         if model is None:
-            raise WinaError('Decoding is timed of a model; name a folder, a hub id or "demo" beside --decode.')
-        if presets or shape or batch or backend:
+            raise WinaError('--decode needs a model; name a folder, a Hugging Face id or "demo".')
+        if presets or shape or batch_size or backend:
             raise WinaError(
-                "A model brings its own shapes; leave --preset, --shape, --batch and --backend to products."
+                "A model has its own shapes; leave out --preset, --shape, --batch-size and --backend, or --decode."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
         source = options.model_source(model, _one("--dtype", dtype, "auto"), device, quantization)
         given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
-        _sweep_decoding(_make(DecodeSpec, common | given), again, database, export, as_json)
+        _sweep_decoding(_make(DecodeSpec, common | given), again, database, output_path, as_json)
         return
     if model is not None:
-        raise WinaError(f'A model is timed by its decoding; add --decode, or give shapes instead of "{model}".')
+        raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
     if not rotation.is_identity or quantization != "none" or masks != "separate" or prompt_tokens or new_tokens:
         raise WinaError(
-            "Single products know no rotation, quantization, shared masks, prompt or new tokens; leave those out, or "
+            "Single products have no rotation, quantization, shared masks, prompt or new tokens; leave those out, or "
             "add --decode."
         )
     shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
     given = _given(
-        batches=batch,
+        batches=batch_size,
         dtypes=dtype,
         methods=method,
         selections=[selection] if selection else None,
@@ -138,50 +132,46 @@ def latency(
     spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
     with Store(database) as store:
         report, rows = sweep_products(spec, again, store)
-    show_products(report, rows, export, as_json)
+    show_products(report, rows, output_path, as_json)
 
 
 def _one(flag: str, given: list[str] | None, default: str) -> Any:
-    """The value of a flag that may be repeated for products alone."""
+    """Return the value of an option that is repeatable for products alone."""
     if given and len(given) > 1:
         raise WinaError(f"With --decode, {flag} takes one value, not {len(given)}; run the command once for each.")
     return given[0] if given else default
 
 
 def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
-    """The spec of these settings; what is wrong is told of the flag instead of the field."""
+    """Make a spec of settings; errors name the option, not the field."""
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        raise _told_of_flags(error) from error
-
-
-def _told_of_flags(error: ValidationError) -> ValidationError:
-    problems = [
-        InitErrorDetails(
-            type=problem["type"],
-            loc=(_FLAGS[problem["loc"][0]],) if problem["loc"] and problem["loc"][0] in _FLAGS else problem["loc"],
-            input=problem["input"],
-            ctx=problem.get("ctx", {}),
-        )
-        for problem in error.errors()
-    ]
-    return ValidationError.from_exception_data(error.title, problems)
+        problems = [
+            InitErrorDetails(
+                type=problem["type"],
+                loc=(_FLAGS.get(str(problem["loc"][0]), problem["loc"][0]),) if problem["loc"] else (),
+                input=problem["input"],
+                ctx=problem.get("ctx", {}),
+            )
+            for problem in error.errors()
+        ]
+        raise ValidationError.from_exception_data(error.title, problems) from error
 
 
 def _given(**settings: Any) -> dict[str, Any]:
-    """Those settings whose flag was used; the spec has the others' defaults."""
+    """Return the settings that were given; the spec has the defaults of the others."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def sweep_products(spec: LatencySpec, again: bool, store: Store) -> tuple[SweepReport, list[LatencyRow]]:
-    """Time what of a sweep is not stored for this machine, or `again` all of it; all its points."""
+    """Time the points of a sweep that are not stored for this machine, or `again` all; return all points."""
     report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
     return report, store.latency_rows(report.environment.key, report.points)
 
 
 def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path | None, as_json: bool) -> None:
-    """Print a sweep's table, and export it; what was done and left out goes to stderr."""
+    """Print a sweep's table and export it; remarks go to stderr."""
     _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
 
 
@@ -207,16 +197,16 @@ def _show(
     export: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the table to be read, or all columns as JSON, and export it; what was done and left out goes to stderr."""
+    """Print a table for reading, or all columns as JSON, and export all columns; remarks go to stderr."""
     if as_json:
         print_table(fields, rows, as_json)
     else:
         print_table(columns, lines, as_json)
-    bandwidth = "" if report.bandwidth is None else f"; the memory moved {report.bandwidth:.1f} GB/s"
+    bandwidth = "" if report.bandwidth is None else f"; memory bandwidth {report.bandwidth:.1f} GB/s"
     where = f"{report.environment.device}, {report.environment.hardware}"
-    typer.echo(f"{report.measured} measured, {report.stored} stored before, on {where}{bandwidth}.", err=True)
+    typer.echo(f"{report.measured} measured, {report.stored} already stored, on {where}{bandwidth}.", err=True)
     for reason in report.skipped:
-        typer.echo(f"Left out, {reason}", err=True)
+        typer.echo(f"Skipped: {reason}", err=True)
     if export is not None:
         write_table(fields, rows, export)
 

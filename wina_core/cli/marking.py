@@ -15,18 +15,18 @@ from wina_core.store import Store
 
 Runs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RUN]...", help="Beginnings of hashes, as `wina results --marks` has them."),
+    typer.Argument(metavar="[RUN]...", help="Beginnings of hashes; `wina results --annotations` lists them."),
 ]
 
 
 def tag(
     runs: Runs = None,
-    add: Annotated[str, typer.Option(help="Tags, with commas between.")] = "",
-    remove: Annotated[str, typer.Option(help="Tags, with commas between.")] = "",
+    add: Annotated[str, typer.Option(help="Tags to add, comma-separated.")] = "",
+    remove: Annotated[str, typer.Option(help="Tags to remove, comma-separated.")] = "",
     line: Filter = "",
     database: options.Database = None,
 ) -> None:
-    """Add tags to runs, or take them away."""
+    """Add or remove tags of runs."""
     if not split_tags(add) and not split_tags(remove):
         raise WinaError("Say which tags: --add best,report or --remove best.")
 
@@ -37,7 +37,7 @@ def tag(
 
 
 def note(
-    text: Annotated[str, typer.Argument(help="Empty to take the note away.")],
+    text: Annotated[str, typer.Argument(help="The note; an empty text removes it.")],
     runs: Runs = None,
     line: Filter = "",
     database: options.Database = None,
@@ -48,16 +48,16 @@ def note(
 
 def pin(
     runs: Runs = None,
-    off: Annotated[bool, typer.Option("--off", help="Unpin them.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Unpin the runs.")] = False,
     line: Filter = "",
     database: options.Database = None,
 ) -> None:
-    """Keep runs at the top of lists."""
+    """Pin runs to the top of lists."""
     _mark(database, runs, line, "pinned", lambda marks: marks._replace(pinned=not off))
 
 
 def delete(runs: Runs = None, line: Filter = "", database: options.Database = None) -> None:
-    """Take runs out of all lists; their numbers are not reused. `restore` brings them back, `purge` erases them."""
+    """Delete runs. Their results are not reused; `restore` brings them back, `purge` erases them."""
     with Store(database) as store:
         chosen = _chosen(store, runs, line)
         store.delete_runs(chosen)
@@ -67,7 +67,7 @@ def delete(runs: Runs = None, line: Filter = "", database: options.Database = No
 
 
 def deleted(database: options.Database = None, as_json: options.Json = False) -> None:
-    """List what was deleted and can be restored."""
+    """List deleted runs, which can be restored."""
     with Store(database) as store:
         rows = store.deleted_runs()
     columns = ["run", "model", "arm", "plan", "target", "deleted"]
@@ -76,10 +76,10 @@ def deleted(database: options.Database = None, as_json: options.Json = False) ->
 
 def restore(
     runs: Runs = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that is deleted.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Restore all deleted runs.")] = False,
     database: options.Database = None,
 ) -> None:
-    """Bring deleted runs back, with their numbers."""
+    """Restore deleted runs with their results."""
     with Store(database) as store:
         known = [row.run for row in store.deleted_runs()]
         chosen = known if everything else _named(runs or [], known, "deleted run")
@@ -88,7 +88,7 @@ def restore(
 
 
 def purge(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, database: options.Database = None
+    yes: Annotated[bool, typer.Option("--yes", help="Erase without asking.")] = False, database: options.Database = None
 ) -> None:
     """Erase deleted runs for good."""
     with Store(database) as store:
@@ -133,7 +133,7 @@ def _named(beginnings: list[str], known: list[str], what: str) -> list[str]:
         alike = [run for run in known if run.startswith(beginning)]
         if len(alike) != 1:
             number = "No" if not alike else f"More than one ({len(alike)})"
-            raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --marks` lists the hashes.')
+            raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --annotations` lists them.')
         found.append(alike[0])
     return list(dict.fromkeys(found))
 

@@ -1,35 +1,34 @@
-"""`wina model`: what a model is."""
+"""`wina model`: a summary of a model."""
 
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.flags import taking
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, quantization_pairs
 from wina_core.engine.protocol import InspectJob
 from wina_core.records import ModelSummary
+from wina_core.specs import ModelSource
 from wina_core.store import Store
 
-app = typer.Typer(help="Look at models.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Look at models."""
+    """Inspect models."""
 
 
 @app.command()
+@taking(model=options.model_source)
 def info(
-    model: options.Model,
-    dtype: options.Dtype = "auto",
-    device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    model: ModelSource,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Load a model and print its architecture, its size, and how much of it can be gated."""
-    source = options.model_source(model, dtype, device, quantization)
+    """Load a model and print its architecture, its size and its gated weights."""
     with Store(database) as store:
-        summary = run_recorded(InspectJob(model=source), store).value
+        summary = run_recorded(InspectJob(model=model), store).value
     assert isinstance(summary, ModelSummary)
     if as_json:
         typer.echo(summary.model_dump_json(indent=1))

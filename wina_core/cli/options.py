@@ -1,10 +1,13 @@
-"""Options that several commands share, and the specs they stand for."""
+"""Options that several commands share, and the specs made of them."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from wina_core import specs
+from wina_core.cli.flags import taking
 from wina_core.errors import WinaError
 from wina_core.masks.presets import PRESETS
 from wina_core.masks.presets import preset as named_preset
@@ -32,108 +35,123 @@ from wina_core.specs import (
 CALIBRATION_TEXT = CalibrationSpec().text
 
 Mode = Literal["free", RotationMode]
+AllocatorName = Literal[specs.AllocatorName, "greedy_wina_released", "greedy_teal_released"]
 
-Model = Annotated[str, typer.Argument(help='A folder in the Hugging Face format, a hub id, or "demo".')]
-ModelOption = Annotated[str, typer.Option("--model", help='A folder in the Hugging Face format, a hub id, or "demo".')]
-Dtype = Annotated[DType, typer.Option(help="How weights are held.")]
-Device = Annotated[str, typer.Option(help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
+
+def _panel(title: str) -> Callable[..., Any]:
+    """Return a `typer.Option` whose options `--help` shows in the panel of this title."""
+
+    def option(*names: str, **settings: Any) -> Any:
+        return typer.Option(*names, rich_help_panel=title, **settings)
+
+    return option
+
+
+in_model, in_rotation, in_gate = _panel("Model"), _panel("Rotation"), _panel("Gate")
+in_evaluation, in_output = _panel("Evaluation"), _panel("Output")
+in_allocation, in_timing, in_sampling = _panel("Allocation"), _panel("Timing"), _panel("Sampling")
+
+_LOCATION = 'A folder in Hugging Face format, a Hugging Face id, or "demo".'
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
+ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
+Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights.")]
+Device = Annotated[str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
 Quantization = Annotated[
-    specs.Quantization,
-    typer.Option(help="Hold the gated matrices in 8 bits (torchao) or 4 bits (HQQ), after rotating."),
+    specs.Quantization, in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating.")
 ]
+Roles = Annotated[
+    list[str] | None, in_model("--role", help="Repeatable: NAME=FOLDER, the model for a role, this once.")
+]
+
 Rotation = Annotated[
-    Mode,
-    typer.Option(
-        "--rotation", help='How the residual stream is rotated before gating; "free": globally, by refined bases.'
-    ),
+    Mode, in_rotation("--rotation", help='Rotation of the residual stream; "free" is global, with refined bases.')
 ]
 Heads = Annotated[
     bool | None,
-    typer.Option("--heads/--no-heads", help="Rotate V's outputs and O's inputs per head; on unless --rotation none."),
+    in_rotation("--rotate-heads/--no-rotate-heads", help="Also rotate within heads; on unless --rotation is none."),
 ]
+_BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 Attention = Annotated[
     str | None,
-    typer.Option("--attention-basis", help=f"Comma-separated, summed: {', '.join(get_args(AttentionBasis))}."),
+    in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis)))),
 ]
-Mlp = Annotated[
-    str | None, typer.Option("--mlp-basis", help=f"Comma-separated, summed: {', '.join(get_args(MlpBasis))}.")
-]
+Mlp = Annotated[str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))]
 Weighting = Annotated[
-    specs.Weighting | None,
-    typer.Option(
-        "--weighting", help="How much each input counts in a shared basis: all alike, or by its measured sensitivity."
-    ),
+    specs.Weighting | None, in_rotation("--weighting", help="Weight of each input in a shared basis.")
 ]
 Objective = Annotated[
     specs.Objective | None,
-    typer.Option(
-        "--objective", help="Eigenvectors, or those refined on the calibrated error of gating, or further on the KL."
-    ),
+    in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
 ]
-Steps = Annotated[int | None, typer.Option("--rotation-steps", help="Steps of refining.")]
+Steps = Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")]
+RotationText = Annotated[
+    str | None,
+    in_rotation("--rotation-text", help="Text for activations and refinement; the default depends on the objective."),
+]
+RotationTokens = Annotated[int | None, in_rotation("--rotation-tokens", help="Tokens to read of that text.")]
 Matrices = Annotated[
-    str | None,
-    typer.Option(
-        "--matrices",
-        help=f"A safetensors file of orthogonal matrices to rotate by, as {MATRICES_FILE} of an exported folder.",
-    ),
+    str | None, in_rotation("--matrices", help=f"Orthogonal matrices to use, such as a model's {MATRICES_FILE}.")
 ]
-_ROTATION_TEXT = "What activations and refinement read, as demo:training or a file; by default as the objective needs."
-RotationText = Annotated[str | None, typer.Option("--rotation-text", help=_ROTATION_TEXT)]
-RotationTokens = Annotated[int | None, typer.Option("--rotation-tokens", help="Tokens of that text to read.")]
+
 Preset = Annotated[
-    str | None,
-    typer.Option(help=f"A method with its published rotation, instead of the two: {', '.join(PRESETS)}."),
+    str | None, in_gate("--preset", help=f"A method with its rotation, instead of both: {', '.join(PRESETS)}.")
 ]
-Method = Annotated[str, typer.Option("--method", help=f"One of {', '.join(method_names())}.")]
+Method = Annotated[str, in_gate("--method", help=f"One of {', '.join(method_names())}.")]
 Variant = Annotated[
-    specs.Variant, typer.Option("--variant", help="The paper's text, the authors' code, or a reading of our own.")
+    specs.Variant, in_gate("--variant", help="The paper's text, the released code, or our own variant.")
 ]
-Text = Annotated[str, typer.Option(help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
-Tokens = Annotated[int, typer.Option(help="Tokens of the text to read.")]
-Again = Annotated[bool, typer.Option("--again", help="Compute everything anew, also what is stored.")]
-Samples = Annotated[bool, typer.Option("--samples", help="Also store every document's own scores and answers.")]
-RunModelCode = Annotated[
-    bool,
-    typer.Option(
-        "--run-model-code",
-        help="Consent, for this once, to run programs that the model writes for tasks such as humaneval: in a process "
-        "of their own with limited time, memory and files and without a network, but nobody knows what they do.",
-    ),
-]
-Engines = Annotated[int, typer.Option(min=0, help="Engine processes to share the runs; 0 for one on each GPU.")]
-Roles = Annotated[
-    list[str] | None,
-    typer.Option("--role", help="Repeatable: NAME=FOLDER, the model that stands for a role of the study this once."),
-]
-DataFolder = Annotated[
-    str | None,
-    typer.Option(help='Local data in place of the hub\'s: a folder with one for each task, or "demo".'),
-]
-StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a file in TOML or JSON.")]
-Masks = Annotated[specs.Masks, typer.Option("--masks", help="Whether q, k, v share one mask, and gate, up another.")]
 Select = Annotated[
     Selection,
-    typer.Option(
-        "--selection", help="Exactly the top k, or what exceeds a calibrated threshold, deviation or share of the mass."
+    in_gate(
+        "--selection", help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass."
     ),
 ]
+Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]
 Correction = Annotated[
-    specs.Correction, typer.Option("--correction", help="What a dropped input counts as: 0, or its calibrated mean.")
+    specs.Correction, in_gate("--correction", help="Replace a dropped input by 0, or by its calibrated mean.")
 ]
-Rho = Annotated[float | None, typer.Option("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
-AllocatorName = Literal[specs.AllocatorName, "greedy_wina_released", "greedy_teal_released"]
-Database = Annotated[str | None, typer.Option(help="SQLAlchemy URL or SQLite file of the results.", metavar="URL")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
+Sparsities = Annotated[
+    list[float] | None, in_gate("--sparsity", help="Repeatable: fraction to drop, [0, 1); 0.5 is 50 %.")
+]
+Plans = Annotated[list[Path] | None, in_gate("--plan", help="Repeatable: a sparsity plan's JSON file.")]
+
+Text = Annotated[str, in_evaluation("--text", help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
+Tokens = Annotated[int, in_evaluation("--tokens", help="Tokens of the text to read.")]
+DataFolder = Annotated[
+    str | None,
+    in_evaluation(
+        "--data-folder", help='Local data instead of the Hub\'s: a folder with one for each task, or "demo".'
+    ),
+]
+RunModelCode = Annotated[
+    bool,
+    in_evaluation(
+        "--confirm-run-unsafe-code",
+        help="Allow, this once, running programs that the model writes (humaneval, mbpp), each in a sandbox with "
+        "limited time, memory and files and without a network.",
+    ),
+]
+Engines = Annotated[
+    int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
+]
+StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a TOML or JSON file.")]
+
+Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
+Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
+Database = Annotated[str | None, in_output("--database", help="A SQLite file or an SQLAlchemy URL.", metavar="URL")]
+Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
 
 
-def model_source(location: str, dtype: DType, device: str, quantization: Quantization = "none") -> ModelSource:
-    """The model as it is on disk now."""
+def model_source(
+    location: Model, dtype: Dtype = "auto", device: Device = "auto", quantization: Quantization = "none"
+) -> ModelSource:
+    """Resolve the model as it is on disk now."""
     return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
 
 
 def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
-    """The allocator of that name, its text as it is on disk now."""
+    """Make the spec of a named allocator, its text as it is on disk now."""
     if name not in get_args(AllocatorName):
         raise WinaError(f'There is no allocator "{name}"; choose one of {", ".join(get_args(AllocatorName))}.')
     base, _, variant = name.partition("_")
@@ -154,7 +172,7 @@ def rotation_spec(
     tokens: RotationTokens = None,
     matrices: Matrices = None,
 ) -> RotationSpec:
-    """The rotation of the flags, None standing for what is usual with the mode and the objective; heads are on for
+    """Make a rotation's spec; None takes the default of the mode and the objective. Heads are rotated by default in
     every mode but "none"."""
     per_head = mode != "none" if heads is None else heads
     if mode == "none" and not per_head:
@@ -183,18 +201,22 @@ def method_spec(
     correction: Correction = "none",
     rho: Rho = None,
 ) -> MethodSpec:
-    """The method of the flags."""
+    """Make a method's spec."""
     return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
 
 
-def arm(preset: str | None, rotation: RotationSpec, method: MethodSpec) -> Arm:
-    """The rotation and the method of the flags; with a preset, its own, completed by the flags that it leaves open."""
+def combine(method: MethodSpec, rotation: RotationSpec, preset: Preset = None) -> Arm:
+    """Combine rotation and method; a preset brings its own rotation, and the flags complete its method."""
     if preset is None:
         return Arm(rotation=rotation, method=method)
     if not rotation.is_identity:
-        raise WinaError("A preset brings its own rotation; leave --rotation and --heads out, or --preset.")
+        raise WinaError("A preset brings its own rotation; leave out --rotation and --rotate-heads, or --preset.")
     own = named_preset(preset)
     given = method.model_dump(exclude={"name", "variant"})
     return Arm(
         rotation=own.rotation, method=MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
     )
+
+
+arm = taking(method=method_spec, rotation=rotation_spec)(combine)
+"""`combine` of the flags of both."""

@@ -1,4 +1,4 @@
-"""`wina plan`: sparsity plans that are kept in the database under names."""
+"""`wina plan`: named sparsity plans in the database."""
 
 from pathlib import Path
 from time import localtime, strftime
@@ -16,15 +16,15 @@ from wina_core.specs.plans import UniformSparsity, load_plan
 from wina_core.specs.searched_shares import read_searched_shares
 from wina_core.store import Store
 
-app = typer.Typer(help="Sparsity plans saved under names, here or on the Sparsity page.", no_args_is_help=True)
+app = typer.Typer(help="Manage the sparsity plans saved in the database.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A saved plan's name.")]
-File = Annotated[Path, typer.Argument(help="A plan's JSON file, as `eval --plan` and `cost --plan` take it.")]
+File = Annotated[Path, typer.Argument(help="A plan's JSON file, as `wina eval --plan` and `wina cost --plan` read it.")]
 
 
 @app.command("list")
 def list_plans(database: options.Database = None, as_json: options.Json = False) -> None:
-    """Print the saved plans, the last saved first."""
+    """List the saved plans, the newest first."""
     with Store(database) as store:
         plans = store.list_plans()
     rows = [(row.name, row.origin, row.budget, strftime("%Y-%m-%d %H:%M", localtime(row.saved))) for row in plans]
@@ -33,7 +33,7 @@ def list_plans(database: options.Database = None, as_json: options.Json = False)
 
 @app.command()
 def show(name: Name, database: options.Database = None, as_json: options.Json = False) -> None:
-    """Print a saved plan, layers by projections; with --json as its file."""
+    """Print a saved plan, layers by projections; with --json, as the file would be."""
     with Store(database) as store:
         plan = store.load_plan(name)
     if as_json:
@@ -56,15 +56,15 @@ def export(name: Name, file: File, database: options.Database = None) -> None:
 @app.command("import-shares")
 def import_shares(
     searched: Annotated[
-        Path, typer.Argument(help="The file that R-Sparse's search wrote: a share and a sparsity a matrix.")
+        Path, typer.Argument(help="The output of R-Sparse's search: one share and one sparsity for each matrix.")
     ],
     model: options.Model,
     file: File,
 ) -> None:
-    """Write the plan in a file of R-Sparse's searched shares, for MODEL; no weights are read."""
+    """Convert R-Sparse's searched shares into a plan for MODEL. Reads no weights."""
     job = CostJob(model=ModelSource(location=model), method=DENSE, plan=UniformSparsity(sparsity=0.0))
     with terminal_reporter() as reporter:
-        from wina_core.engine.server.cost import count_costs  # seconds, for which Ctrl-C should work
+        from wina_core.engine.server.cost import count_costs  # takes seconds; Ctrl-C works meanwhile
 
         layout = count_costs(job, reporter).shape.layout
     plan = read_searched_shares(searched, layout)
@@ -73,7 +73,7 @@ def import_shares(
 
 @app.command()
 def save(file: File, name: Name, database: options.Database = None) -> None:
-    """Keep a file's plan in the database under a name, in place of an earlier one of that name."""
+    """Save a file's plan in the database under a name; an earlier plan of that name is replaced."""
     plan = load_plan(file)
     with Store(database) as store:
         store.save_plan(name, plan)

@@ -15,26 +15,27 @@ from wina_core.studies.expand import bind, load_study
 
 
 def report(
-    study: Annotated[str, typer.Argument(help="A study that was run here: its name, its hash or its file.")],
-    output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("reports"),
+    study: Annotated[str, typer.Argument(help="A study that was run here, by name, hash or file.")],
+    output_path: Annotated[Path, options.in_output(help="The folder to write to.")] = Path("reports"),
     tables: Annotated[
-        bool, typer.Option("--tables", help="Write the tables as LaTeX, CSV, XLSX, Parquet and JSON too.")
+        bool, options.in_output("--tables", help="Also write the tables as LaTeX, CSV, XLSX, Parquet and JSON.")
     ] = False,
-    baseline: Annotated[
-        str, typer.Option(help="The arm that the others are compared with; TEAL or the first by default.")
-    ] = "",
+    baseline: Annotated[str, typer.Option(help="Baseline configuration; TEAL or the first by default.")] = "",
     by: Annotated[
         SparsityKind,
-        typer.Option(help="Pair runs, and plot them, by the measured sparsity, counted or full, or by the target."),
+        typer.Option(help="Pair and plot runs by measured sparsity (counted or full) or by target."),
     ] = DEFAULT_COUNT,
     database: options.Database = None,
 ) -> None:
-    """Write a study's report: its tables as the paper lays them out, ours beside the paper's with the difference and
-    significance, plots, hardware, versions and the command to run it again; one HTML and one Markdown page."""
+    """Write a study's report as one HTML and one Markdown page.
+
+    It has the study's tables in the paper's layout, the published numbers with differences and significance, plots,
+    hardware, versions, and the command that repeats the study.
+    """
     from wina_core.report import make_report
 
     with Store(database) as store:
-        page = make_report(store, _stored(store, study), output, baseline=baseline, by=by, with_tables=tables)
+        page = make_report(store, _stored(store, study), output_path, baseline=baseline, by=by, with_tables=tables)
     typer.echo(f"The report is {page}.", err=True)
 
 

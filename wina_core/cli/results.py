@@ -10,10 +10,12 @@ from wina_core.errors import WinaError
 from wina_core.results.columns import COLUMNS
 from wina_core.store import MetricFilter, MetricRow, Store
 
-Study = Annotated[str | None, typer.Option(help="Only this study: its name or hash.")]
+Study = Annotated[str | None, typer.Option(help="Only this study, by name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
-Rotations = Annotated[list[str] | None, typer.Option("--rotation", help="Repeatable: only these rotations' labels.")]
-Tasks = Annotated[list[str] | None, typer.Option("--task", help="Repeatable: only these tasks.")]
+Rotations = Annotated[
+    list[str] | None, typer.Option("--rotation", help="Repeatable: only rotations with these labels.")
+]
+Tasks = Annotated[list[str] | None, typer.Option("--tasks", help="Repeatable: only these tasks.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Repeatable: only these metrics.")]
 
 Filter = Annotated[
@@ -21,12 +23,12 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="LINE",
-        help="As in the window: words, method:wina, counted>50, task:/regex/, tags:best; a minus before one excludes.",
+        help="As on the Results page: words, method:wina, counted>50, task:/regex/, tags:best; a minus excludes.",
     ),
 ]
 
 app = typer.Typer(
-    help="Print the stored results, one line per run; or tag, annotate, pin, delete and restore runs.",
+    help="Print stored results, one line per run; tag, annotate, pin, delete and restore runs.",
     invoke_without_command=True,
 )
 
@@ -40,11 +42,13 @@ def results(
     task: Tasks = None,
     metric: Metrics = None,
     line: Filter = "",
-    marks: Annotated[bool, typer.Option("--marks", help="Also print each run's hash, tags and note.")] = False,
+    marks: Annotated[
+        bool, options.in_output("--annotations", help="Also print each run's hash, tags and note.")
+    ] = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print the stored results, one line per run."""
+    """Print stored results, one line per run."""
     if context.invoked_subcommand is not None:
         return
     with Store(database) as store:

@@ -1,4 +1,4 @@
-"""`wina rotate`: rotate a model, say how exact that was, and save the result."""
+"""`wina rotate`: rotation of a model, its exactness, and its export."""
 
 from functools import partial
 from pathlib import Path
@@ -12,26 +12,24 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.engine.protocol import RotateJob
 from wina_core.records import RotationReport
-from wina_core.specs import MATRICES_FILE, RotationSpec
+from wina_core.specs import MATRICES_FILE, ModelSource, RotationSpec
 from wina_core.store import Store
 
 
-@taking(rotation=partial(options.rotation_spec, mode="free"))
+@taking(model=options.model_source, rotation=partial(options.rotation_spec, mode="free"))
 def rotate(
-    model: options.Model,
+    model: ModelSource,
     rotation: RotationSpec,
-    to: Annotated[Path | None, typer.Option(help=f"A new folder for the model, with {MATRICES_FILE}.")] = None,
-    dtype: options.Dtype = "auto",
-    device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    output_path: Annotated[
+        Path | None, options.in_output(help=f"Export the rotated model to this new folder, with {MATRICES_FILE}.")
+    ] = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Rotate a model without changing what it computes, and measure the deviation and what is left off the diagonal."""
-    source = options.model_source(model, dtype, device, quantization)
-    export_to = str(to.absolute()) if to else None
+    """Rotate a model without changing its function; print the logits' error and the remaining off-diagonal energy."""
+    export_to = str(output_path.absolute()) if output_path else None
     with Store(database) as store:
-        report = run_recorded(RotateJob(model=source, rotation=rotation, export_to=export_to), store).value
+        report = run_recorded(RotateJob(model=model, rotation=rotation, export_to=export_to), store).value
     assert isinstance(report, RotationReport)
     if as_json:
         typer.echo(report.model_dump_json(indent=1))

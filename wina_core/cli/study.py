@@ -1,4 +1,4 @@
-"""`wina study`: the gallery of studies, what their roles stand for here, and computing them."""
+"""`wina study`: the gallery of studies, the models of their roles, and running them."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -15,12 +15,7 @@ from wina_core.studies.expand import bind, expand, rebind, with_data_folder
 from wina_core.studies.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
 from wina_core.studies.model_roles import absolute, load_roles, parse_roles, save_role
 
-app = typer.Typer(help="The paper's tables and figures as studies, and your own.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """The paper's tables and figures as studies, and your own."""
+app = typer.Typer(help="List and run studies: the paper's tables and figures, and your own.", no_args_is_help=True)
 
 
 @app.command()
@@ -28,21 +23,23 @@ def run(
     study: options.StudyName,
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
-    samples: options.Samples = False,
     run_model_code: options.RunModelCode = False,
     engines: options.Engines = 1,
     again: options.Again = False,
+    samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compute what the store does not have yet of a study, and print its tables."""
+    """Compute a study's missing measurements and print its tables."""
     manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
     run_study(open_study(study, role, data_folder), manner, database, as_json)
 
 
 def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:
-    """The study of a name or file, its roles mapped by `--role` or as they are kept, its tasks' data in `data_folder`
-    where that is given; WinaError for a role without a model."""
+    """Open a study by name or file, with models for its roles: those of `--role`, then the saved ones.
+
+    `data_folder` replaces the tasks' data. Raises WinaError for a role without a model.
+    """
     study = with_data_folder(find_study(name), data_folder)
     once = {role: absolute(location) for role, location in parse_roles(given or ()).items() if location}
     return bind(rebind(study, once), load_roles() if study.roles else {})
@@ -50,7 +47,7 @@ def open_study(name: str, given: list[str] | None, data_folder: str | None = Non
 
 @app.command("list")
 def list_studies(database: options.Database = None, as_json: options.Json = False) -> None:
-    """Print the gallery: every study, and what it needs or how much of it is stored."""
+    """List the gallery: each study with its size, and what it needs or how much of it is stored."""
     roles = load_roles()
     with Store(database) as store:
         rows = [(entry.kind, entry.name, entry.title, _size(entry), _state(entry, roles, store)) for entry in gallery()]
@@ -67,7 +64,7 @@ def _size(entry: GalleryEntry) -> str:
 
 
 def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
-    """What keeps a study from running here, or how much of it is stored."""
+    """Say what keeps a study from running here, or how much of it is stored."""
     if entry.study is None:
         return entry.error
     missing = needs(entry.study, roles)
@@ -81,7 +78,7 @@ def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
 
 
 def _stored(study: StudySpec, store: Store) -> tuple[int, int]:
-    """Measurements that are stored, of a sweep's points those of the machine that has most of them, and all."""
+    """Count the stored measurements and all; a sweep's points count on the machine that has most of them."""
     runs = expand(study)
     units = sum(len(run.evaluation.units) for run in runs)
     missing = sum(len(run.units) for run in store.pending(runs))
@@ -95,11 +92,14 @@ def _stored(study: StudySpec, store: Store) -> tuple[int, int]:
 def map_roles(
     mapping: Annotated[
         list[str] | None,
-        typer.Argument(help='NAME=FOLDER, as "Llama-2-7B=/models/llama-2-7b", or a hub id; NAME= to forget it.'),
+        typer.Argument(
+            metavar="[NAME=FOLDER]...",
+            help='For example "Llama-2-7B=/models/llama-2-7b"; a Hugging Face id works too. NAME= removes the model.',
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say which model stands for a role of the studies from now on, and print all roles."""
+    """Choose the models for the studies' roles, and print all roles."""
     roles, played = load_roles(), _played()
     given = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
     for name in given:
@@ -108,11 +108,11 @@ def map_roles(
     for name, location in given.items():
         roles = save_role(name, location)
     rows = [(name, played[name].hub if name in played else "", roles.get(name)) for name in sorted({*played, *roles})]
-    print_table(("role", "published weights", "stands for"), rows, as_json)
+    print_table(("role", "published weights", "model"), rows, as_json)
 
 
 def _played() -> dict[str, Role]:
-    """The roles of the gallery's studies to which their files give no model, by name."""
+    """Return the roles of the gallery's studies whose files name no model, by name."""
     studies = (entry.study for entry in gallery() if entry.study)
     return {role.name: role for study in studies for role in study.roles if not role.location}
 
@@ -120,6 +120,6 @@ def _played() -> dict[str, Role]:
 def _no_role(name: str, played: Iterable[str]) -> str:
     hint = near_matches(name, played) or f"its roles are {', '.join(sorted(played))}."
     return (
-        f'No study of the gallery has a role "{name}"; {hint} A study whose file is elsewhere takes its models with '
-        f'each call: --role "{name}=FOLDER".'
+        f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with each '
+        f'call: --role "{name}=FOLDER".'
     )

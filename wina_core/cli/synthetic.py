@@ -1,4 +1,4 @@
-"""`wina synthetic`: the paper's synthetic table, beside the paper's numbers."""
+"""`wina synthetic`: the paper's synthetic table beside the published numbers."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -25,17 +25,22 @@ COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "pape
 
 
 def synthetic(
-    network: Annotated[NetworkName | None, typer.Option(help="One of the table's two rows; both by default.")] = None,
-    size: Annotated[int, typer.Option(help="Inputs of the networks.")] = paper.SIZE,
-    seeds: Annotated[int, typer.Option(help="How many of each network.")] = 20,
-    sparsity: Annotated[list[float] | None, typer.Option(help="Repeatable; the paper's four by default.")] = None,
+    network: Annotated[NetworkName | None, typer.Option(help="The kind of network; both by default.")] = None,
+    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = paper.SIZE,
+    seeds: Annotated[int, typer.Option(help="Number of random networks of each kind.")] = 20,
+    sparsity: Annotated[
+        list[float] | None, typer.Option(help="Repeatable: fraction to drop; the paper's four by default.")
+    ] = None,
     rho: Annotated[float, typer.Option(help="R-Sparse's share of the mask.")] = 0.98,
     again: options.Again = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Gate random column-orthogonal networks by TEAL (which stands for CATS too), R-Sparse and WINA, and store and
-    print the errors: mean and deviation over the seeds, and whether the mean lies inside the paper's error bar."""
+    """Repeat the paper's table of random column-orthogonal networks.
+
+    Measures, stores and prints the errors of TEAL (here equal to CATS), R-Sparse and WINA: mean and standard deviation
+    over the seeds, and whether the mean lies inside the paper's error bar.
+    """
     networks = (network,) if network else SyntheticSpec().networks
     methods = (MethodSpec(name="teal"), MethodSpec(name="rsparse", rho=rho), MethodSpec(name="wina"))
     study = StudySpec(
@@ -53,7 +58,7 @@ def synthetic(
 
 
 def comparison(rows: Iterable[MetricRow], comparable: bool) -> list[tuple[Any, ...]]:
-    """One line of COLUMNS for each network, method and sparsity; without the paper's part unless `comparable`."""
+    """Return a line of COLUMNS for each network, method and sparsity, with published values if `comparable`."""
     cells: dict[tuple[str, str, float], dict[str, float]] = {}
     for row in rows:
         cells.setdefault((row.task, row.method, row.target_sparsity), {})[row.metric] = row.value

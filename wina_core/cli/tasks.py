@@ -1,4 +1,4 @@
-"""`wina tasks`: the stock lm-eval tasks by name."""
+"""`wina tasks`: search of lm-eval's task names."""
 
 import subprocess
 import sys
@@ -13,15 +13,15 @@ from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index
 
 
 def tasks(
-    query: Annotated[str, typer.Argument(help="Words of the name; close spellings are found, too.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="Names to print at most.")] = 30,
+    query: Annotated[str, typer.Argument(help="Words of the name; similar spellings match too.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of names to print.")] = 30,
     as_json: options.Json = False,
 ) -> None:
-    """Search the stock tasks, groups and tags; the first time they are listed, which takes some 20 seconds."""
+    """Search lm-eval's tasks, groups and tags. The first search lists them all, which takes some 20 seconds."""
     index = load_index() or _built()
     found = index.search(query, limit)
     if not found:
-        raise WinaError(f'No stock task is called like "{query}"; try fewer letters of its name.')
+        raise WinaError(f'No lm-eval task matches "{query}"; try a part of its name.')
     print_table(TaskEntry._fields[:3], [entry[:3] for entry in found], as_json)
     if len(found) == limit < len(index.entries):
         typer.echo(f"The first {limit} of {len(index.entries):,} names; --limit shows more.", err=True)
@@ -32,5 +32,5 @@ def _built() -> TaskIndex:
     subprocess.run([sys.executable, "-m", "wina_core.compute.evaluation.index"], check=False)
     index = load_index()
     if index is None:
-        raise WinaError(f"The stock tasks could not be listed in {index_file()}; see the messages above.")
+        raise WinaError(f"lm-eval's tasks could not be listed in {index_file()}; see the messages above.")
     return index

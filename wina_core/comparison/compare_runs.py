@@ -327,7 +327,7 @@ def _compare(
         lacking = first if not samples[0] else second
         raise WinaError(
             f"The run {lacking.run[:8]} has no samples of {first.unit} stored, which a paired comparison needs; "
-            "compute them with --samples (wina study run STUDY --samples), or compare without pairs with --unpaired."
+            "compute them with wina study run STUDY --log-samples, or compare without pairs with --unpaired."
         )
     return unpaired(first, second)
 

@@ -97,8 +97,8 @@ def command(study: StudySpec, study_file: str, *, samples: bool) -> str:
         role.name for role in there.roles if not role.location or role.location != given.get(role.name, role.location)
     ]
     words = [word for name in opened for word in ("--role", f"{name}=FOLDER")]
-    words += ["--samples"] if samples else []
-    words += ["--run-model-code"] if program_tasks(study) else []
+    words += ["--log-samples"] if samples else []
+    words += ["--confirm-run-unsafe-code"] if program_tasks(study) else []
     return shlex.join(["wina", "study", "run", study.name if shipped else study_file, *words])
 
 
@@ -107,7 +107,7 @@ def command_note(study: StudySpec) -> str:
     notes = []
     if programs := program_tasks(study):
         notes.append(
-            "--run-model-code consents to running the programs that the model writes for "
+            "--confirm-run-unsafe-code consents to running the programs that the model writes for "
             f"{' and '.join(programs)}. {RISK}"
         )
     if private := private_files(study):

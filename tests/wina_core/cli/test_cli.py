@@ -124,18 +124,18 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
     assert len(text) == 1 + len(rows)
 
     for suffix in ("csv", "tsv", "json", "md", "tex"):
-        wina.succeeds("export", tmp_path / f"table.{suffix}", "--task", "demo_choice", "--metric", "acc")
+        wina.succeeds("export", tmp_path / f"table.{suffix}", "--tasks", "demo_choice", "--metric", "acc")
     exported = json.loads((tmp_path / "table.json").read_text())
     assert [row["value"] for row in exported] == [row["demo_choice acc"] for row in rows]
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 1 + len(rows)
 
-    again = json.loads(wina.succeeds("study", "run", study, "--json", "--again"))
+    again = json.loads(wina.succeeds("study", "run", study, "--json", "--recompute"))
     assert again == rows
 
 
 def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: Path) -> None:
     flags = ("--method", "wina", "--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
-    more = ("--sparsity", "0.5", "--tasks", "demo_choice", "--limit", "8", "--no-deviation")
+    more = ("--sparsity", "0.5", "--tasks", "demo_choice", "--limit", "8", "--no-fidelity")
     saved = tmp_path / "study.json"
     rows = json.loads(wina.succeeds("eval", *flags, *more, "--save-study", saved, "--json"))
     assert [(row["method"], row["rotation"]) for row in rows] == [("wina", "global (qkv, gate_up) + heads")]
@@ -172,7 +172,7 @@ def test_model_info_shows_the_architecture(wina: Wina) -> None:
 def test_a_rotation_is_shown_and_saved(wina: Wina, tmp_path: Path) -> None:
     target = tmp_path / "a folder with ünïcode"
     flags = ("--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
-    report = json.loads(wina.succeeds("rotate", "demo", *flags, "--to", target, "--json"))
+    report = json.loads(wina.succeeds("rotate", "demo", *flags, "--output-path", target, "--json"))
     assert report["shortcut_parameters"] == 0
     assert report["exported_to"] == str(target)
     assert json.loads(wina.succeeds("model", "info", target, "--json"))["architecture"] == "LlamaForCausalLM"
@@ -189,9 +189,9 @@ def test_eval_reaches_every_field_that_the_window_sets(wina: Wina, tmp_path: Pat
     text = tmp_path / "text.txt"
     text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
     saved = tmp_path / "study.json"
-    flags = ("--rotation", "none", "--heads", "--rotation-text", text, "--calibration-text", text)
+    flags = ("--rotation", "none", "--rotate-heads", "--rotation-text", text, "--calibration-text", text)
     more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
-    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-deviation", "--save-study", saved, "--json"))
+    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-fidelity", "--save-study", saved, "--json"))
     assert [row["rotation"] for row in rows] == ["none + heads"]
     study = load_study(saved)
     assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
@@ -228,19 +228,19 @@ def test_a_missing_folder(wina: Wina) -> None:
 
 
 def test_an_unknown_method(wina: Wina) -> None:
-    message = wina.fails(1, "eval", "--method", "magic", "--no-deviation", "--tasks", "demo_choice")
+    message = wina.fails(1, "eval", "--method", "magic", "--no-fidelity", "--tasks", "demo_choice")
     assert 'There is no method "magic"; choose one of dense, teal, wina, cats' in message
 
 
 def test_an_evaluation_of_nothing(wina: Wina) -> None:
-    assert wina.fails(1, "eval", "--no-deviation") == (
+    assert wina.fails(1, "eval", "--no-fidelity") == (
         "wina: Nothing would be measured; name tasks, or compare with the dense model's logits (deviation)."
     )
 
 
 def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.compute.evaluation.tasks._stock_paths", dict)  # indexing lm-eval's own takes 17 s
-    message = wina.fails(1, "eval", "--tasks", "demo_choise", "--no-deviation")
+    message = wina.fails(1, "eval", "--tasks", "demo_choise", "--no-fidelity")
     assert message == 'wina: 1 of 1 runs failed: There is no task "demo_choise"; did you mean demo_choice?'
 
 
@@ -276,7 +276,7 @@ def test_a_file_that_is_no_plan(wina: Wina, tmp_path: Path) -> None:
 
 
 def test_a_plan_for_another_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
-    common = ("eval", "--tasks", "demo_choice", "--limit", "4", "--no-deviation")
+    common = ("eval", "--tasks", "demo_choice", "--limit", "4", "--no-fidelity")
     before = wina.succeeds(*common, "--json")
     plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,),)), 0.5)
     write_atomically(tmp_path / "plan.json", plan.model_dump_json().encode())
@@ -286,7 +286,7 @@ def test_a_plan_for_another_model_fails_and_earlier_results_stay(wina: Wina, tmp
 
 
 def test_a_truncated_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
-    common = ("--tasks", "demo_choice", "--limit", "4", "--no-deviation")
+    common = ("--tasks", "demo_choice", "--limit", "4", "--no-fidelity")
     before = wina.succeeds("eval", *common, "--json")
     shutil.copytree(demo_folder() / "model", tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
@@ -340,7 +340,7 @@ def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina,
     assert process.returncode == 130
     assert b"Cancelling at the next batch" in err
     assert err.decode().strip().splitlines()[-1] == (
-        "wina: Cancelled; what was finished is kept, and the same command goes on from there."
+        "wina: Cancelled; finished results are stored, and the same command continues from there."
     )
     stored = units(home / "data" / "results.sqlite")
     assert 2 <= stored < 122

@@ -33,7 +33,7 @@ def wina(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 def test_answers_come_side_by_side_with_every_number(wina: Wina) -> None:
-    code, out, err = wina("A prompt", "--sparsity", "0.5", "--sparsity", "0.8", "--new-tokens", "5", "--json")
+    code, out, err = wina("A prompt", "--sparsity", "0.5", "--sparsity", "0.8", "--max-new-tokens", "5", "--json")
     assert code == 0, err
     dense, half, most = json.loads(out)
     assert [answer["answer"] for answer in (dense, half, most)] == ["dense", "wina 50 %", "wina 80 %"]
@@ -41,21 +41,21 @@ def test_answers_come_side_by_side_with_every_number(wina: Wina) -> None:
     assert half["sparsity"] == pytest.approx(0.5)
     assert 0 < half["mean_divergence"] < most["mean_divergence"]
     assert [token["read"] for token in half["tokens"]] == [8, 1, 1, 1, 1]
-    code, out, err = wina("A prompt", "--sparsity", "0.5", "--new-tokens", "5")
+    code, out, err = wina("A prompt", "--sparsity", "0.5", "--max-new-tokens", "5")
     assert code == 0, err
-    assert out.startswith("dense: 5 tokens, stopped at the length asked for; prefill 8 tokens in ")
+    assert out.startswith("dense: 5 tokens, reached max length; prefill 8 tokens in ")
     assert "wina 50 %: 5 tokens" in out
     assert "sparsity 50.0 %; mean KL " in out
 
 
 def test_a_prompt_is_read_from_stdin_and_an_empty_one_refused(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("From elsewhere"))
-    code, out, err = wina("-", "--method", "dense", "--new-tokens", "1", "--json")
+    code, out, err = wina("-", "--method", "dense", "--max-new-tokens", "1", "--json")
     assert code == 0, err
     (dense,) = json.loads(out)
     assert dense["prompt_tokens"] == len("From elsewhere")
     code, _, err = wina("")
     assert (code, err) == (1, "wina: The prompt is empty; write some text.\n")
-    code, _, err = wina("A prompt", "--chat")
+    code, _, err = wina("A prompt", "--apply-chat-template")
     assert code == 1
     assert "no chat template" in err

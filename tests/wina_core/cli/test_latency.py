@@ -15,7 +15,7 @@ from wina_core.compute.latency import sweep
 from wina_core.specs.latency import PRESETS
 
 CPU = ("--device", "cpu")
-TINY = ("--shape", "64x48", "--batch", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
+TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
 REFERENCE = ("--backend", "reference")
 
 
@@ -55,22 +55,22 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     assert all(
         row["median_ms"] > 0 and row["bandwidth"] > 0 and row["measured_sparsity"] == row["sparsity"] for row in rows
     )
-    assert "2 measured, 0 stored before" in err
+    assert "2 measured, 0 already stored" in err
 
     code, out, err = wina(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
     assert code == 0, err
-    assert "1 measured, 2 stored before" in err
+    assert "1 measured, 2 already stored" in err
     lines = out.splitlines()
     assert lines[0].split()[:4] == ["op", "shape", "batch", "dtype"]
     assert len(lines) == 1 + 3
 
     exported = tmp_path / "latency.json"
-    code, out, err = wina(*TINY, *REFERENCE, "--json", "--export", exported)
-    assert "0 measured, 2 stored before" in err
+    code, out, err = wina(*TINY, *REFERENCE, "--json", "--output-path", exported)
+    assert "0 measured, 2 already stored" in err
     assert json.loads(out) == rows == json.loads(exported.read_text())
 
-    code, out, err = wina(*TINY, *REFERENCE, "--json", "--again")
-    assert "2 measured, 0 stored before" in err
+    code, out, err = wina(*TINY, *REFERENCE, "--json", "--recompute")
+    assert "2 measured, 0 already stored" in err
     assert [row["point"] for row in json.loads(out)] == [row["point"] for row in rows]
     assert json.loads(out) != rows
 
@@ -91,7 +91,7 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
     assert (row["model"], row["method"], row["new_tokens"]) == ("model", "wina (shared masks)", 3)
     assert row["speedup"] == row["tokens_per_second"] / row["dense_tokens_per_second"]
     code, out, err = wina(*flags)
-    assert "0 measured, 1 stored before" in err
+    assert "0 measured, 1 already stored" in err
     assert out.splitlines()[0].split()[:3] == ["model", "rotation", "method"]
 
 
@@ -104,19 +104,19 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
         (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
         (2, (*TINY, "--sparsity", "1"), "--sparsity: it should be less than 1, not 1.0."),
         (2, (*TINY, "--sparsity=-0.1"), "--sparsity: it should be greater than or equal to 0, not -0.1."),
-        (2, (*TINY, "--batch=-1"), "--batch: it should be greater than or equal to 1, not -1."),
+        (2, (*TINY, "--batch-size=-1"), "--batch-size: it should be greater than or equal to 1, not -1."),
         (2, (*TINY, "--method", "magic"), "--method: it should be"),
         (2, (*TINY, "--backend", "abacus"), "--backend: it should be"),
         (1, (*TINY, "--backend", "triton"), 'The backend "triton" does not work on "cpu"'),
         (1, (*TINY, "--device", "abacus"), '"abacus" is not a device'),
-        (1, ("--shape", "1000000x1000000", "--batch", "1", *CPU), "needs 16000.1 GB, with"),
-        (1, ("demo",), 'A model is timed by its decoding; add --decode, or give shapes instead of "demo".'),
-        (1, ("--decode",), "Decoding is timed of a model; name a folder"),
-        (1, ("demo", "--decode", "--batch", "4"), "A model brings its own shapes"),
+        (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
+        (1, ("demo",), 'Only decoding is timed on a model; add --decode, or give shapes instead of "demo".'),
+        (1, ("--decode",), "--decode needs a model; name a folder"),
+        (1, ("demo", "--decode", "--batch-size", "4"), "A model has its own shapes"),
         (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
         (2, ("demo", "--decode", "--new-tokens", "1"), "--new-tokens: it should be greater than or equal to 2, not 1."),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
-        (1, (*TINY, "--rotation", "global"), "Single products know no rotation, quantization, shared masks"),
+        (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
         (1, (*TINY, "--quantization", "int8"), "leave those out, or add --decode"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
     ],
@@ -137,7 +137,7 @@ def test_where_to_export_is_checked_before_anything_is_timed(
     wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
     monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
-    code, _, err = wina(*TINY, *REFERENCE, "--export", tmp_path / file)
+    code, _, err = wina(*TINY, *REFERENCE, "--output-path", tmp_path / file)
     assert code == 1
     assert message in err
 
@@ -153,7 +153,7 @@ def test_the_roofline_is_a_percentage_and_each_column_says_its_unit() -> None:
 def test_what_is_left_out_is_said_once(wina: Wina) -> None:
     code, _, err = wina(*TINY, *REFERENCE, "--shape", "1000000x1000000")
     assert code == 0
-    assert err.count("Left out, ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
+    assert err.count("Skipped: ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -169,5 +169,5 @@ def test_an_output_that_cannot_be_written_is_told_in_one_sentence(flags: tuple[s
         )
     assert ended.returncode == 1
     assert ended.stderr == (
-        "wina: The output cannot be written (No space left on device); free some space or send it elsewhere.\n"
+        "wina: The output cannot be written (No space left on device); free some space or write it elsewhere.\n"
     )

@@ -40,7 +40,7 @@ def wina(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 def listed(wina: Wina, *args: str) -> list[dict[str, object]]:
-    code, out, err = wina("results", "--marks", "--json", *args)
+    code, out, err = wina("results", "--annotations", "--json", *args)
     assert code == 0, err
     rows: list[dict[str, object]] = json.loads(out)
     return rows

@@ -38,7 +38,7 @@ def test_a_rotation_is_exact_or_refused_with_its_reason(wina, family, tmp_path):
     refused = [mode for mode in EXACT_MODES["llama"] if mode not in exact]
     for mode in (exact[-1], *refused):
         bases = ("--attention-basis", "qkv", "--mlp-basis", "gate_up")  # of the weights alone, which reads no text
-        code, out, message = wina("rotate", folder, "--rotation", mode, "--heads", *bases, "--json")
+        code, out, message = wina("rotate", folder, "--rotation", mode, "--rotate-heads", *bases, "--json")
         if mode in exact:
             assert code == 0, message
             assert json.loads(out)["logits_deviation"] < 1e-4

@@ -127,7 +127,7 @@ def test_a_shared_study_carries_nobodys_folders_and_its_report_tells_what_is_nee
     again = load_study(page.with_suffix(".toml"))
     assert [model.location for model in again.models] == ["role:Llama-2-7B", "role:mine"]
     text = page.with_suffix(".md").read_text(encoding="utf-8")
-    assert "--role Llama-2-7B=FOLDER --role mine=FOLDER --samples --run-model-code" in text
+    assert "--role Llama-2-7B=FOLDER --role mine=FOLDER --log-samples --confirm-run-unsafe-code" in text
     assert "consents to running the programs that the model writes for humaneval" in text
     assert r"of which it keeps only the names: text.txt, data, tasks, bases.safetensors" in text
 
@@ -153,7 +153,7 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
 def test_the_command_reports_by_the_count_that_is_asked_for(tmp_path: Path) -> None:
     with Store(tmp_path / "results.sqlite") as store:
         fill(store, study(name="commons"))
-    words = ["report", "commons", "--output", str(tmp_path), "--database", str(tmp_path / "results.sqlite")]
+    words = ["report", "commons", "--output-path", str(tmp_path), "--database", str(tmp_path / "results.sqlite")]
     app([*words, "--by", "full"], standalone_mode=False)
     text = (tmp_path / "commons.md").read_text(encoding="utf-8")
     assert "Measured is the full sparsity" in text
@@ -325,7 +325,14 @@ def test_the_command_reports_what_was_run_under_a_files_name(
         store.save_study(study(), named(study()))
     file = tmp_path / "study.toml"
     file.write_text('name = "The commons\' <sense> & $x_1$"\nlatency = { shapes = [{ outputs = 8, inputs = 8 }] }\n')
-    words = ["report", str(file), "--output", str(tmp_path / "out"), "--database", str(tmp_path / "results.sqlite")]
+    words = [
+        "report",
+        str(file),
+        "--output-path",
+        str(tmp_path / "out"),
+        "--database",
+        str(tmp_path / "results.sqlite"),
+    ]
     app(words, standalone_mode=False)
     told = capsys.readouterr().err
     assert "is not what was run last under its name" in told

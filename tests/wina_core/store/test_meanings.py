@@ -283,7 +283,7 @@ def test_the_list_has_all_runs_and_their_warnings(
 ) -> None:
     runs = {row.run: row.warning for row in store.metric_rows()}
     store.close()
-    monkeypatch.setattr(sys, "argv", ["wina", "results", "--marks", "--json", "--database", str(file)])
+    monkeypatch.setattr(sys, "argv", ["wina", "results", "--annotations", "--json", "--database", str(file)])
     with pytest.raises(SystemExit):
         cli.main()
     listed = {row["run"]: row["warning"] for row in json.loads(capsys.readouterr().out)}

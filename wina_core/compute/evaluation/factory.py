@@ -77,7 +77,7 @@ def _check_consent(task: str, config: Mapping[str, Any]) -> None:
     if config.get("unsafe_code"):
         raise WinaError(
             f'The task "{task}" runs programs that the model writes, and this was not consented to. {RISK} Consent '
-            "for one run with --run-model-code, or by the box of that name in the window."
+            "for one run with --confirm-run-unsafe-code, or by the box of that name in the window."
         )
 
 

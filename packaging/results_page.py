@@ -1,0 +1,209 @@
+"""The guide's results page, written from committed measurements.
+
+    python packaging/results_page.py                   write resources/guide/results.md
+    python packaging/results_page.py --database FILE   first take the studies' numbers from a results database
+
+The page is the template `resources/results/page.md.j2` with tables made of the CSV files beside it, which have columns
+of `wina export`, and of the benchmarks' JSON files.
+"""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+ROOT = Path(__file__).resolve().parents[1]
+NUMBERS = ROOT / "resources" / "results"
+PAGE = ROOT / "resources" / "guide" / "results.md"
+COLUMNS = (
+    *("model", "rotation", "method", "selection", "plan", "target_sparsity", "counted_sparsity", "full_sparsity"),
+    *("task", "metric", "value"),
+)
+METRICS = ("kl", "perplexity", "error")
+TOLERANCE = 0.005
+"""Distance of measured and target sparsity from which a number gets a dagger."""
+
+Row = dict[str, str]
+Shown = Callable[[Row], str]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Refresh the studies' numbers if a database is given, then write the page."""
+    parser = argparse.ArgumentParser(description="Write resources/guide/results.md from stored numbers.")
+    parser.add_argument("--database", metavar="FILE", help="first take the studies' numbers from this database")
+    given = parser.parse_args(arguments)
+    if given.database:
+        refresh(given.database)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """Return the text of the page."""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
+    return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
+
+
+def refresh(database: str) -> None:
+    """Write the CSV file of each study that the database has anew, with every digit."""
+    from wina_core.store import MetricFilter, Store
+
+    with Store(database) as store:
+        hashes = {row.name: row.study for row in reversed(store.studies())}  # the last launched of a name
+        for file in sorted(NUMBERS.glob("*-*.csv")):
+            if file.stem not in hashes:
+                print(f"{file.stem} is not in the database; its numbers stay.", file=sys.stderr)
+                continue
+            rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in METRICS]
+            with file.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(COLUMNS)
+                writer.writerows([getattr(row, column) for column in COLUMNS] for row in rows)
+
+    _refresh_costs()
+
+
+def _refresh_costs() -> None:
+    """Count the operations of the paper's models, from their configs alone."""
+    from wina_core.compute.reporter import NullReporter
+    from wina_core.engine.protocol import CostJob
+    from wina_core.engine.server.cost import count_costs
+    from wina_core.specs import MethodSpec, ModelSource
+    from wina_core.specs.plans import UniformSparsity
+
+    with (NUMBERS / "cost.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(("model", "rotation", "target_sparsity", "counted_flops_saving", "full_flops_saving"))
+        for config in sorted((ROOT / "resources" / "paper" / "configs").iterdir()):
+            source, method = ModelSource(location=str(config)), MethodSpec(name="wina", masks="shared")
+            job = CostJob(model=source, method=method, plan=UniformSparsity(sparsity=0.65))
+            gated = [row for row in count_costs(job, NullReporter()).rows if row.rotation != "dense"]
+            writer.writerows(
+                (config.name, row.rotation, 0.65, row.counted_flops_saving, row.full_flops_saving) for row in gated
+            )
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def study_table(
+    name: str, by: Sequence[str] = ("method", "rotation"), metrics: Sequence[str] = ("kl", "perplexity")
+) -> str:
+    """Return a study's table: a row for each value of the columns `by`, a column for each quantity and target."""
+    rows = _read(name)
+    quantities: list[tuple[str, str, Shown]] = [
+        ("measured", "", _measured),
+        *(({"kl": "KL"}.get(metric, metric), metric, _value) for metric in metrics),
+        ("full", "", lambda row: _percent(row["full_sparsity"])),
+    ]
+    head = list(by)
+    lines = {key: list(key) for key in (_key(row, by) for row in rows)}
+    for title, metric, show in quantities:
+        shown = {
+            (_key(row, by), float(row["target_sparsity"])): show(row) for row in rows if metric in ("", row["metric"])
+        }
+        for target in sorted({target for _, target in shown} - {0.0}):
+            values = [shown.get((key, target), shown.get((key, 0.0), "")) for key in lines]  # dense has the target 0
+            if any(values):
+                head.append(f"{title}, {100 * target:g} %")
+                for line, value in zip(lines.values(), values, strict=True):
+                    line.append(value)
+    return _markdown(head, lines.values(), left=len(by))
+
+
+def benchmark_table(*files: str) -> str:
+    """Return the medians and ratios of benchmarks, one row for each timing beside its peer."""
+    lines = []
+    for file in files:
+        for comparison in _benchmark(file)["comparisons"]:
+            setting = comparison["setting"]
+            threads = f"{setting['threads']} thread{'s' * (setting['threads'] > 1)}"
+            where = ", ".join(each for each in (setting.get("dtype"), threads) if each)
+            for timing in comparison["timings"]:
+                if timing["name"] != comparison["peer"]:
+                    aim = timing["at_most"]
+                    lines.append(
+                        [
+                            *(timing["name"], where, comparison["peer"]),
+                            _seconds(timing["wall_seconds"]["median"]),
+                            f"{timing['wall_ratio']['median']:.2f}",
+                            "" if aim is None else f"{aim:.2f}",
+                        ]
+                    )
+    head = ("timed", "setting", "peer", "median", "time over the peer's", "aim, at most")
+    return _markdown(head, lines, left=3)
+
+
+def products_table() -> str:
+    """Return the speed of sparse products over the dense product, a row for each matrix."""
+    lines, head = [], ["matrix", "dtype"]
+    for comparison in _benchmark("kernels/product")["comparisons"]:
+        setting = comparison["setting"]
+        timings = [each for each in comparison["timings"] if each["name"].endswith("dropped")]
+        head = ["matrix", "dtype", *(each["name"].removesuffix(" dropped") for each in timings)]
+        speeds = [f"{1 / each['wall_ratio']['median']:.2f}" for each in timings]
+        lines.append([f"{setting['outputs']} x {setting['inputs']}", setting["dtype"], *speeds])
+    return _markdown(head, lines, left=2)
+
+
+def cost_table() -> str:
+    """Return the savings of a token's operations for the paper's models, a column for each rotation."""
+    lines: dict[str, list[str]] = {}
+    head = ["model", "as the paper counts"]
+    for row in _read("cost"):
+        line = lines.setdefault(row["model"], [row["model"], _percent(row["counted_flops_saving"])])
+        line.append(_percent(row["full_flops_saving"]))
+        head += [] if row["rotation"] in head else [row["rotation"]]
+    return _markdown(head, lines.values(), left=1)
+
+
+def _markdown(head: Iterable[str], lines: Iterable[Iterable[str]], left: int) -> str:
+    head = list(head)
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+
+
+def _read(name: str) -> list[Row]:
+    with (NUMBERS / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _benchmark(name: str) -> Any:
+    folder, _, file = name.partition("/")
+    return json.loads((ROOT / folder / "benchmarks" / "results" / f"{file}-cpu.json").read_text(encoding="utf-8"))
+
+
+def _key(row: Row, by: Sequence[str]) -> tuple[str, ...]:
+    return tuple(row[column] for column in by)
+
+
+def _percent(fraction: str) -> str:
+    return f"{100 * float(fraction):.1f}" if fraction else ""
+
+
+def _measured(row: Row) -> str:
+    measured = row["counted_sparsity"]
+    misses = measured and abs(float(measured) - float(row["target_sparsity"])) > TOLERANCE + 1e-9
+    return _percent(measured) + ("†" if misses else "")
+
+
+def _value(row: Row) -> str:
+    value = float(row["value"])
+    if row["metric"] == "perplexity":
+        return f"{value:.2f}"
+    if row["metric"] == "error":
+        return f"{value:.3f}"
+    return f"{value:.2g}" if 0 < value < 0.001 else f"{value:.4f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

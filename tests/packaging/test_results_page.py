@@ -1,0 +1,49 @@
+"""The guide's results page is what its command writes."""
+
+import csv
+import shutil
+
+import pytest
+import results_page
+
+from wina_core.specs import DEVIATION
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A copy of the numbers, and a page, in a temporary folder."""
+    shutil.copytree(results_page.NUMBERS, tmp_path / "results")
+    monkeypatch.setattr(results_page, "NUMBERS", tmp_path / "results")
+    monkeypatch.setattr(results_page, "PAGE", tmp_path / "results.md")
+    return tmp_path
+
+
+def test_the_committed_page_is_what_the_command_writes(elsewhere):
+    committed = (results_page.ROOT / "resources" / "guide" / "results.md").read_text(encoding="utf-8")
+    results_page.main([])
+    assert (elsewhere / "results.md").read_text(encoding="utf-8") == committed
+
+
+def test_a_table_has_a_column_for_each_quantity_and_target_and_marks_missed_targets(elsewhere):
+    row = dict.fromkeys(results_page.COLUMNS, "") | {"method": "dense", "rotation": "none", "task": DEVIATION}
+    dense = row | {"target_sparsity": "0.0", "counted_sparsity": "0.0", "metric": "kl", "value": "0.0"}
+    gated = dense | {"method": "teal", "target_sparsity": "0.65", "counted_sparsity": "0.676", "value": "0.17554"}
+    small = gated | {"target_sparsity": "0.5", "counted_sparsity": "0.5", "value": "0.00076"}
+    with (elsewhere / "results" / "tiny-study.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, results_page.COLUMNS)
+        writer.writeheader()
+        writer.writerows([dense, gated, small])
+    assert results_page.study_table("tiny-study", metrics=("kl",)).splitlines() == [
+        "| method | rotation | measured, 50 % | measured, 65 % | KL, 50 % | KL, 65 % |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| dense | none | 0.0 | 0.0 | 0.0000 | 0.0000 |",
+        "| teal | none | 50.0 | 67.6† | 0.00076 | 0.1755 |",
+    ]
+
+
+def test_numbers_of_a_database_without_the_studies_stay(elsewhere, monkeypatch, capsys):
+    monkeypatch.setattr(results_page, "_refresh_costs", lambda: None)
+    before = results_page.page()
+    results_page.main(["--database", str(elsewhere / "empty.sqlite")])
+    assert "demo-methods is not in the database" in capsys.readouterr().err
+    assert results_page.page() == before
