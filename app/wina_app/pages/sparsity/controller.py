@@ -9,12 +9,13 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.sparsity import plan_files
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
 from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.stored_data import Facts, Subject, read_facts
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.heatmap_tables import MapKey, PlanMaps, remark
+from wina_app.shared.colour_scales import MapKey
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.errors import WinaError

@@ -30,8 +30,7 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.colour_scales import map_texts, scale_for
-from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey
+from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page

@@ -12,8 +12,7 @@ from wina_app.pages.sparsity.plan_menu import PlanMenu
 from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
 from wina_app.pages.sparsity.presets import presets
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
-from wina_app.shared.colour_scales import map_texts
-from wina_app.shared.heatmap_tables import MAP_KEYS
+from wina_app.shared.colour_scales import MAP_KEYS, map_texts
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_keys
 from wina_app.widgets.file_dialogs import save_as

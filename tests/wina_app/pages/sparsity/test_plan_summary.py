@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from wina_app.pages.sparsity.cell_curves import CellCurves
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
 from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
@@ -16,8 +17,7 @@ from wina_app.pages.sparsity.presets import (
     uniform,
 )
 from wina_app.pages.sparsity.stored_data import CellFacts, Facts
-from wina_app.shared.colour_scales import map_texts, scale_for
-from wina_app.shared.heatmap_tables import MAP_KEYS, PlanMaps, remark
+from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.accounting.cost import costs
