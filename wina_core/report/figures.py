@@ -1,48 +1,31 @@
 """The report's plots, as SVG that takes its text colour from the page, so that they are readable light and dark."""
 
-import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from wina_core.comparison.study_runs import StudyRun
+from wina_core.figures.figure import Figure as Panels
+from wina_core.figures.figure import LinePanel, MapPanel, Series, Style
 from wina_core.methods.colours import METHOD_COLOURS
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.results.measured import SparsityKind, sparsity_of
-from wina_core.store import LayerMap, Store
+from wina_core.store import LatencyRow, LayerMap, Store
 from wina_core.studies.published import base_metric
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
 _INK = "#012345"
-"""Stands for the page's text colour until the SVG is written."""
+"""Placeholder of the page's text colour until the SVG is written."""
 _FURTHER = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
 _MARKERS = "osD^vPX*<>"
 _MOST_MAPS = 6
 _MOST_PANELS = 8
-_SETTINGS: Any = {
-    "text.parse_math": False,  # names are anybody's
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wina",
-    "font.family": "sans-serif",
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK
-    ),
-}
-
-
+_MOST_LAYERS_WITH_TEXT = 16
+_WIDTH, _MAP_WIDTH, _HEIGHT = 3.9, 2.9, 2.9
+"""Inches of a panel."""
+_PAGE_WIDTH = 8.8
 _X_TITLES: Mapping[SparsityKind, str] = {
     "counted": "Counted sparsity (%)",
     "full": "Full sparsity (%)",
@@ -54,12 +37,12 @@ _USUAL_END, _MARGIN = 75.0, 2.0
 
 class _PlotPoint(NamedTuple):
     x: float
-    """Sparsity in percent, of the kind that the plot is by."""
+    """Measured or target sparsity in percent."""
     ours: float | None
     interval: tuple[float, float] | None
-    """95 %."""
+    """95 % confidence interval."""
     nominal: float
-    """Target sparsity in percent, at which the paper's number stands."""
+    """Target sparsity of the published number in percent."""
     paper: float | None
 
 
@@ -68,61 +51,68 @@ class Figure:
     """One plot."""
 
     name: str
-    """For a file."""
+    """Part of the file's name."""
     title: str
     caption: str
-    """What it shows, for those who do not see it too."""
+    """Description, also for readers who do not see the plot."""
+    panels: Panels
     svg: str
-    """Inline, its ink `currentColor`."""
+    """Inline SVG, its ink `currentColor`."""
 
 
 def figures(store: Store, findings: Findings) -> tuple[Figure, ...]:
-    """The study's plots, as far as there are numbers for them. Loads matplotlib."""
+    """Return the study's plots, as far as there are numbers for them. Loads matplotlib."""
     found = [_frontier(findings), _heatmaps(store, findings), _latency(findings)]
     return tuple(figure for figure in found if figure is not None)
 
 
 def _frontier(findings: Findings) -> Figure | None:
-    """Draw values against sparsity: a panel for each model (or network), a line for each arm, the paper's dashed."""
+    """Plot values against sparsity: a panel for each model (or network), a line for each arm, the paper's dashed."""
     chosen = _plotted(findings)
-    panels = [
-        (
-            model if len(chosen) == 1 else f"{model} {measure.title}" if findings.tasks else measure.title,
-            model,
-            bits,
-            measure,
-        )
-        for model, bits in dict.fromkeys((run.model, run.quantization) for run in findings.runs)
+    weights = dict.fromkeys((run.model, run.quantization) for run in findings.runs)
+    plots = [
+        (model, bits, measure, lines)
+        for model, bits in weights
         for measure in chosen
-    ]
-    panels = [panel for panel in panels if _lines(findings, *panel[1:])][:_MOST_PANELS]
-    if not panels:
+        if (lines := _lines(findings, model, bits, measure))
+    ][:_MOST_PANELS]
+    if not plots:
         return None
-
-    points = [point for panel in panels for line in _lines(findings, *panel[1:]).values() for point in line.points]
-
-    def draw(all_axes: Sequence["Axes"]) -> None:
-        for axes, (title, model, bits, measure) in zip(all_axes, panels, strict=True):
-            for arm, line in _lines(findings, model, bits, measure).items():
-                _draw_line(axes, arm, line)
-            axes.set_title(title if bits == "none" else f"{title}, {bits.upper()}", fontsize=9, color=_INK)
-            axes.set_xlim(*_x_range(points))
-            axes.set_xlabel(_X_TITLES[findings.by])
-            axes.set_ylabel(_unit(findings, measure))
-            axes.legend(fontsize=7.5)
-
-    notes = [f"{', '.join(dict.fromkeys(panel[3].title for panel in panels))} against {findings.by} sparsity"]
+    points = [point for *_, lines in plots for line in lines.values() for point in line.points]
+    x_range = _x_range(points)
+    panels = []
+    for model, bits, measure, lines in plots:
+        title = model if len(chosen) == 1 else f"{model} {measure.title}" if findings.tasks else measure.title
+        series = tuple(one for name, line in lines.items() for one in _series(name, line, x_range))
+        panels.append(
+            LinePanel(
+                title=title if bits == "none" else f"{title}, {bits.upper()}",
+                x_title=_X_TITLES[findings.by],
+                y_title=_unit(findings, measure),
+                x_range=x_range,
+                y_range=_range(y for one in series for y in (*one.y, *one.low, *one.high)),
+                series=series,
+            )
+        )
+    notes = [f"{', '.join(dict.fromkeys(measure.title for _, _, measure, _ in plots))} against {findings.by} sparsity"]
     notes += ["error bars are 95 % intervals"] if any(point.interval for point in points) else []
     if any(point.paper is not None for point in points):
         notes.append("dashed lines are the published numbers, at the paper's nominal sparsity")
-    caption = f"{'; '.join(notes)}."
-    return Figure("frontier", "Frontier", caption, _svg("frontier", len(panels), draw))
+    return _figure("frontier", "Frontier", f"{'; '.join(notes)}.", panels, _WIDTH)
 
 
 def _x_range(points: Sequence[_PlotPoint]) -> tuple[float, float]:
     """Return the usual range, widened by what would lie outside."""
     low, high = min(point.x for point in points), max(point.x for point in points)
     return (0.0 if low >= 0 else low - _MARGIN), max(_USUAL_END, high + _MARGIN)
+
+
+def _range(values: Iterable[float]) -> tuple[float, float]:
+    """Return a range with some room around values."""
+    known = list(values)
+    low, high = min(known), max(known)
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
 
 
 def _unit(findings: Findings, measure: Measure) -> str:
@@ -191,64 +181,50 @@ def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoi
     return _PlotPoint(100 * sparsity_of(run, findings.by), ours, interval, 100 * run.target_sparsity, paper)
 
 
-def _draw_line(axes: "Axes", name: str, line: _Line) -> None:
-    ours = [
-        (point.x, point.ours, point.interval or (point.ours,) * 2) for point in line.points if point.ours is not None
-    ]
-    theirs = sorted((point.nominal, point.paper) for point in line.points if point.paper is not None)
+def _series(name: str, line: _Line, x_range: tuple[float, float]) -> list[Series]:
+    """Return an arm's own values and the published ones; of the dense model as lines across the plot."""
+    ours = [point for point in line.points if point.ours is not None]
+    published = sorted((point.nominal, point.paper) for point in line.points if point.paper is not None)
+    found = []
     if line.dense:
-        if ours:
-            axes.axhline(ours[0][1], color=line.colour, linewidth=1, label=name)
-        if theirs:
-            axes.axhline(theirs[0][1], color=line.colour, linewidth=1, linestyle="--", alpha=0.7)
-        return
+        found += [Series(name, line.colour, x_range, (ours[0].ours,) * 2)] if ours and ours[0].ours is not None else []
+        found += [Series("", line.colour, x_range, (published[0][1],) * 2, line="dash")] if published else []
+        return found
     if ours:
-        x, y, _ = zip(*ours, strict=True)
-        errors = [[height - low for _, height, (low, _) in ours], [high - height for _, height, (_, high) in ours]]
-        axes.errorbar(
-            x, y, yerr=errors, color=line.colour, marker=line.marker, markersize=4,
-            linewidth=1.4, elinewidth=0.7, label=name,
-        )  # fmt: skip
-    if theirs:
-        label = None if ours else f"{name} (paper)"
-        axes.plot(*zip(*theirs, strict=True), color=line.colour, linestyle="--", marker=line.marker, markersize=3,
-                  markerfacecolor="none", linewidth=1, label=label)  # fmt: skip
+        y = tuple(point.ours for point in ours if point.ours is not None)
+        ends = [point.interval or (value, value) for point, value in zip(ours, y, strict=True)]
+        low, high = zip(*ends, strict=True)
+        x = tuple(point.x for point in ours)
+        found.append(Series(name, line.colour, x, y, low, high, line.marker, size=6))
+    if published:
+        x, y = zip(*published, strict=True)
+        label = "" if ours else f"{name} (paper)"
+        found.append(Series(label, line.colour, x, y, marker=line.marker, line="dash", hollow=True, size=5))
+    return found
 
 
 def _heatmaps(store: Store, findings: Findings) -> Figure | None:
-    """Draw measured sparsity over layers and projections of the first model's arms, at the highest target."""
+    """Plot measured sparsity over layers and projections of the first model's arms, at the highest target."""
     maps = _maps(store, findings)
     if not maps:
         return None
+    from cmap import Colormap
 
-    from matplotlib import colormaps
-
-    colours = colormaps["viridis"].resampled(40)  # of more, the colour bar would be a bitmap
-
-    def draw(all_axes: Sequence["Axes"]) -> None:
-        for axes, (title, found) in zip(all_axes, maps, strict=True):
-            axes.grid(False)
-            image = axes.pcolormesh(
-                [[100 * value for value in row] for row in found.values], cmap=colours, vmin=0, vmax=100
-            )
-            axes.set_xticks([place + 0.5 for place in range(len(found.projections))], found.projections, fontsize=7.5)
-            step = -(-len(found.values) // 12)
-            layers = range(0, len(found.values), step)
-            axes.set_yticks([layer + 0.5 for layer in layers], [str(layer) for layer in layers], fontsize=7.5)
-            axes.set_ylabel("Decoder layer")
-            axes.invert_yaxis()
-            axes.set_title(title, fontsize=9, color=_INK)
-            bar = axes.figure.colorbar(image, ax=axes, label="Measured sparsity (%)")
-            bar.outline.set_visible(False)
-
-    def told(found: LayerMap) -> str:
-        cells = [value for row in found.values for value in row if value == value]
-        return f"{100 * min(cells):.1f} to {100 * max(cells):.1f} %"
-
-    caption = "Measured sparsity of every matrix, from the masks: " + "; ".join(
-        f"{title}, {told(found)}" for title, found in maps
-    )
-    return Figure("layers", "Sparsity by layer", f"{caption}.", _svg("layers", len(maps), draw, width=2.9))
+    colours = tuple(colour.hex for colour in Colormap("viridis").iter_colors(32))
+    panels = []
+    ranges = []
+    for title, found in maps:
+        values = tuple(tuple(100 * value for value in row) for row in found.values)
+        known = [value for row in values for value in row if value == value]
+        ranges.append(f"{title}, {min(known):.1f} to {max(known):.1f} %")
+        with_text = len(values) <= _MOST_LAYERS_WITH_TEXT
+        texts = tuple(tuple(f"{value:.0f}" if with_text else "" for value in row) for row in values)
+        layers = tuple(map(str, range(len(values))))
+        panels.append(
+            MapPanel(title, layers, found.projections, values, texts, "Measured sparsity (%)", 0.0, 100.0, colours)
+        )
+    caption = f"Measured sparsity of every matrix, from the masks: {'; '.join(ranges)}."
+    return _figure("layers", "Sparsity by layer", caption, panels, _MAP_WIDTH)
 
 
 def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
@@ -265,59 +241,52 @@ def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
 
 
 def _latency(findings: Findings) -> Figure | None:
-    """Draw the speed-up against sparsity: a panel for each shape and method, a line for each batch."""
+    """Plot the speed-up against sparsity: a panel for each shape and method, a line for each batch."""
     by_target = findings.by == "target"
-    lines: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    groups: dict[str, dict[int, list[LatencyRow]]] = {}
     for row in findings.latency:
         if row.method != "dense":
             title = f"{row.method}, {row.outputs}x{row.inputs}, {row.dtype}, {row.backend}"
-            sparsity = row.sparsity if by_target else row.measured_sparsity
-            lines.setdefault(title, {}).setdefault(row.batch, []).append((100 * sparsity, row.speedup))
-    panels = list(lines.items())[:_MOST_PANELS]
+            groups.setdefault(title, {}).setdefault(row.batch, []).append(row)
+    panels = []
+    for title, batches in list(groups.items())[:_MOST_PANELS]:
+        series = []
+        for place, (batch, rows) in enumerate(sorted(batches.items())):
+            points = sorted((100 * (row.sparsity if by_target else row.measured_sparsity), row.speedup) for row in rows)
+            x, y = zip(*points, strict=True)
+            colour, marker = _FURTHER[place % len(_FURTHER)], _MARKERS[place % len(_MARKERS)]
+            series.append(Series(f"batch {batch}", colour, x, y, marker=marker, size=6))
+        panels.append(
+            LinePanel(
+                title=title,
+                x_title="Target sparsity (%)" if by_target else "Measured sparsity (%)",
+                y_title="Speed-up over dense",
+                x_range=_range(x for one in series for x in one.x),
+                y_range=_range((1.0, *(y for one in series for y in one.y))),
+                series=tuple(series),
+                references=(("dense", _INK, 1.0),),
+            )
+        )
     if not panels:
         return None
-
-    def draw(all_axes: Sequence["Axes"]) -> None:
-        for axes, (title, batches) in zip(all_axes, panels, strict=True):
-            for place, (batch, points) in enumerate(sorted(batches.items())):
-                x, y = zip(*sorted(points), strict=True)
-                axes.plot(x, y, color=_FURTHER[place % len(_FURTHER)], marker=_MARKERS[place % len(_MARKERS)],
-                          markersize=4, label=f"batch {batch}")  # fmt: skip
-            axes.axhline(1.0, color=_INK, linewidth=0.8)
-            axes.set_title(title, fontsize=9, color=_INK)
-            axes.set_xlabel("Target sparsity (%)" if by_target else "Measured sparsity (%)")
-            axes.set_ylabel("Times as fast as dense")
-            axes.legend(fontsize=7.5)
-
-    caption = (
-        "How many times as fast as PyTorch's dense product each sparse one is, against "
-        f"{'target' if by_target else 'measured'} sparsity, a line per batch."
-    )
-    return Figure("speed-up", "Speed-up", caption, _svg("speed-up", len(panels), draw))
+    kind = "target" if by_target else "measured"
+    caption = f"Speed-up of each sparse product over PyTorch's dense one against {kind} sparsity, a line per batch."
+    return _figure("speed-up", "Speed-up", caption, panels, _WIDTH)
 
 
-def _svg(name: str, panels: int, draw: Callable[[Sequence["Axes"]], None], width: float = 3.9) -> str:
-    """Panels side by side, at most two to a row or three narrow ones, as inline SVG."""
-    import matplotlib  # a second and more, only for reports
-    from matplotlib.figure import Figure as Canvas
+def _figure(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapPanel], width: float) -> Figure:
+    """Draw panels, at most two in a row or three narrow ones."""
+    from wina_core.figures.renderer import render  # loads matplotlib, which takes a second
 
-    across = min(panels, int(8.8 / width))
-    down = -(-panels // across)
-    with matplotlib.rc_context(_SETTINGS):
-        canvas = Canvas(figsize=(width * across, 2.9 * down), layout="constrained")
-        grid = [canvas.add_subplot(down, across, place + 1) for place in range(panels)]
-        draw(grid)
-        return _inline(_render(canvas), name)
-
-
-def _render(canvas: "Canvas") -> str:
-    content = io.StringIO()
-    canvas.savefig(content, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return content.getvalue()
+    across = min(len(panels), int(_PAGE_WIDTH / width))
+    size = (width * across, _HEIGHT * -(-len(panels) // across))
+    style = Style(*size, _INK, _INK, grid=f"{_INK}40", surface="none", across=across, titled=True)
+    svg = render(tuple(panels), style, "svg").decode()
+    return Figure(name, title, caption, tuple(panels), _inline(svg, name))
 
 
 def _inline(svg: str, name: str) -> str:
-    """Without what only a file of its own needs, its ids told apart from other plots' on the page."""
+    """Drop what only a file of its own needs, and make the ids unique on a page with other plots."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)

@@ -29,9 +29,10 @@ from wina_app.heatmap.painter import HeatmapLook, paint_band, paint_heatmap, pai
 from wina_app.heatmap.selection import Selection
 from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale
-from wina_app.plots.figure import Figure, map_figure
+from wina_app.plots.figure import map_figure
 from wina_app.style.theme import notifier, tokens
 from wina_app.style.translation import tr
+from wina_core.figures.figure import Figure
 from wina_core.specs.plans import Cell
 
 _MANY = 64
@@ -348,8 +349,8 @@ class Heatmap(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Keep the keys that mean something here even where the window has shortcuts on them."""
-        is_key = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride
-        if is_key and self.takes(event):
+        override = event.type() == QEvent.Type.ShortcutOverride
+        if override and isinstance(event, QKeyEvent) and self.takes(event):
             event.accept()
             return True
         return super().event(event)

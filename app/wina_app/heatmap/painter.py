@@ -1,16 +1,17 @@
 """How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
 
 from wina_app.heatmap.geometry import CORNER, GAP, HeatmapGeometry
 from wina_app.heatmap.selection import Selection
-from wina_app.plots.colour_maps import ColourScale
+from wina_app.plots.colour_maps import ColourScale, hatch
 from wina_app.style.theme import GRID, HALF, font, text_on, tokens
 from wina_core.specs.plans import Cell
 
@@ -65,8 +66,9 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     type_ = _type(painter.font())
     across = {column: geometry.cell(0, column) for column in geometry.columns_in(area)}
     down = {row: geometry.cell(row, 0) for row in geometry.rows_in(area)}
+    pieces: Iterable[QRect] = region  # type: ignore[assignment]  # Qt's stubs lack its iterator
     touched = dict.fromkeys(
-        (row, column) for piece in region for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
+        (row, column) for piece in pieces for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
     )
     for row, column in touched:
         rect = QRectF(across[column].left(), down[row].top(), across[column].width(), down[row].height())
@@ -85,13 +87,6 @@ def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> No
     painter.fillRect(band & body, fill)
     painter.setPen(QPen(QColor(tokens().accent), 1))
     painter.drawRect(band & body)
-
-
-def hatch(painter: QPainter, rect: QRectF) -> None:
-    """Fill with the pattern that stands for "no data"."""
-    painter.fillRect(rect, QColor(tokens().raised))
-    painter.setBrushOrigin(rect.topLeft())
-    painter.fillRect(rect, QBrush(QColor(tokens().border), Qt.BrushStyle.BDiagPattern))
 
 
 def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text: str) -> None:

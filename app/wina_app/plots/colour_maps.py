@@ -1,4 +1,4 @@
-"""Colours for numbers: a colour-blind-safe map over a stated range."""
+"""Colours for numbers: colour-blind-safe maps over a stated range."""
 
 import math
 from collections.abc import Callable
@@ -6,30 +6,38 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import pyqtgraph as pg
-from PySide6.QtGui import QColor
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter
 
 from wina_app.style.theme import magnitude_map, tokens
 
 MAGNITUDE = "magnitude"
 """For quantities that start at zero: the map that the user prefers, monotone in lightness, so it also reads in grey."""
-DIFFERENCE = "CET-CBD1"
+DIFFERENCE = "CET_CBD1"
 """For signed differences, centred at zero; blue to white to ochre, safe for all common colour vision."""
 HIGHLIGHT = "highlight"
-"""For the ground of texts: from next to the page's own ground to what stands out from it most."""
-_LIGHT_HIGHLIGHT = "CET-L18"
-"""White, yellow, red; the map for magnitudes begins dark, which stands out from a light ground most."""
+"""For the background of texts: from near the page's background to the most prominent colour on it."""
+_LIGHT_HIGHLIGHT = "CET_L18"
+"""White, yellow, red: the map for magnitudes begins dark, which is the most prominent end on a light background."""
 
 _STEPS = 256
+_RAMP = 32
+"""Colours of a map in a figure; between two of them the eye sees no difference."""
 
 
 def lookup_table(name: str) -> np.ndarray:
-    """The map as uint8 RGB, shape [256, 3], from low to high."""
+    """Return the map's colours from low to high, uint8 [256, 3] as RGB."""
     return _table(_map_named(name))
 
 
+def ramp(name: str) -> tuple[str, ...]:
+    """Return some of the map's colours at equal distances, as "#rrggbb" from low to high."""
+    colours = _colours(_map_named(name))
+    return tuple(colours[round(step * (_STEPS - 1) / (_RAMP - 1))].name() for step in range(_RAMP))
+
+
 def _map_named(name: str) -> str:
-    """pyqtgraph's name of what the theme shows for a name of ours."""
+    """Return cmap's name of the map that the theme shows under one of the names above."""
     if name == HIGHLIGHT and not tokens().dark:
         return _LIGHT_HIGHLIGHT
     return magnitude_map() if name in (MAGNITUDE, HIGHLIGHT) else name
@@ -37,7 +45,9 @@ def _map_named(name: str) -> str:
 
 @cache
 def _table(name: str) -> np.ndarray:
-    return np.asarray(pg.colormap.get(name).getLookupTable(0.0, 1.0, _STEPS, alpha=False))
+    from cmap import Colormap  # 0.1 s, not before the first heatmap
+
+    return np.round(255 * Colormap(name).lut(_STEPS)[:, :3]).astype(np.uint8)
 
 
 @cache
@@ -56,8 +66,13 @@ class ColourScale:
     text: Callable[[float], str]
     name: str = MAGNITUDE
 
+    @property
+    def heading(self) -> str:
+        """The title with its unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
     def colour(self, value: float) -> QColor:
-        """The colour of a finite value, not to be changed; values outside the range take the nearest end."""
+        """Return the colour of a finite value, the nearest end's outside the range; the caller must not change it."""
         span = self.high - self.low
         position = (value - self.low) / span if span > 0 else 0.0
         index = round(min(max(position, 0.0), 1.0) * (_STEPS - 1))
@@ -65,24 +80,24 @@ class ColourScale:
 
 
 def percent(value: float) -> str:
-    """A fraction as a percentage with one decimal where it has one: 0.5 -> "50", 0.625 -> "62.5"."""
+    """Write a fraction as a percentage, with one decimal where it has one: 0.5 -> "50", 0.625 -> "62.5"."""
     rounded = round(100.0 * value, 1)
     return f"{rounded:.0f}" if math.isclose(rounded, round(rounded), abs_tol=1e-9) else f"{rounded:.1f}"
 
 
 def percent_with_decimal(value: float) -> str:
-    """A fraction as a percentage with exactly one decimal: 0.5 -> "50.0"."""
+    """Write a fraction as a percentage with one decimal: 0.5 -> "50.0"."""
     return f"{100.0 * value:.1f}"
 
 
 def signed_points(value: float) -> str:
-    """A difference of fractions in percentage points, with its sign: -0.012 -> "−1.2"."""
+    """Write a difference of fractions in percentage points, with its sign: -0.012 -> "−1.2"."""
     rounded = round(100.0 * value, 1) + 0.0
     return f"{rounded:+.1f}".replace("-", "\N{MINUS SIGN}") if rounded else "0"
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits at most: 0.02134 -> "0.0213"."""
+    """Write at most three significant digits: 0.02134 -> "0.0213"."""
     return f"{value:.3g}"
 
 
@@ -91,5 +106,12 @@ _CATEGORIES = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#E69F00",
 
 
 def category(index: int) -> QColor:
-    """The colour of the index-th of some equal lines, for example projections."""
+    """Return the colour of the index-th of some equal lines, for example projections."""
     return QColor(_CATEGORIES[index % len(_CATEGORIES)])
+
+
+def hatch(painter: QPainter, rect: QRectF) -> None:
+    """Fill an area with the pattern for "no data"."""
+    painter.fillRect(rect, QColor(tokens().raised))
+    painter.setBrushOrigin(rect.topLeft())
+    painter.fillRect(rect, QBrush(QColor(tokens().border), Qt.BrushStyle.BDiagPattern))

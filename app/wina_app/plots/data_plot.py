@@ -1,42 +1,42 @@
-"""A plot as all pages draw it: themed axes, names beside the lines, crosshair with read-out."""
+"""The plot of all pages: themed axes, names beside the lines, a crosshair with a read-out."""
 
 import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetricsF, QPainter
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetricsF
 
-from wina_app.plots.figure import Figure, LinePanel
-from wina_app.plots.plot_items import Reference, Trace, TraceItems, trace_of
+from wina_app.plots.plot_items import Reference, Trace, TraceItems
 from wina_app.plots.plot_labels import LineEnd, LineLabels
 from wina_app.plots.plot_style import style_plot
 from wina_app.style.theme import GRID, font, notifier, scaled, tokens
 from wina_app.style.translation import tr
+from wina_core.figures.figure import Figure, LinePanel
 
 _REACH = 40.0
 """Pixels within which the crosshair catches a point."""
 _NEAR = 10.0
-"""Pixels from a point that is meant itself rather than its line."""
+"""Pixels within which a click means the point, not its line."""
 _ON_LINE = 6.0
-"""Pixels from a line that is meant as a whole."""
+"""Pixels within which a click means the whole line."""
 
 
 class DataPlot(pg.PlotWidget):
-    """Shows traces. Double-click resets the zoom; the pointer catches the nearest point and emits its read-out."""
+    """A plot of traces. Double-click resets the zoom; the pointer catches the nearest point and emits its read-out."""
 
     readout_changed = Signal(str)
-    """Of the caught point; empty when none is near."""
+    """Read-out of the caught point; empty when none is near."""
     caught_changed = Signal(object)
-    """(trace, point) under the pointer, None when none is near; for the marks of plots beside this one."""
+    """(trace, point) under the pointer, None when none is near; for the crosshairs of plots beside this one."""
     keys_chosen = Signal(object, bool)
-    """Keys of the point, bar or line that was clicked, and whether Ctrl or Shift was held to add them to others."""
+    """Keys of the clicked point, bar or line, and True with Ctrl or Shift held, to add them to others."""
 
     pictured: ClassVar[bool] = False
-    """Whether lines are painted from pictures of them until they change: where they change one by one."""
+    """True to paint lines from cached pictures, which is faster where they change one by one."""
 
     def __init__(self, name: str) -> None:
         super().__init__(enableMenu=False)  # making pyqtgraph's own, which is not used, takes a third of the plot
@@ -69,15 +69,15 @@ class DataPlot(pg.PlotWidget):
         reset = QAction(tr("Reset zoom"), self)
         reset.triggered.connect(self.reset_zoom)
         self.addAction(reset)
-        plot.vb.sigXRangeChanged.connect(lambda: self._ticks and self._fit_ticks())
-        plot.vb.sigResized.connect(lambda: self._ticks and self._fit_ticks())
+        plot.vb.sigXRangeChanged.connect(lambda: self._fit_ticks() if self._ticks else None)
+        plot.vb.sigResized.connect(lambda: self._fit_ticks() if self._ticks else None)
         notifier().changed.connect(self._restyle)
         self._restyle()
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
     def set_axes(self, x: str, y: str, least: float = 0.0) -> None:
-        """Titles with their units, for example "target sparsity (%)"; y never shows less than `least` of them."""
+        """Set the titles with their units, for example "target sparsity (%)", and the smallest range of y."""
         self.getPlotItem().vb.setLimits(minYRange=least)
         self.getPlotItem().setLabel("bottom", x)
         self.getPlotItem().setLabel("left", y)
@@ -86,12 +86,12 @@ class DataPlot(pg.PlotWidget):
         style_plot(self.getPlotItem())
 
     def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
-        """Replace the lines; a zoom that was chosen by hand is kept."""
+        """Replace the lines and keep the user's zoom."""
         self._traces, self._references = tuple(traces), tuple(references)
         self._draw()
 
     def set_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
-        """Words below the x axis instead of numbers; none for numbers again."""
+        """Show words below the x axis in place of numbers; an empty sequence for numbers."""
         self._ticks = tuple(ticks)
         self._fit_ticks()
 
@@ -108,28 +108,28 @@ class DataPlot(pg.PlotWidget):
         axis.setTicks([[(place, metrics.elidedText(text, middle, room)) for place, text in self._ticks]])
 
     def list_names(self, on: bool) -> None:
-        """Whether the names are a list rather than each beside the end of its line."""
+        """Show the names as a list, or each beside the end of its line."""
         self._labels.listed = on
 
     def highlight(self, keys: Collection[str]) -> None:
-        """Mark the points with these keys, and let what has none of them step back; none for all alike."""
+        """Mark the points with these keys and fade the lines without any; no keys to show all alike."""
         if frozenset(keys) != self._selected:
             self._selected = frozenset(keys)
             self._draw()
 
     @property
     def highlighted(self) -> frozenset[str]:
-        """The keys of what is marked here."""
+        """The marked keys that are in this plot."""
         return self._selected & {key for trace in self._traces for key in trace.keys}
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """The lines that are shown."""
+        """The shown lines."""
         return self._traces
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The horizontal lines that are shown."""
+        """The shown horizontal lines."""
         return self._references
 
     def reset_zoom(self) -> None:
@@ -137,7 +137,7 @@ class DataPlot(pg.PlotWidget):
         self.getPlotItem().enableAutoRange()
 
     def minimumSizeHint(self) -> QSize:
-        """Room for the titles of the axes."""
+        """Return room for the titles of the axes."""
         across, up = map(QFontMetricsF(font("small")).horizontalAdvance, self._titles)
         return QSize(
             max(scaled(30 * GRID), math.ceil(across) + 12 * GRID),
@@ -153,14 +153,13 @@ class DataPlot(pg.PlotWidget):
         self._draw()
 
     def event(self, event: QEvent) -> bool:
-        """Follow the window to a screen of another density."""
+        """Draw again on a screen of another density."""
         if event.type() == QEvent.Type.DevicePixelRatioChange:
             self._draw()
-        return super().event(event)
+        return bool(super().event(event))
 
-    def _draw(self, scale: float | None = None) -> None:
-        """`scale` is device pixels per logical pixel: Qt measures the pens of plots in the former."""
-        scale = scale or self.devicePixelRatioF()
+    def _draw(self) -> None:
+        scale = self.devicePixelRatioF()  # Qt measures the pens of plots in device pixels
         plot = self.getPlotItem()
         while len(self._items) > len(self._traces):
             self._items.pop().remove()
@@ -200,14 +199,14 @@ class DataPlot(pg.PlotWidget):
         return LineEnd(trace.name, trace.colour, tuple(trace.x), tuple(trace.y), symbol, trace.hollow, style, prominent)
 
     def close(self) -> bool:
-        """pyqtgraph takes the plot apart when its widget is closed, so nothing may reach it afterwards."""
+        """Stop following the theme: pyqtgraph takes a closed plot apart."""
         notifier().changed.disconnect(self._restyle)
-        return super().close()
+        return bool(super().close())
 
     # ---- pointer -------------------------------------------------------------------------------------------------
 
     def nearest(self, scene: QPointF) -> tuple[int, int] | None:
-        """(trace, point) nearest to a position in the scene, None when none is within reach."""
+        """Return the (trace, point) nearest to a position in the scene, None when none is within reach."""
         box = self.getPlotItem().vb
         at, (width, height) = box.mapSceneToView(scene), box.viewPixelSize()
         best, found = _REACH, None
@@ -230,7 +229,8 @@ class DataPlot(pg.PlotWidget):
             self._hide_crosshair()
             return
         self.mark(caught)
-        self.readout_changed.emit(self._traces[caught[0]].readout(caught[1]))
+        readout = self._traces[caught[0]].readout
+        self.readout_changed.emit(readout(caught[1]) if readout else "")
         self.caught_changed.emit(caught)
 
     def mark(self, caught: tuple[int, int] | None) -> None:
@@ -248,12 +248,12 @@ class DataPlot(pg.PlotWidget):
         self.readout_changed.emit("")
         self.caught_changed.emit(None)
 
-    def leaveEvent(self, event) -> None:
-        """No crosshair without a pointer."""
+    def leaveEvent(self, event: QEvent) -> None:
+        """Hide the crosshair."""
         self._hide_crosshair()
         super().leaveEvent(event)
 
-    def _clicked(self, event) -> None:
+    def _clicked(self, event: Any) -> None:
         if event.double():
             self.reset_zoom()
         elif event.button() == Qt.MouseButton.LeftButton:
@@ -263,7 +263,7 @@ class DataPlot(pg.PlotWidget):
                 self.keys_chosen.emit(keys, bool(event.modifiers() & more))
 
     def keys_at(self, scene: QPointF) -> tuple[str, ...]:
-        """The key of the point or bar at a position in the scene, else those of all points of the line or name."""
+        """Return the key of the point or bar at a position in the scene, else all keys of the line or name."""
         caught, name = self.nearest(scene), self._labels.at(scene)
         if name is not None:
             named = self._named()
@@ -290,7 +290,7 @@ class DataPlot(pg.PlotWidget):
     # ---- files ---------------------------------------------------------------------------------------------------
 
     def figure(self) -> Figure:
-        """What is shown, within the ranges that are shown."""
+        """Return what is shown, within the visible ranges."""
         plot = self.getPlotItem()
         x_range, y_range = plot.vb.viewRange()
         return (
@@ -298,42 +298,14 @@ class DataPlot(pg.PlotWidget):
                 title=self.accessibleName(),
                 x_title=plot.getAxis("bottom").labelText,
                 y_title=plot.getAxis("left").labelText,
-                x_range=tuple(x_range),
-                y_range=tuple(y_range),
+                x_range=(float(x_range[0]), float(x_range[1])),
+                y_range=(float(y_range[0]), float(y_range[1])),
                 series=tuple(trace.series() for trace in self._traces),
                 references=tuple((one.name, one.colour.name(), one.y) for one in self._references),
                 ticks=self._ticks,
                 legend=self._labels.listed,
             ),
         )
-
-    def show_panel(self, panel: LinePanel) -> None:
-        """Show what another plot does, as far as it is to be looked at only."""
-        self.set_axes(panel.x_title, panel.y_title)
-        self.set_ticks(panel.ticks)
-        self.list_names(panel.legend)
-        references = [Reference(name, pg.mkColor(colour), y) for name, colour, y in panel.references]
-        self.show_traces([trace_of(series) for series in panel.series], references)
-        self.show_panel_range(panel)
-
-    def show_panel_range(self, panel: LinePanel) -> None:
-        """Show the ranges that another plot does."""
-        self.getPlotItem().vb.setRange(xRange=panel.x_range, yRange=panel.y_range, padding=0)
-
-    def paint_for_file(self, painter: QPainter, area: QRectF, scale: float) -> None:
-        """Paint everything but the crosshair into an area, for `scale` pixels per logical pixel."""
-        self._hide_crosshair()
-        self._draw(scale)
-        # Otherwise pyqtgraph takes its markers from a bitmap.
-        drawn = [item for item in self.scene().items() if hasattr(item, "setExportMode")]
-        for item in drawn:
-            item.setExportMode(True, {"antialias": True, "resolutionScale": scale})
-        try:
-            self.render(painter, area, self.viewport().rect())
-        finally:
-            for item in drawn:
-                item.setExportMode(False)
-            self._draw()
 
 
 def _reference_end(reference: Reference) -> LineEnd:
@@ -342,7 +314,7 @@ def _reference_end(reference: Reference) -> LineEnd:
 
 
 def _distance_of_origin(x: np.ndarray, y: np.ndarray) -> float:
-    """From (0, 0) to a line through points; not counted are pieces with an unknown end."""
+    """Return the distance from (0, 0) to a line through points, without the pieces with an unknown end."""
     dx, dy = np.diff(x), np.diff(y)
     squared = np.maximum(dx**2 + dy**2, 1e-12)
     along = np.clip(-(x[:-1] * dx + y[:-1] * dy) / squared, 0.0, 1.0)

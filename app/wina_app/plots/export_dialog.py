@@ -1,9 +1,9 @@
-"""Asks how a plot is to be saved, beside a picture of what that will be."""
+"""The dialog that asks for a plot's file format and size, beside a preview."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QSize, Qt, QThreadPool, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -16,24 +16,25 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from superqt.utils import QSignalDebouncer
 
-from wina_app.plots.export import draw_figure, preview
+from wina_app.plots.background import draw_in_background
+from wina_app.plots.export_files import preview, save_figure
 from wina_app.plots.export_settings import FORMATS, LastChoice, PlotFile
-from wina_app.plots.figure import Figure
-from wina_app.style.theme import GRID, scaled
+from wina_app.style.theme import GRID, scaled, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, pad_text, text_label
 from wina_app.widgets.file_dialogs import save_as
-from wina_core.errors import WinaError
+from wina_core.figures.figure import Figure
 
 _PREVIEW = QSize(52 * GRID, 40 * GRID)
 _REST_MS = 120
-"""The picture is drawn once the hand rests this long."""
+"""Pause after the last change before the preview is drawn."""
 
 
 class PlotExportDialog(QDialog):
-    """Not modal: the window goes on working beside it. Saves the figure as it was when the dialog was opened."""
+    """A dialog beside the window, not modal. Saves the figure as it was when the dialog was opened."""
 
     saved = Signal(str)
     """The path that was written."""
@@ -57,7 +58,6 @@ class PlotExportDialog(QDialog):
         self.save.setDefault(True)
         self.save.clicked.connect(self._ask)
         buttons.rejected.connect(self.close)
-        self.format.setMinimumWidth(26 * GRID)
         form = QVBoxLayout()
         form.setSpacing(GRID)
         self.format.setMinimumWidth(scaled(26 * GRID))
@@ -78,11 +78,16 @@ class PlotExportDialog(QDialog):
         column.addLayout(row)
         column.addWidget(self.trouble)
         column.addWidget(buttons)
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_REST_MS)
-        self._rest.timeout.connect(self._draw)
-        self._follow()  # which has the picture drawn once the dialog is on the screen
+        self._drawing = self._outdated = False
+        self._rest = QSignalDebouncer(parent=self)
+        self._rest.setTimeout(_REST_MS)
+        self._rest.triggered.connect(self._draw)
+        for changed in (
+            self.format.currentIndexChanged, self.width_box.valueChanged, self.height_box.valueChanged,
+            self.dpi.valueChanged, self.light.toggled,
+        ):  # fmt: skip
+            changed.connect(self._follow)
+        self._follow()
 
     def _make_controls(self, choice: PlotFile) -> None:
         self.format = ComboBox(tr("Format"))
@@ -98,17 +103,14 @@ class PlotExportDialog(QDialog):
         self.dpi.setRange(36, 1200)
         self.dpi.setSingleStep(50)
         self.dpi.setValue(choice.dpi)
-        for box in (self.width_box, self.height_box, self.dpi):
-            pad_text(box)
-            box.valueChanged.connect(self._follow)
+        for spin_box in (self.width_box, self.height_box, self.dpi):
+            pad_text(spin_box)
         self.light = QCheckBox(tr("Light, for print"))
         self.light.setToolTip(tr("Dark words on white, however the window looks"))
         self.light.setChecked(choice.light)
-        self.light.toggled.connect(self._follow)
-        self.format.currentIndexChanged.connect(self._follow)
 
     def choice(self) -> PlotFile:
-        """What is chosen now."""
+        """Return the present choice."""
         return PlotFile(
             format=self.format.currentData(),
             width=self.width_box.value(),
@@ -121,25 +123,29 @@ class PlotExportDialog(QDialog):
         choice = self.choice()
         image = choice.format == "png"
         explain_disabled(self.dpi, enabled=image, reason=tr("Vectors have no pixels: they are sharp at any size"))
-        explain_disabled(
-            self.light,
-            enabled=choice.format != "py",
-            reason=tr("The script draws on white"),
-            explanation=tr("Dark words on white, however the window looks"),
-        )
         width, height = choice.pixels
-        said = tr("{width} x {height} pixels", width=f"{width:,}", height=f"{height:,}")
-        self.pixels.setText(said if image else FORMATS[choice.format][1])
-        if hasattr(self, "_rest"):
-            self._rest.start()
+        size = tr("{width} x {height} pixels", width=f"{width:,}", height=f"{height:,}")
+        self.pixels.setText(size if image else FORMATS[choice.format][1])
+        self._rest.throttle()
 
     def _draw(self) -> None:
-        ratio = self.devicePixelRatioF()
-        choice = self.choice()
-        choice = choice.model_copy(update={"light": True}) if choice.format == "py" else choice
-        picture = QPixmap.fromImage(preview(self._figure, choice, _PREVIEW * ratio))
-        picture.setDevicePixelRatio(ratio)
+        """Draw the preview, one at a time; the first takes a second, for loading matplotlib."""
+        self._outdated = self._drawing
+        if self._drawing:
+            return
+        self._drawing = True
+        room = _PREVIEW * self.devicePixelRatioF()
+        draw = partial(preview, self._figure, self.choice(), room.width(), room.height(), tokens())
+        draw_in_background(self, draw, self._show_preview)
+
+    def _show_preview(self, image: bytes, _error: str) -> None:
+        self._drawing = False
+        picture = QPixmap()
+        picture.loadFromData(image)
+        picture.setDevicePixelRatio(self.devicePixelRatioF())
         self.picture.setPixmap(picture)
+        if self._outdated:
+            self._draw()
 
     def _ask(self) -> None:
         choice = self.choice()
@@ -149,42 +155,17 @@ class PlotExportDialog(QDialog):
             self.save_to(path)
 
     def save_to(self, path: Path) -> None:
-        """Draw the figure, and write it on a thread of its own, since compressing it takes as long again."""
+        """Draw and write the figure on another thread."""
         choice = self.choice()
-        light = choice.light or choice.format == "py"
-        write = draw_figure(self._figure, path, choice.model_copy(update={"light": light}))
         self.save.setEnabled(False)
-        self._written = path, choice
-        writing = _Writing(write)
-        writing.ended.connect(self._on_ended)
-        QThreadPool.globalInstance().start(writing.run)
 
-    def _on_ended(self, trouble: str) -> None:
-        """What went wrong is told here, and the dialog stays."""
-        path, choice = self._written
-        self.save.setEnabled(True)
-        self.trouble.setText(trouble)
-        self.trouble.setVisible(bool(trouble))
-        if not trouble:
-            self._last.choice = choice
-            self.saved.emit(str(path))
-            self.close()
+        def on_ended(_: object, error: str) -> None:
+            self.save.setEnabled(True)
+            self.trouble.setText(error)
+            self.trouble.setVisible(bool(error))
+            if not error:
+                self._last.choice = choice
+                self.saved.emit(str(path))
+                self.close()
 
-
-class _Writing(QObject):
-    """Tells what went wrong, nothing if nothing did."""
-
-    ended = Signal(str)
-
-    def __init__(self, write: Callable[[], None]) -> None:
-        super().__init__()
-        self._write = write
-
-    def run(self) -> None:
-        """On any thread."""
-        try:
-            self._write()
-        except WinaError as error:
-            self.ended.emit(str(error))
-        else:
-            self.ended.emit("")
+        draw_in_background(self, partial(save_figure, self._figure, path, choice, tokens()), on_ended)

@@ -1,4 +1,4 @@
-"""How a plot is to be saved: the format, the size on paper, and for whom."""
+"""Settings of a plot's file: format, size on paper, resolution and appearance."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -16,13 +16,13 @@ FORMATS: dict[PlotFormat, tuple[str, str]] = {
 }
 """Suffix: (name, explanation)."""
 MILLIMETRES = 25.4
-"""In an inch."""
+"""Millimetres in an inch."""
 SCREEN_DPI = 96.0
-"""At which one of the window's pixels is as large as it is on paper."""
+"""Resolution at which a pixel of the window has its size on paper."""
 
 
 class PlotFile(BaseModel):
-    """What was chosen; the last choice is kept."""
+    """The choice for one file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,30 +32,31 @@ class PlotFile(BaseModel):
     height: Annotated[float, Field(ge=20, le=1000)] = 100.0
     """Millimetres."""
     dpi: Annotated[int, Field(ge=36, le=1200)] = 300
-    """Of images."""
+    """Dots per inch of an image."""
     light: bool = True
-    """Whether it is for print, however the window looks."""
+    """True for print, False for the window's colours."""
 
     @property
     def pixels(self) -> tuple[int, int]:
-        """Of the image."""
-        return round(self.width / MILLIMETRES * self.dpi), round(self.height / MILLIMETRES * self.dpi)
+        """Width and height of the image."""
+        width, height = self.inches
+        return round(width * self.dpi), round(height * self.dpi)
 
     @property
-    def logical(self) -> tuple[int, int]:
-        """The window's pixels that it takes, of which the texts' sizes are told: width and height."""
-        return round(self.width / MILLIMETRES * SCREEN_DPI), round(self.height / MILLIMETRES * SCREEN_DPI)
+    def inches(self) -> tuple[float, float]:
+        """Width and height."""
+        return self.width / MILLIMETRES, self.height / MILLIMETRES
 
 
 class LastChoice:
-    """The last choice, in this session or, where there is a place for it, in the one before."""
+    """The last choice, of this session or of the one before."""
 
     def __init__(self) -> None:
         self._choice = PlotFile()
         self._write: Callable[[dict[str, object]], None] = lambda _: None
 
     def keep(self, written: dict[str, object], write: Callable[[dict[str, object]], None]) -> None:
-        """Begin with what was written before, and write every further choice; what makes no sense is passed over."""
+        """Begin with the choice that was written before, if it is valid, and write every further one."""
         self._write = write
         try:
             self._choice = PlotFile.model_validate(written)
@@ -64,7 +65,7 @@ class LastChoice:
 
     @property
     def choice(self) -> PlotFile:
-        """What was chosen last."""
+        """The last choice."""
         return self._choice
 
     @choice.setter
@@ -75,4 +76,4 @@ class LastChoice:
 
 
 last_choice = LastChoice()
-"""Of this window."""
+"""The window's last choice."""

@@ -1,4 +1,4 @@
-"""An axis whose numbers are powers of ten of what is plotted, also where it spans less than one."""
+"""An axis of powers of ten, also where it spans less than one."""
 
 import math
 
@@ -8,19 +8,19 @@ _ENOUGH = 3
 
 
 class LogAxis(pg.AxisItem):
-    """Of data given as log10: ticks at 1, 2 and 5 times powers of ten, or nearer where that leaves too few."""
+    """An axis of data given as log10, with ticks at 1, 2 and 5 times powers of ten, or at nearer steps."""
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
-        """(spacing, positions) of the ticks, which all have a text."""
+        """Return (spacing, positions) of the ticks, which all have a text."""
         return [(1.0, log_ticks(minVal, maxVal, most=max(2, int(size / 40))))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
-        """What they stand for."""
+        """Return the numbers themselves."""
         return [f"{10.0**value:.3g}" for value in values]
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """log10 of round numbers from 10^low to 10^high, about `most` of them at most."""
+    """Return log10 of round numbers from 10^low to 10^high, about `most` of them at most."""
     for factors in ((1, 2, 5), (1,)):
         found = [
             power + math.log10(factor)

@@ -1,4 +1,4 @@
-"""One line or one set of bars of a plot: what it is made of, and the items that draw it."""
+"""One line or one set of bars of a plot, and the items that draw it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -9,56 +9,57 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QGraphicsItem
 
-from wina_app.plots.figure import Line, Series
 from wina_app.plots.polyline_item import PlotLine
 from wina_app.style.theme import GRID, tokens
+from wina_core.figures.figure import Line, Series
 
 _MANY = 500
-"""From this many points on a line is drawn without smoothing, which would take seconds."""
+"""Points from which a line is drawn without smoothing, which would take seconds."""
 _FADED = 0.3
-"""Opacity of what is not selected while something is."""
-STYLES: dict[Line, Qt.PenStyle] = {
-    "solid": Qt.PenStyle.SolidLine,
-    "dash": Qt.PenStyle.DashLine,
-    "dot": Qt.PenStyle.DotLine,
-    "dashdot": Qt.PenStyle.DashDotLine,
-    "dashdotdot": Qt.PenStyle.DashDotDotLine,
-    "none": Qt.PenStyle.NoPen,
+"""Opacity of unselected lines while others are selected."""
+_WORDS: dict[Qt.PenStyle, Line] = {
+    Qt.PenStyle.SolidLine: "solid",
+    Qt.PenStyle.DashLine: "dash",
+    Qt.PenStyle.DotLine: "dot",
+    Qt.PenStyle.DashDotLine: "dashdot",
+    Qt.PenStyle.DashDotDotLine: "dashdotdot",
+    Qt.PenStyle.NoPen: "none",
 }
-_WORDS = {style: word for word, style in STYLES.items()}
+_MARKERS = {"t": "v", "t1": "^", "t2": ">", "t3": "<", "d": "D", "star": "*"}
+"""matplotlib's names of markers where they differ from pyqtgraph's."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One line: points in the order of x. Or bars that begin at 0, where `width` says how wide they are."""
+    """One line through points in the order of x, or bars that begin at 0 where `width` is not 0."""
 
     name: str
     colour: QColor
     x: Sequence[float]
     y: Sequence[float]
     readout: Callable[[int], str] | None
-    """What is known of the point with this index; None for a curve that the pointer passes over."""
+    """Text of the point with this index; None for a curve that the pointer does not catch."""
     errors: Sequence[float] = ()
-    """Standard errors, NaN where unknown; empty when there are none at all."""
+    """Standard errors, NaN where unknown; empty for none."""
     symbol: str = ""
     """pyqtgraph's name of the marker; empty for none."""
     style: Qt.PenStyle = Qt.PenStyle.SolidLine
     hollow: bool = False
-    """Whether the markers are outlines: of published points."""
+    """True for outlines as markers: of published points."""
     spans: Sequence[tuple[float, float]] = ()
-    """Lower and upper ends of the bars, where they are not errors."""
+    """Lower and upper ends of the error bars, in place of standard errors."""
     keys: Sequence[str] = ()
-    """What each point stands for, to be selected and highlighted by; empty where it is nothing of the kind."""
+    """Key of each point for selecting and highlighting; empty for points that cannot be selected."""
     width: float = 0.0
-    """Of bars, in units of x; 0 for a line."""
+    """Width of bars in units of x; 0 for a line."""
     named: bool = True
-    """Whether its name is written into the plot."""
+    """True to write the name into the plot."""
     size: int = GRID
-    """Of the markers, in pixels."""
+    """Pixels of the markers."""
 
     @property
     def ends(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lower and upper ends of the error bars, NaN where unknown; None when there are none at all."""
+        """Lower and upper ends of the error bars, NaN where unknown; None for none."""
         y = np.asarray(self.y, dtype=float)
         if len(self.spans):
             low, high = np.asarray(self.spans, dtype=float).T
@@ -69,12 +70,22 @@ class Trace:
         return None
 
     def series(self) -> Series:
-        """What is to be drawn of it elsewhere."""
+        """Return the trace as plain data."""
         low, high = self.ends or (np.empty(0), np.empty(0))
         return Series(
-            self.name, self.colour.name(), _floats(self.x), _floats(self.y), _floats(low), _floats(high), self.symbol,
-            _WORDS[self.style], self.hollow, self.width, self.named, self.size,
-        )  # fmt: skip
+            name=self.name,
+            colour=self.colour.name(),
+            x=_floats(self.x),
+            y=_floats(self.y),
+            low=_floats(low),
+            high=_floats(high),
+            marker=_MARKERS.get(self.symbol, self.symbol),
+            line=_WORDS[self.style],
+            hollow=self.hollow,
+            width=self.width,
+            named=self.named,
+            size=self.size,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,20 +97,11 @@ class Reference:
     y: float
 
 
-def trace_of(series: Series) -> Trace:
-    """A trace that looks like the series, to be drawn and not to be pointed at."""
-    return Trace(
-        series.name, QColor(series.colour), series.x, series.y, None, (), series.marker, STYLES[series.line],
-        series.hollow, tuple(zip(series.low, series.high, strict=True)), (), series.width, series.named,
-        series.size,
-    )  # fmt: skip
-
-
 class TraceItems:
     """The items of one trace."""
 
     def __init__(self, plot: pg.PlotItem, pictured: bool = False) -> None:
-        """`pictured`: the line is painted from a picture of it until it changes."""
+        """`pictured`: paint the line from a cached picture until it changes."""
         self._plot = plot
         self._errors = pg.ErrorBarItem(beam=0.0)
         self._curve = PlotLine()
@@ -113,18 +115,15 @@ class TraceItems:
         plot.addItem(self._errors)
 
     def remove(self) -> None:
-        """Take them out of the plot."""
+        """Remove the items from the plot."""
         for item in filter(None, (self._errors, self._curve, self._bars)):
             self._plot.removeItem(item)
 
     def show(self, trace: Trace, scale: float, selected: Collection[str]) -> None:
-        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected.
-
-        The very same trace in the same look is on the plot already: nothing of it is drawn anew.
-        """
+        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected."""
         look = (scale, frozenset(selected), tokens())
         if trace is self._trace and look == self._look:
-            return
+            return  # it is on the plot already
         self._trace, self._look = trace, look
         faint = bool(selected) and bool(trace.keys) and not any(key in selected for key in trace.keys)
         opacity = _FADED if faint else 1.0

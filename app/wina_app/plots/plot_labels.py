@@ -1,4 +1,4 @@
-"""The names of lines beside their ends, so that no legend is needed; where they cannot all fit, a list of them."""
+"""Names of lines beside their ends in place of a legend; a list where they do not all fit."""
 
 import math
 from collections.abc import Sequence
@@ -12,16 +12,17 @@ from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathIte
 from wina_app.style.palette import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
+from wina_core.figures.label_positions import spread
 
 _WIDEST = 0.4
-"""The largest part of the plot's width that names may take."""
+"""Largest part of the plot's width for names."""
 _SAMPLE = 3 * GRID
-"""Pixels of a line that are drawn before its name in a list."""
+"""Pixels of the line that is drawn before its name in a list."""
 
 
 @dataclass(frozen=True)
 class LineEnd:
-    """A line to name: its points in the order of x; an infinite x stands for a line that crosses the whole plot."""
+    """A line to name: its points in the order of x; an infinite x means a line across the whole plot."""
 
     name: str
     colour: QColor
@@ -34,35 +35,8 @@ class LineEnd:
     """Named before others where there is no room for all."""
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions as near as possible to the wanted ones, at least `gap` apart and within [low, high], in input order.
-
-    When they do not all fit, they are spread evenly over the range.
-    """
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    placed = [0.0] * len(wanted)
-    if (len(wanted) - 1) * gap > high - low:
-        step = (high - low) / max(len(wanted) - 1, 1)
-        for rank, index in enumerate(order):
-            placed[index] = low + rank * step
-        return placed
-    # Blocks of touching names, each centred on the mean of what its members want.
-    blocks: list[tuple[float, list[int]]] = []
-    for index in order:
-        block = (min(max(wanted[index], low), high), [index])
-        while blocks and blocks[-1][0] + len(blocks[-1][1]) * gap > block[0]:
-            members = blocks.pop()[1] + block[1]
-            middle = sum(wanted[member] - rank * gap for rank, member in enumerate(members)) / len(members)
-            block = (min(max(middle, low), high - (len(members) - 1) * gap), members)
-        blocks.append(block)
-    for start, members in blocks:
-        for rank, index in enumerate(members):
-            placed[index] = start + rank * gap
-    return placed
-
-
 class _Name:
-    """The items that stand for one line: its name, a piece of line to or before it, and its marker."""
+    """The items of one line: its name, a piece of line to or before it, and its marker."""
 
     def __init__(self, end: LineEnd, plot: pg.PlotItem) -> None:
         self.end = end
@@ -112,13 +86,13 @@ class _Name:
 
 
 class LineLabels(QObject):
-    """Keeps the names at the right of a plot while it is zoomed and resized; a list where they cannot all fit."""
+    """The names at the right of a plot, while it is zoomed and resized; a list where they do not all fit."""
 
     def __init__(self, plot: pg.PlotItem) -> None:
         super().__init__(plot)
         self._plot = plot
         self.listed = False
-        """Whether the names are a list even where they would fit beside their lines, as for bars."""
+        """True for a list even where the names fit beside their lines, as for bars."""
         self._names: list[_Name] = []
         self._look: tuple[Tokens, tuple[LineEnd, ...]] | None = None
         self._more = QGraphicsSimpleTextItem(plot)
@@ -126,7 +100,7 @@ class LineLabels(QObject):
         plot.vb.sigResized.connect(self._place)
 
     def show(self, ends: Sequence[LineEnd]) -> None:
-        """Name these lines instead; those that only moved keep their items."""
+        """Name these lines; those that only moved keep their items."""
         look = (tokens(), tuple(replace(end, x=(), y=()) for end in ends))
         if look == self._look:
             for name, end in zip(self._names, ends, strict=True):
@@ -136,7 +110,6 @@ class LineLabels(QObject):
         self._look = look
         for name in self._names:
             for item in name.items:
-                item.setParentItem(None)
                 self._plot.scene().removeItem(item)
         self._names = [_Name(end, self._plot) for end in ends]
         self._more.setFont(font("small"))
@@ -144,11 +117,11 @@ class LineLabels(QObject):
         self._place()
 
     def texts(self) -> list[str]:
-        """The names that are to be read, as they are written."""
+        """Return the visible names as they are written."""
         return [name.text.text() for name in self._names if name.text.isVisible()]
 
     def at(self, scene: QPointF) -> int | None:
-        """Which line's name is at a position in the scene."""
+        """Return the index of the line whose name is at a position in the scene."""
         shown = (number for number, name in enumerate(self._names) if name.text.isVisible())
         return next((n for n in shown if self._names[n].text.sceneBoundingRect().contains(scene)), None)
 
@@ -195,10 +168,10 @@ class LineLabels(QObject):
                 name.beside(anchor, left, right, next(heights), metrics)
 
     def _anchor(self, end: LineEnd) -> QPointF | None:
-        """Where the visible part of the line ends, in the plot's coordinates; None when nothing of it is visible."""
+        """Return the end of the line's visible part in the plot's coordinates; None when nothing is visible."""
         (x_low, x_high), (y_low, y_high) = self._plot.vb.viewRange()
         for x, y in zip(reversed(end.x), reversed(end.y), strict=True):
             x = min(x, x_high) if math.isinf(x) else x
             if x_low <= x <= x_high and y_low <= y <= y_high:
-                return self._plot.mapFromScene(self._plot.vb.mapViewToScene(QPointF(x, y)))
+                return QPointF(self._plot.mapFromScene(self._plot.vb.mapViewToScene(QPointF(x, y))))
         return None

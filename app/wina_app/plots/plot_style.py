@@ -1,4 +1,4 @@
-"""The theme's colours and fonts for pyqtgraph, which the window does not load before its first plot."""
+"""The theme's colours and fonts for pyqtgraph. The window does not load pyqtgraph before its first plot."""
 
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
@@ -7,7 +7,7 @@ from wina_app.style.theme import font, notifier, tokens
 
 
 def style_plot(plot: pg.PlotItem) -> None:
-    """Give an existing plot the current colours and fonts; call it after making the plot and on every change."""
+    """Give a plot the current colours and fonts; call it after making the plot and on every change of theme."""
     t = tokens()
     view = plot.getViewWidget()
     if view is not None:
@@ -24,7 +24,7 @@ def style_plot(plot: pg.PlotItem) -> None:
 
 
 def _set_defaults() -> None:
-    """What new plots begin with."""
+    """Set the colours of new plots."""
     pg.setConfigOptions(antialias=True, background=tokens().surface, foreground=tokens().text)
 
 

@@ -1,9 +1,11 @@
-"""A line of a plot that is painted piece by piece where it is jagged, which takes a tenth of the time.
+"""A line of a plot, painted piece by piece where it is jagged, which takes a tenth of the time.
 
 Qt fills a smooth line that is wider than a pixel as one area, whose every row of pixels costs for each time that the
 line comes through it: 80 points that go up and down over 100 to 200 pixels take 3 to 6 ms, their 79 pieces 0.2 ms. Of
 a dashed line the pieces are its dashes. Lines that go up and down less are painted whole, with neater corners.
 """
+
+from typing import cast
 
 import numpy as np
 import pyqtgraph as pg
@@ -13,13 +15,11 @@ from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 from shiboken6 import Shiboken
 
 _JAGGED = 5.0
-"""A line that goes up and down this many times its width is painted in pieces: whole, it may take 3 ms. A stroke of the
-brush on some layers stays below it, and is painted whole in 0.2 ms."""
+"""A line that goes up and down this many times its width is painted in pieces: whole, it may take 3 ms."""
 _LONG = 1500.0
-"""A line that goes up and down by so many pixels is painted in pieces however wide it is: a stroke of the brush on a
-large screen is such a line, and takes 2.3 ms whole and about 0.6 ms in pieces."""
+"""A line that goes up and down by so many pixels is painted in pieces, however wide: 0.6 ms, not 2.3 ms."""
 _MOST = 2000
-"""Repeats of a line's dashes; most of a longer one is beyond the plot's edges, where Qt leaves dashes out."""
+"""Most repeats of a line's dashes; a longer line is mostly beyond the plot's edges, where Qt draws no dashes."""
 
 
 class PlotLine(pg.PlotDataItem):
@@ -33,7 +33,7 @@ class PlotLine(pg.PlotDataItem):
         self.curve.sigClicked.connect(self.sigClicked)
 
     def updateItems(self, styleUpdate: bool = True) -> None:
-        """Where points alone are other ones, pens stay: to set them all again takes longer than to move the points."""
+        """Move the points alone where only they changed: to set the pens takes longer."""
         moved = None if styleUpdate or self.opts["symbol"] is not None else self._getDisplayDataset()
         if moved is None:
             super().updateItems(styleUpdate)
@@ -43,10 +43,9 @@ class PlotLine(pg.PlotDataItem):
 
 
 def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> np.ndarray:
-    """The straight pieces of a dashed line: float64 [pieces, 4], x and y of both ends, which is how QLineF lies in
-    memory; to make so many of those takes as long as to paint them.
+    """Cut a dashed line into its straight pieces, float64 [pieces, 4] as QLineF lies in memory: x and y of both ends.
 
-    `pattern` is the lengths of dash, gap, dash, gap and so on, in the unit of x and y; empty for a line without gaps.
+    `pattern` has the lengths of dash, gap, dash, gap and so on, in the unit of x and y; empty for a solid line.
     """
     corners = np.stack((x, y), axis=1)
     if not len(pattern):
@@ -62,13 +61,13 @@ def pieces(x: np.ndarray, y: np.ndarray, pattern: np.ndarray) -> np.ndarray:
 
 class _Curve(pg.PlotCurveItem):
     _measured: tuple[np.ndarray, float, float] | None = None
-    """The y of points, how far the line through them goes up and down, and how wide it is; NaN with unknown points."""
+    """The y of points, the way of the line up and down, and its width; NaN with unknown points."""
 
     def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None) -> None:
-        """In pieces, or as pyqtgraph does; a file is to have whole lines."""
+        """Paint in pieces where that is faster, else as pyqtgraph does."""
         pen = self.opts["pen"]
         wide = pen is not None and pen.style() != Qt.PenStyle.NoPen and pen.widthF() > 1 and self.opts["antialias"]
-        drawn = self._pieces(painter, pen) if wide and self._exportOpts is False and self.xData is not None else None
+        drawn = self._pieces(painter, pen) if wide and self.xData is not None else None
         if drawn is None:
             super().paint(painter, option, widget)
             return
@@ -78,12 +77,12 @@ class _Curve(pg.PlotCurveItem):
         painter.resetTransform()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(solid)
-        painter.drawLines(Shiboken.wrapInstance(drawn.ctypes.data, QLineF), len(drawn))
+        painter.drawLines(cast(QLineF, Shiboken.wrapInstance(drawn.ctypes.data, QLineF)), len(drawn))
         painter.restore()
 
     def _pieces(self, painter: QPainter, pen: QPen) -> np.ndarray | None:
-        """In the painter's coordinates before any transform: where x and y are scaled differently Qt takes several
-        times as long for the pieces. None where points are unknown, or the line is not jagged or too long."""
+        """Return the pieces in the painter's coordinates before any transform: with x and y scaled differently Qt takes
+        several times as long. None where points are unknown, or the line is not jagged or too long."""
         to_painter, to_pixels = painter.worldTransform(), painter.deviceTransform()
         right, down = abs(to_pixels.m11()), abs(to_pixels.m22())
         travel, width = self._extent()
@@ -97,7 +96,7 @@ class _Curve(pg.PlotCurveItem):
         return pieces(x, y, pattern * abs(to_painter.m11()) / right)
 
     def _extent(self) -> tuple[float, float]:
-        """Worked out once for the same points: it is asked for in every painting."""
+        """Return the line's way up and down and its width, computed once for the same points."""
         if self._measured is None or self._measured[0] is not self.yData:
             travel, width = (float(np.abs(np.diff(values)).sum()) for values in (self.yData, self.xData))
             self._measured = (self.yData, travel, width)

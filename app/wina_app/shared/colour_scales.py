@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -13,9 +14,13 @@ from wina_app.plots.colour_maps import (
     signed_points,
     three_digits,
 )
-from wina_app.shared.heatmap_tables import MapKey
 from wina_app.style.translation import tr
 from wina_core.specs import Selection
+
+MapKey = Literal[
+    "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread"
+]
+MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     from wina_app.pages.results.plots.frontier import frontier, measures
     from wina_app.pages.results.plots.frontier_plot import FrontierPlot
     from wina_app.pages.results.rows import make_entries
-    from wina_app.plots.export import save_figure
+    from wina_app.plots.export_files import save_figure
     from wina_app.style.theme import apply_theme
     from wina_core.errors import WinaError
     from wina_core.results.measured import DEFAULT_COUNT

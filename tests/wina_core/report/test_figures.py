@@ -1,16 +1,14 @@
 """The plots of reports: measured sparsity on the x axis, published numbers at their nominal one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 
 from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
+from wina_core.figures.figure import LinePanel
 from wina_core.records import LatencyRecord
-from wina_core.report import figures as module
 from wina_core.report import write_up
-from wina_core.report.figures import figures
+from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import gather
 from wina_core.report.layout import published_metric
 from wina_core.results.measured import SparsityKind
@@ -25,29 +23,16 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-class Drawn:
-    """Collects the axes that plots are drawn on, by the figure's name."""
-
-    def __init__(self) -> None:
-        self.axes: dict[str, list[Axes]] = {}
-
-    def svg(self, name: str, panels: int, draw: Callable[[Sequence[Axes]], None], width: float = 1.0) -> str:
-        canvas = Canvas(figsize=(width, width))
-        self.axes[name] = [canvas.add_subplot(1, panels, place + 1) for place in range(panels)]
-        draw(self.axes[name])
-        return ""
-
-    def lines(self, name: str, dashed: bool) -> list[list[float]]:
-        """Return the x positions of the lines of the figure's first panel; horizontal ones over all of it left out."""
-        found = [line for line in self.axes[name][0].get_lines() if line.is_dashed() == dashed]
-        return [[round(float(x), 6) for x in line.get_xdata()] for line in found if list(line.get_xdata()) != [0, 1]]
+def line_panel(figure: Figure) -> LinePanel:
+    panel = figure.panels[0]
+    assert isinstance(panel, LinePanel)
+    return panel
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    found = Drawn()
-    monkeypatch.setattr(module, "_svg", found.svg)
-    return found
+def places(panel: LinePanel, line: str = "solid") -> list[list[float]]:
+    """Return the x positions of the series with a pattern; the dense model's, which have no markers, left out."""
+    found = [one for one in panel.series if one.line == line and one.marker]
+    return [[round(x, 6) for x in one.x] for one in found]
 
 
 @pytest.mark.parametrize(
@@ -59,35 +44,34 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     ],
 )
 def test_values_stand_at_measured_and_published_ones_at_nominal_sparsity(
-    store: Store, drawn: Drawn, by: SparsityKind, label: str, teal: list[float], wina: list[float]
+    store: Store, by: SparsityKind, label: str, teal: list[float], wina: list[float]
 ) -> None:
     fill(store, study())
     frontier = figures(store, gather(store, study(), by))[0]
-    assert drawn.axes["frontier"][0].get_xlabel() == label
-    assert drawn.lines("frontier", dashed=False) == [teal, wina]
-    assert drawn.lines("frontier", dashed=True) == [[50.0, 65.0], [50.0, 65.0]]
+    panel = line_panel(frontier)
+    assert panel.x_title == label
+    assert places(panel) == [teal, wina]
+    assert places(panel, "dash") == [[50.0, 65.0], [50.0, 65.0]]
     assert f"against {by} sparsity" in frontier.caption
     assert "dashed lines are the published numbers, at the paper's nominal sparsity" in frontier.caption
 
 
-def test_no_measured_sparsity_lies_outside_the_axes(store: Store, drawn: Drawn) -> None:
+def test_no_measured_sparsity_lies_outside_the_axes(store: Store) -> None:
     of = study(sparsities=(0.05, 0.9))
     fill(store, of)
-    figures(store, gather(store, of, "full"))
-    low, high = drawn.axes["frontier"][0].get_xlim()
+    low, high = line_panel(figures(store, gather(store, of, "full"))[0]).x_range
     assert low < -4.8
     assert high > 82.0
 
 
-def test_a_run_without_measurements_stands_at_its_target(store: Store, drawn: Drawn) -> None:
+def test_a_run_without_measurements_stands_at_its_target(store: Store) -> None:
     of = study(sparsities=(0.5,))
     fill(store, of)
     for spec, label in named(of):
         for task in of.evaluation.task_names if label.arm == "TEAL" else ():
             value = unit(spec, task, 0.5, published_metric("commonsense", task))
             store.record_unit(value.model_copy(update={"counted_sparsity": None, "full_sparsity": None}))
-    figures(store, gather(store, of))
-    assert drawn.lines("frontier", dashed=False) == [[50.0], [50.2]]
+    assert places(line_panel(figures(store, gather(store, of))[0])) == [[50.0], [50.2]]
 
 
 # ---- latency ---------------------------------------------------------------------------------------------------
@@ -114,18 +98,18 @@ def sweep(store: Store, measured: dict[float, float]) -> None:
         )  # fmt: skip
 
 
-def test_speed_ups_stand_at_the_measured_sparsity(store: Store, drawn: Drawn) -> None:
+@pytest.mark.parametrize(
+    ("by", "label", "expected"),
+    [("counted", "Measured sparsity (%)", [52.7, 65.2]), ("target", "Target sparsity (%)", [50.0, 65.0])],
+)
+def test_speed_ups_stand_at_the_measured_sparsity_or_the_target(
+    store: Store, by: SparsityKind, label: str, expected: list[float]
+) -> None:
     sweep(store, {0.5: 0.527, 0.65: 0.652})
-    document = write_up(store, SWEEP, "speed.toml")
-    assert drawn.axes["speed-up"][0].get_xlabel() == "Measured sparsity (%)"
-    assert drawn.lines("speed-up", dashed=False) == [[52.7, 65.2]]
+    document = write_up(store, SWEEP, "speed.toml", by=by)
+    panel = line_panel(document.figures[0])
+    assert panel.x_title == label
+    assert places(panel) == [expected]
     (table,) = document.latency
     assert table.columns == ("Method", "Batch", "Target 50 %", "Target 65 %")
     assert table.rows == (("wina", "1", "1.50 (2 ms; 52.7 % measured)", "1.50 (2 ms)"),)
-
-
-def test_speed_ups_may_stand_at_the_target(store: Store, drawn: Drawn) -> None:
-    sweep(store, {0.5: 0.527, 0.65: 0.652})
-    write_up(store, SWEEP, "speed.toml", by="target")
-    assert drawn.axes["speed-up"][0].get_xlabel() == "Target sparsity (%)"
-    assert drawn.lines("speed-up", dashed=False) == [[50.0, 65.0]]

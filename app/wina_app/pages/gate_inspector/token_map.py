@@ -13,9 +13,10 @@ from wina_app.pages.gate_inspector.points import order
 from wina_app.pages.gate_inspector.view_state import GateNow
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.figure import Figure, map_figure
+from wina_app.plots.figure import map_figure
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
+from wina_core.figures.figure import Figure
 from wina_core.masks.inspect import InspectedCell
 
 _LINE = 14
@@ -138,8 +139,8 @@ class GateMap(DataPlot):
             line.setPen(pg.mkPen(tokens().text, width=1, style=Qt.PenStyle.DashLine))
         self._colour()
 
-    def _draw(self, scale: float | None = None) -> None:
-        super()._draw(scale)
+    def _draw(self) -> None:
+        super()._draw()
         for side in ("left", "bottom"):
             self.getPlotItem().getAxis(side).setStyle(showValues=True)
 

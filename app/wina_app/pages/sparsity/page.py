@@ -26,8 +26,7 @@ from wina_app.pages.sparsity.target_editor import SparsityEditor
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
-from wina_app.shared.colour_scales import scale_for
-from wina_app.shared.heatmap_tables import MapKey
+from wina_app.shared.colour_scales import MapKey, scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page

@@ -14,8 +14,7 @@ from wina_app.pages.sparsity.plan_choices import PlanChoices
 from wina_app.pages.sparsity.plan_library import PlanLibrary
 from wina_app.pages.sparsity.presets import presets
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
-from wina_app.shared.colour_scales import map_texts
-from wina_app.shared.heatmap_tables import MAP_KEYS
+from wina_app.shared.colour_scales import MAP_KEYS, map_texts
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.file_dialogs import save_as

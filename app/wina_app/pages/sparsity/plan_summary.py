@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from wina_app.shared.heatmap_tables import PlanMaps, remark, weighted_mean
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark, weighted_mean
 from wina_app.style.translation import tr
 from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError

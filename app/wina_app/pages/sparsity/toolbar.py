@@ -13,8 +13,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.pages.sparsity.edits import HIGHEST
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
-from wina_app.shared.colour_scales import map_texts
-from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey
+from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
     ALLOCATORS,
     CORRECTION,

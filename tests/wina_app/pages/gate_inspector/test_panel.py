@@ -243,7 +243,9 @@ def test_every_plot_can_be_exported(inspector, cell):
     assert scatter.x_title.startswith("log10 |x|"), "where the axes are plain"
     assert [len(series.x) for series in scatter.series[:2]] == [180, 180]
     highest = np.argsort(-cell.norms)[:2]
-    assert mask.values[1][0] == cell.gates[0].mask[1, highest].mean(), "inputs that are beside each other go together"
+    assert mask.values[1][0] == 100 * cell.gates[0].mask[1, highest].mean(), (
+        "inputs that are beside each other go together"
+    )
     assert mask.rows[1] == "mill"
     assert sum(scores.series[1].y) == cell.gates[0].mask.sum()
     assert inspector.scatter.figure() == figures["gate"]

@@ -76,7 +76,7 @@ def test_one_map_two_beside_each_other_or_their_difference(maps, runs):
     maps.mode.buttons["difference"].click()
     (panel,) = maps.figure()
     assert panel.low == -panel.high
-    assert panel.text(panel.values[0][0]) == "−15.0"
+    assert panel.texts[0][0] == "−15.0"
     maps.show_runs(runs[2:])
     assert "Nothing was gated" in maps.remark.text()
     assert maps.figure() == ()

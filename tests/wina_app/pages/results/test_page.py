@@ -182,7 +182,7 @@ def test_the_selected_run_shows_its_layers(filled):
     assert shown.title.whole() == "wina, 39.8 % (target 40 %)"
     (panel,) = shown.figure()
     assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
-    assert [panel.text(value) for value in panel.values[0][:2]] == ["40.0", "40.8"]
+    assert panel.texts[0][:2] == ("40.0", "40.8")
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
     assert "Nothing was gated" in layers.remark.text()
     assert not shown.isVisible()

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
 from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
@@ -15,8 +16,7 @@ from wina_app.pages.sparsity.presets import (
     uniform,
 )
 from wina_app.shared.cell_curves import CellCurves
-from wina_app.shared.colour_scales import map_texts, scale_for
-from wina_app.shared.heatmap_tables import MAP_KEYS, PlanMaps, remark
+from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
 from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary

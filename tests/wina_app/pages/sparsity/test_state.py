@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity import edits, plan_files
-from wina_app.shared import heatmap_tables
+from wina_app.pages.sparsity import edits, heatmap_tables, plan_files
 from wina_app.shared.run_grid import parse_sparsities
 from wina_app.style.number_format import fraction
 

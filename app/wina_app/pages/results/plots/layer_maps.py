@@ -10,12 +10,12 @@ from wina_app.heatmap.heatmap import Heatmap
 from wina_app.pages.results.plots.layers import RunLayers, difference
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, signed_points
-from wina_app.plots.figure import Figure
 from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.segmented_control import SegmentedControl
+from wina_core.figures.figure import Figure
 from wina_core.specs.plans import Cell
 
 _NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")

@@ -13,7 +13,6 @@ from wina_app.pages.results.plots.task_bars import OWN_METRIC, BarChart
 from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.pages.results.study_filter import is_dense
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.figure import Figure
 from wina_app.shared.latency.chart import ORDINATES, Chart
 from wina_app.shared.latency.choices import Offer
 from wina_app.shared.latency.plots import LatencyPlots
@@ -24,6 +23,7 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.segmented_control import SegmentedControl
+from wina_core.figures.figure import Figure
 from wina_core.results.columns import WARNING
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
 

@@ -14,7 +14,6 @@ from wina_app.pages.results.plots.layers import RunLayers
 from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.plots.export import add_menu, ask_and_save
-from wina_app.plots.figure import Figure
 from wina_app.shared.latency.chart import Chart
 from wina_app.shared.latency.choices import Offer
 from wina_app.style.theme import GRID, HALF, notifier, scaled
@@ -25,6 +24,7 @@ from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.errors import WinaError
+from wina_core.figures.figure import Figure
 from wina_core.results.measured import SparsityKind
 
 _FIRST_KEY = 4

@@ -1,10 +1,11 @@
 """The numbers that the sparsity heatmap can show: tables [layer, projection] in which NaN means "no data"."""
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wina_app.shared.colour_scales import MapKey
 from wina_app.shared.stored_plan import StoredPlanData
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
@@ -14,11 +15,6 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap
-
-MapKey = Literal[
-    "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread"
-]
-MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
 
 
 class PlanMaps:

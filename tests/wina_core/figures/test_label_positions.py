@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.plots.plot_labels import spread
+
+from wina_core.figures.label_positions import spread
 
 wanted = st.lists(st.floats(-50, 250), min_size=1, max_size=12)
 
