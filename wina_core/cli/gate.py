@@ -100,7 +100,7 @@ def _inspect(job: InspectGateJob) -> GateRecord:
 
 def _row(name: str, gate: InspectedGate) -> list[Any]:
     """Means over the tokens; the boundary is their median, None where nothing is dropped."""
-    boundaries = gate.boundaries(gate.target, gate.mask)
+    boundaries = gate.thresholds(gate.target, gate.mask)
     known = boundaries[~np.isnan(boundaries)]
     return [
         name,

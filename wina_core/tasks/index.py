@@ -1,4 +1,4 @@
-"""The names of all stock lm-eval tasks, kept in a file and searched in milliseconds. Light: it never imports lm_eval.
+"""The names of all stock lm-eval tasks, in a file, and a search in milliseconds.
 
 `python -m wina_core.compute.evaluation.index` writes the file in some 20 s, for one version of lm-eval.
 """
@@ -14,9 +14,9 @@ from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 
 FEW = 20
-"""Matches below which names that hold the query less literally are looked for, too."""
+"""Number of matches below which less literal ones are searched, too."""
 _SHORTEST = 4
-"""Letters from which on a query may have a wrong one."""
+"""Shortest query that may have a wrong letter."""
 _SEPARATORS = str.maketrans("_-./,", "     ")
 
 
@@ -24,23 +24,23 @@ Kind = Literal["task", "group", "tag"]
 
 
 class TaskEntry(NamedTuple):
-    """One name that an evaluation can ask for."""
+    """One name that an evaluation can request."""
 
     name: str
     kind: Kind
     output_type: str
-    """"multiple_choice", "loglikelihood", "loglikelihood_rolling" or "generate_until"; empty where it shows only once
-    the task is loaded."""
+    """"multiple_choice", "loglikelihood", "loglikelihood_rolling" or "generate_until"; empty where only the loaded task
+    has it."""
     path: str
-    """Of its own file in lm-eval's folder of tasks; empty where it has none, as tags."""
+    """Path of its file in lm-eval's folder of tasks; empty for tags and others without a file."""
 
 
 class TaskIndex:
-    """All stock names, prepared for searching, which takes a tenth of a second."""
+    """All stock names, prepared for searching; the preparation takes a tenth of a second."""
 
     def __init__(self, entries: Iterable[TaskEntry]) -> None:
         self.entries = tuple(entries)
-        """In their alphabetical order."""
+        """In alphabetical order."""
         self._by_length = sorted(self.entries, key=lambda entry: len(entry.name))
         self._spaced = [" " + entry.name.lower().translate(_SEPARATORS) for entry in self._by_length]
         """The names in that order, with a space before every word."""
@@ -48,11 +48,11 @@ class TaskIndex:
         self._bits = [_bits(name) for name in self._joined]
 
     def search(self, query: str, limit: int = 200) -> list[TaskEntry]:
-        """At most `limit` entries, the best first; all of them, in their order, for an empty query.
+        """Return at most `limit` entries, the best first; the first ones in order for an empty query.
 
-        First those that begin with the query, then those in which every word of the query begins a word, then those
-        that contain every word; only where these are few, those that contain the query but for one letter that is
-        wrong, too much or swapped with the next, and those that have its letters in order. Shorter names come first.
+        Names that begin with the query come first, then those with words that begin with each of its words, then those
+        that contain each word. Where these are few, names follow that contain the query but for one letter that is
+        wrong, extra or swapped with the next, and then those with its letters in order. Shorter names come first.
         """
         words = query.lower().translate(_SEPARATORS).split()
         if not words:
@@ -78,7 +78,7 @@ class TaskIndex:
     def _mistyped(self, letters: str) -> list[int]:
         if len(letters) < _SHORTEST:
             return []
-        # A mistake touches two adjacent letters at most, so one third of the query is as it should be.
+        # A mistake touches two adjacent letters at most, so one third of the query is correct.
         third = len(letters) // 3
         first, second, last = letters[:third], letters[third : 2 * third], letters[2 * third :]
         names = enumerate(self._joined)
@@ -101,7 +101,7 @@ class TaskIndex:
 
 
 def _bits(text: str) -> int:
-    """A bit for each letter that it has."""
+    """Return an integer with a bit for each letter of the text."""
     bits = 0
     for letter in set(text):
         bits |= 1 << (ord(letter) & 63)
@@ -118,7 +118,7 @@ def _has_in_order(name: str, letters: str) -> bool:
 
 
 def _one_apart(name: str, head: str, rest: str) -> bool:
-    """Whether the name has both with one letter in between."""
+    """Return whether the name has both with one letter in between."""
     start = name.find(head)
     while start >= 0:
         if name.startswith(rest, start + len(head) + 1):
@@ -128,12 +128,12 @@ def _one_apart(name: str, head: str, rest: str) -> bool:
 
 
 def index_file() -> Path:
-    """Where the index of the installed lm-eval is kept."""
+    """Return the file of the installed lm-eval's index."""
     return cache_folder() / f"lm-eval-{version('lm-eval')}-index.json"
 
 
 def load_index() -> TaskIndex | None:
-    """The index, or None where there is none of the installed lm-eval that can be read: it is to be built then."""
+    """Return the installed lm-eval's index, or None where it must be built."""
     try:
         rows = json.loads(index_file().read_text(encoding="utf-8"))
         return TaskIndex(tuple(TaskEntry(*map(str, row)) for row in rows))  # type: ignore[arg-type]  # kind as written
@@ -142,5 +142,5 @@ def load_index() -> TaskIndex | None:
 
 
 def save_index(index: TaskIndex) -> None:
-    """Keep the index for `load_index`; WinaError where the cache cannot be written."""
+    """Write the index for `load_index`; WinaError where the cache cannot be written."""
     write_atomically(index_file(), json.dumps(index.entries, separators=(",", ":")).encode())

@@ -121,7 +121,7 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch, 
     settings = Settings()
     settings.prefer(theme="dark")
     assert settings.preferences.theme == "dark"
-    assert "cannot be made" in caplog.text
+    assert "cannot be created" in caplog.text
     assert "WINA_HOME" in caplog.text
 
 

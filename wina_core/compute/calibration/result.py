@@ -14,8 +14,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from wina_core.errors import WinaError
-from wina_core.masks.threshold_grid import FRACTIONS, cut_at
-from wina_core.records import CUT_METRICS, CalibrationRecord, LayerRecord
+from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
+from wina_core.records import THRESHOLD_METRICS, CalibrationRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
 
@@ -102,7 +102,7 @@ class Calibration:
             for column, projection in enumerate(self.layout.projections):
                 cuts = [self.cut(layer, column, target) for target in CUT_SPARSITIES]
                 for metric, at, values in (
-                    (CUT_METRICS[selection], CUT_SPARSITIES, cuts),
+                    (THRESHOLD_METRICS[selection], CUT_SPARSITIES, cuts),
                     ("relative_error", ERROR_SPARSITIES, self.errors[layer, column].tolist()),
                     ("kept_energy", ERROR_SPARSITIES, self.energies[layer, column].tolist()),
                 ):
@@ -147,7 +147,7 @@ class Calibration:
 
     def cut(self, layer: int, column: int, target: float) -> float:
         """What a key must exceed for its input to be kept, when the target fraction is to be dropped."""
-        return cut_at(self.quantiles[layer, column], target)
+        return threshold_at(self.quantiles[layer, column], target)
 
 
 def _between(means: Tensor, target: float) -> Tensor:
