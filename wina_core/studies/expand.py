@@ -262,7 +262,7 @@ def _check_paper(study: StudySpec, path: Path) -> None:
     known = dict.fromkeys(number.study for number in published())
     if study.paper and study.paper not in known:
         raise WinaError(
-            f'The study {path} is invalid: paper: no published results have the name "{study.paper}"; choose one of '
+            f'The study {path} is invalid: paper: the paper has no results "{study.paper}"; choose one of '
             f"{', '.join(known)}, or leave it out."
         )
 
