@@ -1,4 +1,4 @@
-"""The one exception type whose message is meant for the user's eyes, and what turns others' into it."""
+"""The one exception whose message users see, and sentences made of pydantic's errors."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,15 +8,15 @@ from pydantic_core import ErrorDetails
 
 
 class WinaError(Exception):
-    """A foreseen failure. Its message is one sentence: what is wrong and how to mend it.
+    """A foreseen failure. Its message says what happened, with which value, and what to do.
 
-    The command line prints it without a traceback, the engine sends it as a `Failed` message, and the window
-    shows it on the page it concerns. Anything else that is raised is a defect and keeps its traceback.
+    The command line prints it without a traceback, the engine sends it as a `Failed` message, and the window shows it
+    on its page. Any other exception is a defect and keeps its traceback.
     """
 
 
 class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error
-    """Raised inside a job, between two batches, once its cancellation was asked for."""
+    """A requested end of a job, raised between two batches."""
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:
@@ -32,10 +32,7 @@ Place = tuple[str | int, ...]
 
 
 def explain(error: ValidationError) -> str:
-    """What is wrong with a spec, as one sentence that names the field, for a WinaError or a field's tooltip.
-
-    For example: "sparsities[2]: it should be less than 1, not 1.5."
-    """
+    """Return one sentence that names the faulty field: "sparsities[2]: it should be less than 1, not 1.5."."""
     (place, reason), *others = problems(error)
     rest = f" (and {len(others)} more)" if others else ""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
@@ -43,13 +40,12 @@ def explain(error: ValidationError) -> str:
 
 
 def problems(error: ValidationError) -> list[tuple[Place, str]]:
-    """What is wrong at each place, in their order, each a part of a sentence.
+    """Return each faulty place and its fault as a part of a sentence, in order.
 
-    Where a field may be one of several kinds, pydantic reports what is wrong with it as each of them: those kinds
-    count that the field comes nearest to.
+    pydantic reports a field of several possible kinds once for each kind. Only the kinds nearest to the value count.
     """
     found = error.errors(include_url=False)
-    # A list with a bad item is also reported as too short: the item is the news.
+    # A list with a bad item is also reported as too short; the item matters.
     found = [problem for problem in found if problem["type"] != "too_short"] or found
     depths: dict[Place, int] = {}
     for problem in found:
@@ -67,7 +63,7 @@ def problems(error: ValidationError) -> list[tuple[Place, str]]:
 
 
 def _kind(location: Place) -> Place:
-    """A location as far as the first kind that the field there is taken for; all of it where that is of one kind."""
+    """Return a location up to its first part that names a kind; all of it where none does."""
     return next((location[: end + 1] for end, part in enumerate(location) if _names_kind(part)), location)
 
 
@@ -76,7 +72,7 @@ def _place(location: Place) -> Place:
 
 
 def _names_kind(part: str | int) -> bool:
-    """Whether a part of a location is pydantic's name for a kind, as "str", "TaskSpec" or "literal['auto']"."""
+    """Return whether a part of a location is pydantic's name of a kind: "str", "TaskSpec", "literal['auto']"."""
     return isinstance(part, str) and (part in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(part))
 
 
@@ -84,13 +80,13 @@ _FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
 
 
 def _reason(alternatives: Sequence[ErrorDetails]) -> str:
-    """What is wrong at one place: for fields of several kinds, "it should be this or that, not what it is"."""
-    told = list(dict.fromkeys(_one_reason(problem) for problem in alternatives))
+    """Return the fault at one place: for fields of several kinds, "it should be this or that, not what it is"."""
+    reasons = list(dict.fromkeys(_one_reason(problem) for problem in alternatives))
     ending = f", not {_shown(alternatives[0]['input'])}"
-    if len(told) > 1 and all(reason.startswith(_SHOULD) and reason.endswith(ending) for reason in told):
-        kinds = [reason.removeprefix(_SHOULD).removesuffix(ending) for reason in told]
+    if len(reasons) > 1 and all(reason.startswith(_SHOULD) and reason.endswith(ending) for reason in reasons):
+        kinds = [reason.removeprefix(_SHOULD).removesuffix(ending) for reason in reasons]
         return f"{_SHOULD}{' or '.join(kinds)}{ending}"
-    return told[0]
+    return reasons[0]
 
 
 _SHOULD = "it should be "
@@ -126,7 +122,7 @@ def _shown(value: object) -> str:
 
 
 def unforeseen(error: BaseException) -> str:
-    """The sentence that stands for a defect; its traceback goes beside it."""
+    """Return the sentence that users see of a defect; the log has its traceback."""
     lines = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."

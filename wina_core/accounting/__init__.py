@@ -1,1 +1,1 @@
-"""What a generated token costs, from a model's sizes alone (`cost.costs`). Loads no torch; `warning` not even numpy."""
+"""The cost of a generated token, from a model's sizes alone (`cost.costs`)."""

@@ -1,4 +1,4 @@
-"""The sum of all terms for one method and plan, each rotation beside the others and the dense model."""
+"""The cost of a generated token under one method and plan, for each rotation and the dense model."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from wina_core.specs import DENSE, ROTATION_MODES, MethodSpec, Quantization, Rot
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 COUNTED = ("projections", "low rank", "head")
-"""The terms that the paper counts: its savings at 65 % are those of these (paper, "Computational Savings")."""
+"""The terms that the paper counts (its "Computational Savings" at 65 %)."""
 
 
 def costs(
@@ -32,12 +32,12 @@ def costs(
     quantization: Quantization = "none",
     rotations: Sequence[RotationMode] = ROTATION_MODES,
 ) -> CostRecord:
-    """What one generated token costs, batch 1, at `context` >= 1 attended positions: the dense model, then the
-    gated one with each rotation; the rotation per head is absorbed by the weights and costs nothing. A model that was
-    exported with residual shortcuts has those, whatever is asked for.
+    """Return the cost of one generated token, batch 1, at `context` >= 1 attended positions.
 
-    Raises WinaError for an unknown method, for a plan made for another model, and for a sparsity that the method
-    cannot reach.
+    The dense model comes first, then the gated one with each rotation. A rotation per head is absorbed by the weights
+    and costs nothing. A model exported with residual shortcuts has those instead of `rotations`.
+
+    Raises WinaError for an unknown method, another model's plan, and a sparsity that the method cannot reach.
     """
     storage = Storage(shape.dtype, quantization)
     dense_parts = _dense_parts(shape, context, storage)
@@ -59,7 +59,7 @@ def costs(
 
 @lru_cache(maxsize=8)
 def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
-    """The dense model's terms, kept since every plan of a model is counted against them."""
+    """Return the dense model's terms, cached since every plan of a model is compared with them."""
     return {
         **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(DENSE, storage),
         "shortcuts": Cost(),
@@ -73,7 +73,7 @@ def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str,
 
 @dataclass(frozen=True)
 class _GatedMatrices:
-    """What a method makes of the gated matrices: so many of their outputs and inputs are read, and a low-rank part."""
+    """The gated matrices under a method: the read outputs and inputs, low-rank parts and masks."""
 
     sizes: Matrices
     outputs: Table
@@ -97,16 +97,16 @@ class _GatedMatrices:
 
     @property
     def read_weights(self) -> float:
-        """Weights that are read of the gated matrices and of their low-rank parts."""
+        """Return the weights read of the gated matrices and of their low-rank parts."""
         return total(self.outputs * self.inputs + self.rank * (self.sizes.outputs + self.sizes.inputs))
 
     @property
     def added_numbers(self) -> int:
-        """Norms, calibrated values and biases that are read beside the weights."""
+        """Return the norms, calibrated values and biases read beside the weights."""
         return sum(count * mask.numbers for mask, count in self.masks.items())
 
     def terms(self, method: MethodSpec, storage: Storage) -> dict[str, Cost]:
-        """The gated matrices, what is added to them, and the making of the masks."""
+        """Return the cost of the gated matrices, of their low-rank parts, and of making the masks."""
         return {
             "projections": terms.projections(self.outputs, self.sizes, self.inputs, storage),
             "low rank": terms.low_rank(self.sizes, self.rank, storage),
@@ -117,7 +117,7 @@ class _GatedMatrices:
 
 
 def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
-    """Of what is added for each matrix's dropped inputs."""
+    """Return the rank of each matrix's low-rank part."""
     if rule.default_rho is None:
         return np.zeros_like(sizes.outputs)
     names = targets.layout.projections

@@ -1,4 +1,4 @@
-"""Which masks a method makes for each token, and over how many inputs: what gating has to be paid for."""
+"""The masks that a method makes for each token, which gating pays for."""
 
 from collections import Counter
 from functools import lru_cache
@@ -13,46 +13,47 @@ from wina_core.records import ModelShape
 from wina_core.specs import MethodSpec
 
 _SCORED = 0.5
-"""Any share below 1: all of them score alike."""
+"""Any share below 1: they all score alike."""
 
 
 class Mask(NamedTuple):
     """One mask of one token."""
 
     inputs: int
-    """n, how many inputs it decides on."""
+    """n, the number of inputs that it decides on."""
     scaled: bool
     """Whether the score needs a multiplication by a norm."""
     values: int = 0
-    """Calibrated values of each input: what it is measured from (SCAP), what it counts as when dropped (mean
-    correction), or both; SCAP of our own has one for both."""
+    """Calibrated values of each input: its centre (SCAP), its replacement (mean correction), or both. Our SCAP has one
+    for both."""
     added_biases: int = 0
-    """Outputs, over all matrices that use the mask, for which replaced inputs make a bias: those of linear layers
-    without one, since a bias that is there takes it in."""
+    """Outputs, over all matrices that use the mask, to which replaced inputs add a bias: those of linear layers without
+    one, since an existing bias absorbs it."""
     scalars: int = 0
-    """Calibrated values that all inputs share (SCAP)."""
+    """Calibrated values common to all inputs (SCAP)."""
 
     @property
     def numbers(self) -> int:
-        """Numbers that are read for it beside the weights, each once for a token."""
+        """Return the numbers read for it beside the weights, each once a token."""
         return self.inputs * (self.scaled + self.values) + self.scalars + self.added_biases
 
 
 def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec) -> Table:
-    """Return how many of n inputs a mask keeps: `Method.kept` of top k, and the expected n (1 - s) where thresholds
-    are calibrated. Of tables, for each of their cells."""
+    """Return the kept inputs of n: `Method.kept` for top k, the expected n (1 - s) for calibrated thresholds.
+
+    Numbers or tables.
+    """
     if method.selection == "topk":
         return np.asarray(get_method(method).kept(inputs, sparsity), dtype=float)
     return np.multiply(inputs, np.subtract(1.0, sparsity))
 
 
 def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
-    """How many there are of each mask in all decoder layers, `dropped` being what `mask_plan` says, float64
-    [layers, projections]; where all inputs are kept there is none.
+    """Count each mask over all decoder layers; `dropped` is `mask_plan`'s table, float64 [layers, projections].
 
-    Projections with the same input share a mask where their scores and the numbers they keep agree: always under
-    `shared`, and under `separate` where the method scores them by the same norms, or by none. `shares` are a plan's own
-    rho, float64 like `dropped`, for methods whose scores depend on them.
+    Where all inputs are kept there is no mask. Projections with the same input share a mask where their scores and kept
+    numbers agree: always under `shared`, and under `separate` where the method scores them by the same norms or by
+    none. `shares` are a plan's own rho, float64 like `dropped`, for methods whose scores depend on them.
     """
     if shares is not None and get_method(method).scores_by_shares:
         whole = shares == 1
@@ -84,7 +85,7 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
 def _blocks(
     projections: tuple[str, ...], fused: bool, method: MethodSpec
 ) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]:
-    """(column, norms that its mask is made by) of what may share a mask, block by block; the same in every layer."""
+    """Return (column, norms of its mask) of projections that may share a mask, by block; alike in all layers."""
     rule = get_method(method)
     if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
         return (((projections.index("down"), ()),),)
@@ -94,6 +95,6 @@ def _blocks(
 
 
 def _biases(shape: ModelShape, replaced: bool) -> Table:
-    """Outputs of each matrix for which replaced inputs make a bias."""
+    """Return the outputs of each matrix to which replaced inputs add a bias."""
     unbiased = [name not in shape.biased for name in shape.layout.projections]
     return matrices(shape).outputs * unbiased * replaced

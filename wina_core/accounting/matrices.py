@@ -1,4 +1,4 @@
-"""The sizes of a model's gated matrices as tables, so that a whole plan is counted at once. Light."""
+"""The sizes of a model's gated matrices as tables, so that a whole plan is counted at once."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,19 +15,19 @@ Table = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """Of every gated matrix W [m, n]."""
+    """The sizes of every gated matrix W [m, n]."""
 
     outputs: Table
     """m."""
     inputs: Table
     """n."""
     together: Table
-    """Outputs of the linear layer that it is a part of: its own, or those of the fused one."""
+    """Outputs of the linear layer that holds it: its own, or those of the fused one."""
 
 
 @lru_cache(maxsize=8)
 def matrices(shape: ModelShape) -> Matrices:
-    """Kept, since every plan of a model is counted on the same tables; not to be written to."""
+    """Return the model's tables, read-only and cached for all its plans."""
     names = shape.layout.projections
     inputs = np.array(shape.inputs, dtype=float)
     outputs = np.array(shape.layout.parameters, dtype=float) // inputs
@@ -41,5 +41,5 @@ def matrices(shape: ModelShape) -> Matrices:
 
 
 def total(table: Table) -> float:
-    """The sum, matrix by matrix: numpy adds in another order, which differs in the last digits of expected counts."""
+    """Return the sum in the order of the matrices: numpy's order changes the last digits of expected counts."""
     return float(sum(table.ravel().tolist()))

@@ -1,9 +1,9 @@
-"""The formulas: what each part of a generated token costs, in floating-point operations and in bytes read.
+"""The cost formulas of each part of a generated token, in floating-point operations and in bytes read.
 
 Conventions. One token, batch 1, its context already in the KV cache. A multiply-add is two operations; a comparison,
-an exponential and a division are one each; taking an absolute value (a sign bit) is none. Bytes are those of weights
-and KV cache, which come from memory for every token; activations, small enough to stay on the chip, are left out,
-and so are scalar multipliers, soft caps, and the arithmetic of dequantizing.
+an exponential and a division are one each; an absolute value (a sign bit) is none. Bytes are those of weights and KV
+cache, which come from memory for every token. Activations, which stay on the chip, scalar multipliers, soft caps and
+the arithmetic of dequantizing are left out.
 """
 
 import math
@@ -20,9 +20,9 @@ from wina_core.specs import Quantization, Selection
 
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 NORM_BYTES = 4
-"""Bytes of a column norm c_i, which is held in float32 whatever the weights are held as."""
+"""Bytes of a column norm c_i, float32 for weights of any type."""
 INT4_GROUPS = (64, 32, 16)
-"""Inputs of a row that share a scale and a zero in int4: the first of these that fits (`int4_group`)."""
+"""Inputs of a row with a common scale and zero in int4: the first that fits (`int4_group`)."""
 SOFTMAX = 6
 """Operations per attended position of a softmax: scale, maximum, difference, exponential, sum, quotient."""
 RMS_NORM = 4
@@ -48,25 +48,26 @@ class Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
     def times(self, count: int) -> "Cost":
-        """Of `count` of the same."""
+        """Return the cost of `count` of the same."""
         return Cost(count * self.flops, count * self.bytes)
 
 
 @dataclass(frozen=True)
 class Storage:
-    """How weights are held; `quantization` concerns the gated matrices alone."""
+    """The storage of weights; `quantization` applies to the gated matrices alone."""
 
     dtype: str
     quantization: Quantization = "none"
 
     @property
     def element(self) -> int:
-        """Bytes of a weight that is not quantized, and of an element of the KV cache."""
+        """Return the bytes of an unquantized weight and of an element of the KV cache."""
         return ELEMENT_BYTES[self.dtype]
 
     def matrix_bytes(self, outputs: Table, inputs: Table, kept: Table, together: Table) -> Table:
-        """Bytes read of each W [outputs m, inputs n] where the columns of `kept` inputs k are needed; e bytes an
-        element. `together` are the outputs of the linear layer that is quantized as one.
+        """Return the bytes read of each W [outputs m, inputs n] for the columns of `kept` inputs k; e bytes an element.
+
+        `together` are the outputs of the linear layer that is quantized as one.
 
         none: e m k. int8, one scale an output: m k + e m. int4, a scale and a zero for each group of g inputs, which
         mixes kept and dropped ones and is therefore read whole: m k / 2 + 2 e m n / g. Raises WinaError where no
@@ -80,8 +81,10 @@ class Storage:
 
 
 def int4_group(outputs: int, inputs: int) -> int | None:
-    """The first of INT4_GROUPS that divides the inputs of a linear layer into groups whose number, over all outputs,
-    is even, since two of them share each byte; None if none does."""
+    """Return the first of INT4_GROUPS that divides a linear layer's inputs into an even number of groups, or None.
+
+    The number is over all outputs; two groups share each byte.
+    """
     return next((size for size in INT4_GROUPS if inputs % size == outputs * inputs % (2 * size) == 0), None)
 
 
@@ -101,32 +104,36 @@ def _int4_group(outputs: float, inputs: float) -> int:
 
 
 def projections(outputs: Table, sizes: Matrices, kept: Table, storage: Storage) -> Cost:
-    """Gated matrices [m, n] of which k inputs are kept: 2 m k operations, the bytes of k columns. Where outputs are
-    dropped instead (CATS and up), m is the number that is kept, and k = n."""
+    """Return the cost of gated matrices [m, n] with k kept inputs: 2 m k operations, the bytes of k columns.
+
+    Where outputs are dropped instead (CATS and up), m is the number of kept outputs, and k = n.
+    """
     read = storage.matrix_bytes(outputs, sizes.inputs, kept, sizes.together)
     return Cost(total(2 * outputs * kept), total(read))
 
 
 def low_rank(sizes: Matrices, rank: Table, storage: Storage) -> Cost:
-    """R-Sparse's U_r S_r V_r^T beside matrices [m, n], S_r folded in: 2 r (m + n) operations, e r (m + n) bytes."""
+    """Return the cost of R-Sparse's U_r S_r V_r^T of matrices [m, n]: 2 r (m + n) operations, e r (m + n) bytes."""
     weights = total(rank * (sizes.outputs + sizes.inputs))
     return Cost(2 * weights, storage.element * weights)
 
 
 def head(shape: ModelShape, storage: Storage) -> Cost:
-    """The LM head and other dense matrices, w weights: 2 w operations, e w bytes. A tied head is read all the same."""
+    """Return the cost of the LM head and other dense matrices, w weights, tied or not: 2 w operations, e w bytes."""
     weights = shape.head_weights + shape.further_weights
     return Cost(2 * weights, storage.element * weights)
 
 
 def embedding(shape: ModelShape, storage: Storage) -> Cost:
-    """One row of each embedding table: no operations."""
+    """Return the cost of one row of each embedding table: no operations."""
     return Cost(0, storage.element * shape.embedding_row)
 
 
 def attention(shape: ModelShape, context: int, storage: Storage) -> Cost:
-    """Scores, softmax and weighted values. With H query heads, G key-value heads of h elements, and
-    C = min(context, window) positions: per layer H C (2 h + 6 + 2 h) operations, and 2 G h C elements of the KV cache.
+    """Return the cost of scores, softmax and weighted values.
+
+    With H query heads, G key-value heads of h elements, and C = min(context, window) positions: per layer
+    H C (2 h + 6 + 2 h) operations, and 2 G h C elements of the KV cache.
     """
     positions = sum(context if window is None else min(context, window) for window in shape.windows)
     return Cost(
@@ -136,15 +143,17 @@ def attention(shape: ModelShape, context: int, storage: Storage) -> Cost:
 
 
 def norms(shape: ModelShape, storage: Storage) -> Cost:
-    """4 operations per input of an RMSNorm, 7 of a LayerNorm, those of queries and keys included; gains and biases
-    are read."""
+    """Return the cost of all norms: 4 operations per input of an RMSNorm, 7 of a LayerNorm; weights are read."""
     flops = RMS_NORM * shape.rms_norm_inputs + LAYER_NORM * shape.layer_norm_inputs
     return Cost(flops, storage.element * shape.norm_weights)
 
 
 def elementwise(shape: ModelShape, storage: Storage) -> Cost:
-    """Biases, one addition each, which are read; per layer 2 d residual additions, 3 operations for each rotated
-    element of (H + G) heads, and per hidden unit of the MLP the activation and, with a gate, the product."""
+    """Return the cost of biases, one addition each, residual additions, rotary embeddings and activations.
+
+    Per layer 2 d residual additions, 3 operations for each rotated element of (H + G) heads, and per hidden unit of the
+    MLP the activation and, with a gate, the product.
+    """
     per_hidden_unit = 2 if "gate" in shape.layout.projections else 1
     down = shape.layout.projections.index("down")
     hidden_units = sum(row[down] for row in shape.inputs)
@@ -154,24 +163,28 @@ def elementwise(shape: ModelShape, storage: Storage) -> Cost:
 
 
 def shortcut_count(mode: str, layers: int) -> int:
-    """d x d matrices on the residual: per_site 2 L - 1 (past each attention; past each MLP but the last, whose basis
-    the final norm takes over), per_layer L - 1, none without a rotation or with one for the whole stream."""
+    """Return the number of d x d matrices on the residual: per_site 2 L - 1, per_layer L - 1, else none.
+
+    Per site, one is past each attention and each MLP but the last, whose basis the final norm takes over.
+    """
     return {"per_site": 2 * layers - 1, "per_layer": layers - 1}.get(mode, 0)
 
 
 def shortcuts(shape: ModelShape, mode: str, storage: Storage) -> Cost:
-    """w = d^2 weights for each shortcut: 2 w operations, e w bytes."""
+    """Return the cost of the shortcuts, w = d^2 weights each: 2 w operations, e w bytes."""
     weights = shortcut_count(mode, shape.layout.layers) * shape.hidden_size**2
     return Cost(2 * weights, storage.element * weights)
 
 
 def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
-    """One mask over n inputs. Scoring: a multiplication each by its column norm, which is read, where the method has
-    norms. Deciding: `threshold` n comparisons; `topk` 4 n; `statistical` 4 n (sum, square, sum of squares, compare);
-    `top_p` n ceil(log2 n) + 3 n (sort, sum, running sum, compare). Where a dropped input counts as a calibrated
-    value v, y = W (m * (x - v)) + W v: n subtractions, n values read (twice as many where scores are taken from other
-    values, a single one where all inputs share it), and in each of the matrices that use the mask m additions of a bias
-    W v, which is read, unless there is a bias already that takes it in."""
+    """Return the cost of one mask over n inputs.
+
+    Scoring: a multiplication of each input by its column norm, which is read, where the method has norms. Deciding:
+    `threshold` n comparisons; `topk` 4 n; `statistical` 4 n (sum, square, sum of squares, compare); `top_p`
+    n ceil(log2 n) + 3 n (sort, sum, running sum, compare). Replacing dropped inputs by v, y = W (m * (x - v)) + W v: n
+    subtractions, n values read (2 n where scores have centres of their own, one where all inputs share it), and m
+    additions of the bias W v, which is read, in each matrix without a bias that uses the mask.
+    """
     n = mask.inputs
     decisions = {
         "threshold": n,

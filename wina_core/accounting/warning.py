@@ -1,15 +1,14 @@
-"""Warnings beside numbers: sparsity that costs more than it saves, flattering texts, superseded runs."""
+"""Warnings beside numbers: sparsity that costs more than it saves, texts seen before, superseded runs."""
 
 from wina_core.specs import DEVIATION
 
 
 def sparsity_warning(counted: float | None, full: float | None) -> str:
-    """A sentence where the weights added beside the kept ones cost more than the sparsity bought, else "".
+    """Return a sentence where the sparse model reads more than the dense one, else "".
 
-    `counted` and `full` are a UnitRecord's two sparsities. Their difference is what is added: the rotation's shortcuts,
-    the norms of the masks, and the biases of replaced inputs. It exceeds what was bought exactly where `full` is
-    negative: the sparse model then reads more than the dense one. None, or NaN, stands for an unknown sparsity, of
-    which nothing is said.
+    `counted` and `full` are a UnitRecord's two sparsities, None or NaN where unknown. Their difference is the read of
+    the rotation's shortcuts, the masks' norms, and the biases of replaced inputs; it exceeds the saving where `full` is
+    negative.
     """
     if counted is None or full is None or not full < 0.0:
         return ""
@@ -23,10 +22,10 @@ def sparsity_warning(counted: float | None, full: float | None) -> str:
 def metric_warning(
     counted: float | None, full: float | None, chosen_on_evaluation: str, task: str, superseded: str = ""
 ) -> str:
-    """Return what a reader of a metric must know, in sentences; empty when there is nothing.
+    """Return all warnings on a metric, in sentences; empty when there is none.
 
-    Beside `sparsity_warning`: why the run is `superseded`, already a sentence, and what of it (`chosen_on_evaluation`,
-    for example "rotation") was chosen on the very text that `task` measures the deviation on.
+    Beside `sparsity_warning`: the sentence on a `superseded` run, and the parts of it (`chosen_on_evaluation`, for
+    example "rotation") that were chosen on the evaluation's text.
     """
     sentences = [superseded, sparsity_warning(counted, full)]
     if chosen_on_evaluation and task == DEVIATION:

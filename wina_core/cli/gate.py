@@ -101,7 +101,7 @@ def _inspect(job: InspectGateJob) -> GateRecord:
 
 def _row(name: str, gate: InspectedGate) -> list[Any]:
     """Return means over the tokens, and the median of the boundaries (None where nothing is dropped)."""
-    boundaries = gate.boundaries(gate.target, gate.mask)
+    boundaries = gate.thresholds(gate.target, gate.mask)
     known = boundaries[~np.isnan(boundaries)]
     return [
         name,

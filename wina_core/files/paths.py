@@ -1,6 +1,6 @@
-"""The folders the workbench reads and writes, after the platform's conventions.
+"""The workbench's folders, after the platform's conventions.
 
-Setting WINA_HOME puts data, cache, config and log under that one folder instead, as tests and portable installs do.
+WINA_HOME puts data, cache, config and log under one folder instead, for tests and portable installs.
 """
 
 import os
@@ -16,13 +16,13 @@ _NAME = "wina-workbench"
 
 
 def _folder(kind: str, platform_default: str) -> Path:
-    """The folder, made if it is not there; WinaError when it cannot be."""
+    """Return the folder, created if missing; WinaError where that fails."""
     folder = _place(kind, platform_default)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WinaError(
-            f"The folder {folder} cannot be made ({error.strerror}); make it writable or set WINA_HOME to another "
+            f"The folder {folder} cannot be created ({error.strerror}); make it writable or set WINA_HOME to another "
             "folder."
         ) from error
     return folder
@@ -34,9 +34,9 @@ def _place(kind: str, platform_default: str) -> Path:
 
 
 def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
-    """Whether a path of the user's is there, and what; WinaError for one that cannot be looked at, as too long a name.
+    """Return the kind of a user's path; WinaError for an unreadable one, such as too long a name.
 
-    `Path.is_file` and its like let such an OSError through.
+    `Path.is_file` and similar methods raise OSError for such a path.
     """
     try:
         mode = path.stat().st_mode
@@ -45,38 +45,38 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
         name = str(path) if len(str(path)) <= 100 else f"{str(path)[:100]}..."
-        raise WinaError(f"{name!r} cannot be looked at ({cause}); check the path.") from error
+        raise WinaError(f"{name!r} cannot be read ({cause}); check the path.") from error
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
 def data_folder() -> Path:
-    """Where the results database lives."""
+    """Return the folder of the results database."""
     return _folder("data", platformdirs.user_data_dir(_NAME, appauthor=False))
 
 
 def cache_folder() -> Path:
-    """Calibrations and rotation matrices, keyed by their specs' hashes; safe to delete."""
+    """Return the folder of calibrations and rotation matrices, named by their specs' hashes; safe to delete."""
     return _folder("cache", platformdirs.user_cache_dir(_NAME, appauthor=False))
 
 
 def config_folder() -> Path:
-    """Settings and window layout."""
+    """Return the folder of settings and window layout."""
     return _folder("config", platformdirs.user_config_dir(_NAME, appauthor=False))
 
 
 def log_folder() -> Path:
-    """Log files of the window and its engines."""
+    """Return the folder of the log files of the window and its engines."""
     return _folder("log", platformdirs.user_log_dir(_NAME, appauthor=False))
 
 
 def database() -> str | Path:
-    """Where results are stored, an SQLAlchemy URL or a file: WINA_DATABASE if set, else a file in the data folder."""
+    """Return the database, an SQLAlchemy URL or a file: WINA_DATABASE if set, else a file in the data folder."""
     folder = _place("data", platformdirs.user_data_dir(_NAME, appauthor=False))
     return os.environ.get("WINA_DATABASE") or folder.absolute() / "results.sqlite"
 
 
 def resources_folder() -> Path:
-    """The shipped resources: beside the packages in a checkout, inside wina_core in an installed wheel."""
+    """Return the shipped resources: beside the packages in a checkout, inside wina_core in an installed wheel."""
     package = Path(__file__).resolve().parents[1]
     checkout = package.parent / "resources"
     return checkout if checkout.is_dir() else package / "_resources"

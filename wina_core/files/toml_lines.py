@@ -1,22 +1,19 @@
-"""On which line of a TOML text a field is: its parser does not tell. Light."""
+"""The line of a field in a TOML text, which neither its parser nor pydantic reports."""
 
 import tomllib
 from collections.abc import Sequence
 
 _DEPTH = 4
-"""Arrays in arrays that may run on over the end of a line."""
+"""Nested arrays that may continue past the end of a line."""
 _PATIENCE = 500_000
-"""Characters parsed in search of a line, about a second's work: within a long text in quotes no beginning is valid, and
-all of them would be tried."""
+"""Limit of parsed characters, about a second's work: no beginning within a long quoted text is valid, and the search
+would try all of them."""
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """The line, counted from 1, with which `path` or the longest part of it that is there comes to be in the text,
-    which must be valid TOML; None for an empty path, where not even its beginning is there, and where the search would
-    take long.
+    """Return the line, from 1, of `path` or its longest present beginning in valid TOML; None if absent or too slow.
 
-    A beginning of the text, with its open arrays closed, is valid TOML too, and has the field or has not: the line is
-    found by halving.
+    A beginning of the text, with its open arrays closed, is valid TOML too, so that bisection finds the line.
     """
     lines = text.splitlines()
     whole = tomllib.loads(text)
@@ -43,10 +40,10 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
 
 
 def _known(content: object, path: Sequence[str | int]) -> int:
-    """How many parts of the path lead somewhere."""
+    """Return the number of leading parts of the path that exist."""
     for count, part in enumerate(path):
         try:
-            content = content[part]  # type: ignore[index]  # what is no table or array is refused as it should be
+            content = content[part]  # type: ignore[index]  # caught where it is no table or array
         except (KeyError, IndexError, TypeError):
             return count
     return len(path)

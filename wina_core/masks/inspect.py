@@ -1,4 +1,4 @@
-"""What a GateRecord shows: masks, also at other targets, their boundaries, energies and agreement. Light."""
+"""Views of a GateRecord: masks at any target, their thresholds, energies and agreement."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wina_core.masks.threshold_grid import cut_at
+from wina_core.masks.threshold_grid import threshold_at
 from wina_core.methods import get_method
 from wina_core.records.gates import GateDecision, GateRecord
 from wina_core.specs import MethodSpec
@@ -25,10 +25,10 @@ COMPARED: dict[str, MethodSpec] = {
     "scap": MethodSpec(name="scap"),
     "scap-own": MethodSpec(name="scap", variant="own"),
 }
-"""What is worth comparing in one cell, by short names; each can be had with any selection."""
+"""Methods to compare in one cell, by short name; each works with any selection."""
 LIVE = ("topk", "threshold")
-"""Selections whose masks are found here for any target, to the bit as gating finds them. The keys of the others are
-compared after roundings that only torch repeats."""
+"""Selections whose masks are computed here for any target, to the bit as gating computes them. The others compare keys
+after roundings that only torch repeats."""
 
 
 class InspectedGate:
@@ -38,27 +38,27 @@ class InspectedGate:
         self.decision = decision
         self.method = decision.asked.method
         self.target = decision.asked.target
-        """That the engine was asked for."""
+        """The target that the engine used."""
         self.magnitudes: Array = inputs if decision.magnitudes is None else decision.magnitudes.array()
-        """What is weighed, [tokens, n]: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
+        """The weighed magnitudes, [tokens, n]: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
         self.scale: Array | None = None if decision.scale is None else decision.scale.array()
         """c [n]; None for ones."""
         self.mask: Array = decision.mask.array()
-        """At `target`, as the engine found it, bool [tokens, n]."""
+        """The engine's mask at `target`, bool [tokens, n]."""
         self._taken = np.square((inputs if decision.scored == "activation" else self.magnitudes) * norms)
         self._whole = float(np.square(inputs * norms).sum(dtype=np.float64))
 
     @cached_property
     def scores(self) -> Array:
-        """magnitudes * c, [tokens, n]."""
+        """Return magnitudes * c, [tokens, n]."""
         return self.magnitudes if self.scale is None else self.magnitudes.astype(self.scale.dtype) * self.scale
 
     def masked_fraction(self, target: float) -> float:
-        """The fraction of the inputs that the mask drops: more than the target beside a low-rank part."""
+        """Return the fraction of inputs that the mask drops: above the target beside a low-rank part."""
         return get_method(self.method).mask_sparsity(target, self.decision.asked.rho)
 
     def mask_at(self, target: float) -> Array | None:
-        """The mask at a target, bool [tokens, n]; None where only the engine can tell."""
+        """Return the mask at a target, bool [tokens, n]; None where only the engine can compute it."""
         if target == self.target:
             return self.mask
         if self.method.selection not in LIVE:
@@ -67,32 +67,34 @@ class InspectedGate:
         if self.method.selection == "topk":
             rule = get_method(self.method)
             return highest(self.scores, int(rule.kept(self.scores.shape[1], fraction)), ties=rule.keeps_ties)
-        return ~(self.scores <= self._cut(fraction))
+        return ~(self.scores <= self._threshold(fraction))
 
-    def boundaries(self, target: float, mask: Array) -> Array:
-        """The score from which on each token's inputs are kept under a mask of this target, float64 [tokens]; NaN where
-        nothing is dropped. With a threshold it is the same for all; else the lowest that is kept."""
+    def thresholds(self, target: float, mask: Array) -> Array:
+        """Return the lowest kept score of each token under a mask of this target, or the common threshold.
+
+        float64 [tokens]; NaN where nothing is dropped.
+        """
         some = ~mask.all(axis=1)
         if self.method.selection == "threshold":
-            return np.where(some, self._cut(self.masked_fraction(target)), np.nan)
+            return np.where(some, self._threshold(self.masked_fraction(target)), np.nan)
         lowest = np.where(mask, self.scores, np.inf).min(axis=1, initial=np.inf)
         return np.where(some & np.isfinite(lowest), lowest, np.nan).astype(np.float64)
 
     def kept_energy(self, mask: Array) -> float:
-        """1 less the share that what a mask takes away has of the sum of (|x_i| ||W[:, i]||_2)^2 over the tokens.
+        """Return 1 - the dropped share of the sum of (|x_i| ||W[:, i]||_2)^2 over the tokens.
 
-        With a mean correction what it takes away is less than this counts, since dropped inputs count as their means.
+        A mean correction, which replaces dropped inputs by their means, loses less than this counts.
         """
         lost = float(self._taken.sum(where=~mask, dtype=np.float64))
         return 1.0 - lost / self._whole if self._whole > 0 else 1.0
 
-    def _cut(self, fraction: float) -> float:
+    def _threshold(self, fraction: float) -> float:
         assert self.decision.quantiles is not None  # every threshold has them
-        return cut_at(self.decision.quantiles.array(), fraction)
+        return threshold_at(self.decision.quantiles.array(), fraction)
 
 
 class InspectedCell:
-    """A record unpacked."""
+    """An unpacked record."""
 
     def __init__(self, record: GateRecord) -> None:
         self.record = record
@@ -104,8 +106,10 @@ class InspectedCell:
 
 
 def highest(scores: Array, keep: int, ties: bool = False) -> Array:
-    """True at the `keep` highest of each row of scores [..., n] that are not negative: exactly `keep`, the lower index
-    first among equals, as `wina_kernels.selection.top_k_mask`; with `ties` also at all that equal the last of them."""
+    """Return True at the `keep` highest of each row of nonnegative scores [..., n], the lower index first among equals.
+
+    `wina_kernels.selection.top_k_mask` does the same. `ties` also keeps all scores that equal the last.
+    """
     cut = np.partition(scores, scores.shape[-1] - keep, axis=-1)[..., scores.shape[-1] - keep, None]
     mask: Array = scores >= cut
     tied = mask.sum(-1) > keep
@@ -117,8 +121,11 @@ def highest(scores: Array, keep: int, ties: bool = False) -> Array:
 
 
 def agreement(masks: Sequence[Array]) -> tuple[Array, Array]:
-    """Of every two masks of one shape the share of inputs on which both decide alike, and of those that either keeps
-    the share that both keep (Jaccard; 1 where neither keeps any), each float64 [masks, masks]."""
+    """Return the agreement of every two masks of one shape, as two tables float64 [masks, masks].
+
+    The first has the share of inputs on which both decide alike; the second the Jaccard index of the kept inputs, 1
+    where neither keeps any.
+    """
     flat = np.stack([mask.reshape(-1) for mask in masks]).astype(np.float32)  # exact: fewer than 2^24 inputs
     both = (flat @ flat.T).astype(np.float64)
     kept = np.diag(both)

@@ -1,15 +1,14 @@
-"""Methods together with the rotation they are published with, by name: what papers compare. Light."""
+"""The configurations that papers compare, by name: methods with the rotation they are published with."""
 
 from wina_core.errors import WinaError
 from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, Arm, MethodSpec, RotationSpec
 
 LAROSA_ROTATION = RotationSpec(mode="per_layer", attention_basis=("activations",), mlp_basis=(), per_head=False)
-"""LaRoSA's (Liu et al., 2025; alibaba/EfficientAI, larosa): for each layer the principal axes of the attention's input,
-which serve its MLP too.
+"""LaRoSA's (Liu et al., 2025; alibaba/EfficientAI, larosa): each layer's principal axes of the attention's input, for
+its MLP too.
 
-The norms' gains are folded into the weights first, as the merged rotation of the paper needs, so that axes and dropped
-entries are those of the norm's output without its gain. The released evaluation, which rotates forth and back at run
-time, has them with it: the two are the same where the gains are equal.
+The norms' gains are folded into the weights first, since the paper merges the rotation. The released evaluation rotates
+at run time, with the gains in the axes; the two are the same where all gains are equal.
 """
 
 PRESETS: dict[str, Arm] = {
@@ -27,12 +26,12 @@ PRESETS: dict[str, Arm] = {
     "wina-free": Arm(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
     "wina-free-kl": Arm(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
-"""TEAL-transform is TEAL on the published transform; wina-free is the rotation that costs nothing at run time, with the
-masks that fused kernels use."""
+"""TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
+masks of fused kernels."""
 
 
 def preset(name: str) -> Arm:
-    """The arm of that name; WinaError with the known names when there is none."""
+    """Return the configuration of that name; WinaError with the known names for any other."""
     if name not in PRESETS:
         raise WinaError(f'There is no preset "{name}"; choose one of {", ".join(PRESETS)}.')
     return PRESETS[name]

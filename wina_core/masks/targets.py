@@ -1,4 +1,4 @@
-"""From a plan to what each mask must drop: one table per method, worked out without a model. Light."""
+"""Resolution of a plan into the fraction that each mask drops, without a model."""
 
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
@@ -10,16 +10,14 @@ Table = tuple[tuple[float, ...], ...]
 
 
 def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec: MethodSpec) -> SparsityPlan:
-    """The target of every cell, as the method can reach it.
+    """Return the plan with the target of every cell that the method can reach.
 
-    A uniform target is the sparsity of all the plan's weights, so a method that leaves some matrices dense gets it
-    concentrated on the others: s_cell = s * all / gated; one with levels of its own (LaRoSA) gets those. Under shared
-    masks, cells that share one get their mean, weighted by numbers of weights. A method that gates nothing has targets
-    of 0 whatever the plan.
+    A uniform target is the sparsity of all the plan's weights: a method that leaves some matrices dense gets
+    s_cell = s * all / gated in the others, one with levels of its own (LaRoSA) gets those. Cells that share a mask get
+    their mean, weighted by numbers of weights. A method that gates nothing has targets of 0.
 
-    Raises WinaError for a target out of the method's reach, for a table with a target where the method gates nothing,
-    for up and down that differ where one mask serves both, for shares rho of a low-rank part that the method does not
-    have, and for another model's table.
+    Raises WinaError for a target out of reach, a target in a dense matrix, different targets of up and down where one
+    mask serves both, shares rho without a low-rank part, and another model's table.
     """
     method = get_method(spec)
     names = tuple(name for name in layout.projections if method.gates(name))
@@ -32,7 +30,7 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
     if table.rho is not None and method.default_rho is None:
         raise WinaError(
             f'The plan has shares rho of a low-rank part, which the method "{spec.name}" does not have; choose the '
-            "method that it was made for, or spread the budget anew."
+            "plan's own method, or allocate the budget again."
         )
     for row in table.sparsity:
         cells = dict(zip(layout.projections, row, strict=True))
@@ -51,7 +49,7 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
 
 
 def mask_plan(plan: SparsityPlan, spec: MethodSpec) -> SparsityPlan:
-    """The fraction of its inputs that each cell's mask drops, for a resolved plan: more beside a low-rank part."""
+    """Return the fraction of inputs that each cell's mask drops, for a resolved plan: more beside a low-rank part."""
     method = get_method(spec)
     if method.default_rho is None:
         return plan
@@ -63,7 +61,7 @@ def mask_plan(plan: SparsityPlan, spec: MethodSpec) -> SparsityPlan:
 
 
 def cell_rho(plan: SparsityPlan, layer: int, column: int) -> float | None:
-    """The plan's own rho of a cell; None where the method's applies."""
+    """Return the plan's own rho of a cell; None where the method's applies."""
     return None if plan.rho is None else plan.rho[layer][column]
 
 
@@ -97,7 +95,7 @@ def _averaged(plan: SparsityPlan) -> SparsityPlan:
 
 
 def block_means(table: Table, layout: PlanLayout) -> Table:
-    """Return each block's cells at their mean, weighted by numbers of weights; a block whose cells agree as it is."""
+    """Return the table with each block's cells at their mean, weighted by numbers of weights."""
     rows = []
     for row, counts in zip(table, layout.parameters, strict=True):
         values = list(row)

@@ -69,7 +69,7 @@ class Method:
 
     @property
     def scores_by_norms(self) -> bool:
-        """Whether matrices with the same input are scored by norms of their own, so that sharing a mask matters."""
+        """Return whether matrices with the same input are scored by different norms, so that sharing a mask matters."""
         return any(self.norms_of(name, block, fused=False) for block in BLOCKS for name in block)
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:

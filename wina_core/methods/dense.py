@@ -1,4 +1,4 @@
-"""The model as it is: no input is ever dropped."""
+"""The dense model."""
 
 from typing import ClassVar
 

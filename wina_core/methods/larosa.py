@@ -9,15 +9,15 @@ from wina_core.errors import WinaError
 from wina_core.methods.base import Method, released_kept, tr
 
 _READ, _WRITE = 0.8, 1.2
-"""Times the uniform target: of the matrices that read the stream (q, k, v, gate, up), and of those that write it."""
+"""Factors of the uniform target in matrices that read the stream (q, k, v, gate, up), and that write it."""
 
 
 class Larosa(Method):
     """Score |x_i|; top k keeps every input that scores at least as high as the k-th, k = int((1 - s) n).
 
     A uniform target s is 0.8 s in q, k, v, gate, up and 1.2 s in o, down (alibaba/EfficientAI,
-    larosa/inference/modeling_llama_larosa.py), so that what is dropped over all weights is not quite s. The rotation is
-    merged into the weights as in the paper's text, not applied at run time as in that file.
+    larosa/inference/modeling_llama_larosa.py), so that the dropped fraction of all weights is not quite s. The rotation
+    is merged into the weights as in the paper's text, not applied at run time as in that file.
     """
 
     name: ClassVar[str] = "larosa"
@@ -29,7 +29,7 @@ class Larosa(Method):
         return released_kept(inputs, sparsity)
 
     def cell_target(self, name: str, sparsity: float) -> float:
-        """Return 0.8 s or 1.2 s; WinaError where that is all."""
+        """Return 0.8 s or 1.2 s; WinaError from 1 on."""
         target = sparsity * (_WRITE if name in ("o", "down") else _READ)
         if target >= 1:
             raise WinaError(

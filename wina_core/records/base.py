@@ -1,4 +1,4 @@
-"""What all records are: immutable, closed to unknown fields, JSON both ways."""
+"""The base of all records."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,30 +1,30 @@
-"""What a generated token costs, counted from the model's config."""
+"""The cost of a generated token, counted from the model's config."""
 
 from wina_core.records.base import Record
 from wina_core.records.models import ModelShape
 
 
 class CostTerm(Record):
-    """One part of what a generated token costs (formulas: `wina_core.accounting.terms`)."""
+    """One term of a generated token's cost (formulas: `wina_core.accounting.terms`)."""
 
     name: str
     """"projections", "low rank", "gating", "shortcuts", "attention", "norms", "elementwise", "head", "embedding"."""
     flops: float
     """Floating-point operations and comparisons; a multiply-add is two."""
     bytes: float
-    """Bytes of weights and KV cache that are read."""
+    """Bytes read of weights and KV cache."""
 
 
 class CostRow(Record):
-    """What a generated token costs with one rotation: as the paper counts, and in full."""
+    """The cost of a generated token with one rotation: as the paper counts, and in full."""
 
     rotation: str
     """A RotationSpec's mode, or "dense" for the model without gates and rotation."""
     counted_sparsity: float
-    """Fraction of the gated weights that is not read, as the method counts it."""
+    """Fraction of the gated weights that is not read."""
     full_sparsity: float
-    """The same with residual shortcuts, norms and calibrated values of the masks, and biases of replaced inputs counted
-    as weights that are read; may be negative."""
+    """The same after residual shortcuts, norms and calibrated values of masks, and biases of replaced inputs. May be
+    negative."""
     counted_flops: float
     """The terms that the paper counts: projections, low rank, head."""
     counted_flops_saving: float
@@ -41,11 +41,11 @@ class CostRow(Record):
     """Weights of the residual shortcuts."""
     terms: tuple[CostTerm, ...]
     warning: str = ""
-    """A sentence where the shortcuts cost more than the sparsity bought, else empty."""
+    """A sentence where more is read than in the dense model, else empty."""
 
 
 class CostRecord(Record):
-    """What a generated token costs under one method and plan, for several rotations side by side."""
+    """The cost of a generated token under one method and plan, for several rotations."""
 
     shape: ModelShape
     method: str

@@ -1,4 +1,4 @@
-"""How long a study should take."""
+"""Estimates of a study's duration."""
 
 from typing import Literal
 
@@ -6,19 +6,19 @@ from wina_core.records.base import Record
 
 
 class UnitEstimate(Record):
-    """How long one measurement of one run should take."""
+    """The estimated duration of one measurement of one run."""
 
     unit: str
     seconds: float
     basis: Literal["stored", "probe"]
-    """Taken from an equal measurement that is stored, or from a few documents timed now."""
+    """The source: an equal stored measurement, or a few documents timed now."""
 
 
 class EstimateRecord(Record):
-    """How long a study's missing measurements should take, without rotating, calibrating and allocating."""
+    """The estimated duration of a study's missing measurements, without rotation, calibration and allocation."""
 
     seconds: float
     units: int
-    """Measurements that are missing."""
+    """Missing measurements."""
     estimates: tuple[UnitEstimate, ...]
     """One for each distinct unit."""

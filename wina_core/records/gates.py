@@ -1,4 +1,4 @@
-"""What an inspected gate is asked, and what it answers. Light."""
+"""Inspections of a gate: the methods to compare, and their decisions on the tokens of a prompt."""
 
 from typing import Literal
 
@@ -9,49 +9,49 @@ from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
 
 Scored = Literal["input", "distance", "activation"]
-"""What is weighed by c_i: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
+"""The magnitude that c_i weighs: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
 
 
 class GateTarget(Record):
-    """A method and how much of one cell it is to drop."""
+    """A method and its target in one cell."""
 
     method: MethodSpec
     target: float = Field(ge=0.0, lt=1.0)
-    """The fraction of the cell's weights that is not to be read, as in a plan."""
+    """The fraction of the cell's weights to skip, as in a plan."""
     rho: float | None = Field(default=None, gt=0.0, le=1.0)
     """The plan's share of the mask in this cell; None where the method's own applies."""
 
 
 class GateDecision(Record):
-    """What one method keeps of one matrix's input on each of some tokens."""
+    """The inputs of one matrix that one method keeps on each of some tokens."""
 
     asked: GateTarget
     scored: Scored
     magnitudes: PackedArray | None
-    """What is scored in place of |x|, before it is weighed, [tokens, n]; None for |x| itself."""
+    """The magnitudes before the weights c, [tokens, n]; None for |x| itself."""
     scale: PackedArray | None
-    """The c that the method weighs by, [n]; None for ones."""
+    """The weights c, [n]; None for ones."""
     quantiles: PackedArray | None
-    """Threshold selection: the calibrated cuts (`wina_core.masks.threshold_grid`), float32; None for any other."""
+    """The calibrated thresholds (`wina_core.masks.threshold_grid`), float32; None for any selection but threshold."""
     mask: PackedArray
-    """True where an input is kept, [tokens, n]."""
+    """True at kept inputs, [tokens, n]."""
     rank: int
-    """Of the low-rank part that stands in for dropped inputs; 0 for none."""
+    """Rank of the low-rank part that replaces dropped inputs; 0 for none."""
     output_error: float
-    """||y - W x||_F / ||W x||_F over the tokens, y being what the gated matrix computes of the same x."""
+    """||y - W x||_F / ||W x||_F over the tokens, y being the gated matrix's output of the same x."""
     kept_energy: float
-    """Share that the kept inputs have of the sum of (|x_i| ||W[:, i]||_2)^2 over the tokens."""
+    """The kept inputs' share of the sum of (|x_i| ||W[:, i]||_2)^2 over the tokens."""
 
 
 class GateRecord(Record):
-    """What reaches one matrix of the dense model on the tokens of a prompt, and what methods keep of it."""
+    """The inputs of one matrix of the dense model on the tokens of a prompt, and the inputs that methods keep."""
 
     layer: int
     projection: str
     tokens: tuple[str, ...]
     """The text of each."""
     prompt_tokens: int
-    """How many the whole prompt has; those beyond `tokens` were left out."""
+    """Tokens of the whole prompt, which may exceed `tokens`."""
     inputs: PackedArray
     """|x| [tokens, n]."""
     norms: PackedArray

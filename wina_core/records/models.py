@@ -1,4 +1,4 @@
-"""What a model is, what a token costs it in sizes, and how rotating and quantizing changed it."""
+"""Summaries of models: sizes, and the effect of rotation and quantization."""
 
 from wina_core.records.base import Record
 from wina_core.records.units import LayerRecord
@@ -7,7 +7,7 @@ from wina_core.specs.plans import PlanLayout
 
 
 class ModelShape(Record):
-    """What a model reads and computes for one token, in sizes alone: all that `wina_core.accounting` needs."""
+    """The sizes of a model that decide the cost of a token, for `wina_core.accounting`."""
 
     layout: PlanLayout
     inputs: tuple[tuple[int, ...], ...]
@@ -19,15 +19,15 @@ class ModelShape(Record):
     kv_heads: int
     head_dim: int
     rotary_dim: int
-    """Elements of each query and key head that rotary embeddings turn; 0 without them."""
+    """Elements of each query and key head with rotary embeddings; 0 without them."""
     windows: tuple[int | None, ...]
-    """Positions that each layer's attention sees at most; None where it sees all."""
+    """Largest number of positions that each layer's attention sees; None for all."""
     head_weights: int
-    """Weights of the LM head, read for every token also where it is tied to the embedding."""
+    """Weights of the LM head, read for every token even if tied to the embedding."""
     further_weights: int
-    """Weights of linear layers that are neither gated nor the LM head, for example projections of the embedding."""
+    """Weights of other dense linear layers, for example projections of the embedding."""
     embedding_row: int
-    """Elements that one token looks up, over all embedding tables."""
+    """Elements of one token's rows in all embedding tables."""
     rms_norm_inputs: int
     """Elements that pass an RMSNorm, over the whole model."""
     layer_norm_inputs: int
@@ -39,13 +39,13 @@ class ModelShape(Record):
     biased: tuple[str, ...] = ()
     """Names of the gated projections whose linear layer has a bias."""
     dtype: str
-    """What weights and KV cache are held as."""
+    """Data type of weights and KV cache."""
     shortcuts: RotationMode = "none"
-    """The mode of the rotation whose residual shortcuts an exported model brings along; it cannot be rotated again."""
+    """Mode of the rotation whose residual shortcuts an exported model contains; it cannot be rotated again."""
 
 
 class QuantizationReport(Record):
-    """How far quantizing moved a model, on a probe text; the model before is rotated if it was to be."""
+    """The effect of quantization on a probe text, against the model before, which may be rotated."""
 
     quantization: str
     logits_deviation: float
@@ -56,7 +56,7 @@ class QuantizationReport(Record):
 
 
 class ModelSummary(Record):
-    """What the Model page shows about a loaded model."""
+    """The facts that the Model page shows about a loaded model."""
 
     location: str
     fingerprint: str
@@ -79,18 +79,18 @@ class ModelSummary(Record):
     memory_bytes: int
     """Bytes of all weights as loaded."""
     rotations: tuple[str, ...] = ROTATION_MODES
-    """The modes of `RotationSpec` that are exact for this model; each with or without the rotation per head."""
+    """The modes of `RotationSpec` that are exact for this model, with or without the rotation per head."""
     rotation_reason: str = ""
-    """Why the other modes are not, as a sentence; empty where all are."""
+    """The reason against the other modes, as a sentence; empty where all are exact."""
     chat_template: bool = False
     """Whether its tokenizer has a template for conversations."""
     shape: ModelShape | None = None
-    """What one token costs; None in summaries that were stored before it was part of them."""
+    """Sizes for the cost of a token; None in summaries of older versions."""
     quantization: QuantizationReport | None = None
 
 
 class RotationReport(Record):
-    """How well a rotation kept the model and orthogonalized its inputs."""
+    """The effect of a rotation on a model's logits and on the orthogonality of its weights."""
 
     rotation: str
     """Content hash of the RotationSpec."""
@@ -99,8 +99,8 @@ class RotationReport(Record):
     residuals: tuple[LayerRecord, ...]
     """metric "off_diagonal_energy": ||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 per layer and projection."""
     shortcut_parameters: int
-    """Weights of the d x d residual shortcuts that the rotated model reads for every token; 0 when free."""
+    """Weights of the d x d residual shortcuts that the rotated model reads for every token; 0 if free."""
     seconds: float
     exported_to: str | None = None
     quantization: QuantizationReport | None = None
-    """What quantizing the rotated model changed on top; the other numbers are from before."""
+    """The further effect of quantizing the rotated model; the other numbers are from before."""

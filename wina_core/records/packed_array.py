@@ -1,4 +1,4 @@
-"""Arrays as text, exactly and compactly: how measured numbers by the hundred thousand travel over the engine's wire."""
+"""Exact, compact arrays in text for the engine's wire."""
 
 import base64
 import zlib
@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-if TYPE_CHECKING:  # numpy takes as long to import as all of the protocol, and few messages have arrays
+if TYPE_CHECKING:  # numpy takes as long to import as the whole protocol, and few messages have arrays
     import numpy.typing as npt
 
 _LEVEL = 1
-"""zlib's fastest: it finds the zeros that a 16-bit number leaves in 32 bits, and most of what there is to find."""
+"""zlib's fastest, which removes the zeros of 16-bit numbers in 32 bits, and most other redundancy."""
 
 
 class PackedArray(BaseModel):
-    """The numbers of an array, bit for bit: base64 of zlib's stream of them in C order, the lowest byte first; truth
-    values eight to the byte."""
+    """The bits of an array: base64 of zlib's stream in C order, the lowest byte first; booleans eight to the byte."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +33,7 @@ class PackedArray(BaseModel):
         return cls.model_validate({"shape": array.shape, "dtype": array.dtype.name, "data": packed})
 
     def array(self) -> "npt.NDArray[Any]":
-        """The array, not to be written to."""
+        """Return the array, read-only."""
         import numpy as np
 
         content = zlib.decompress(base64.b64decode(self.data))

@@ -1,4 +1,4 @@
-"""What is measured for plans, and how a budget was spread."""
+"""Calibrations, and allocations of a budget."""
 
 from pydantic import FiniteFloat
 
@@ -7,13 +7,13 @@ from wina_core.records.units import LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plans import SparsityPlan
 
-CUT_METRICS: dict[Selection, str] = {
+THRESHOLD_METRICS: dict[Selection, str] = {
     "topk": "threshold",
     "threshold": "threshold",
     "statistical": "deviation_threshold",
     "top_p": "mass_threshold",
 }
-"""What the calibrated cuts of a selection are stored as: of scores, of standard deviations, of shares of the mass."""
+"""Stored name of each selection's calibrated thresholds: of scores, of standard deviations, of shares of the mass."""
 
 
 class CalibrationRecord(Record):
@@ -23,26 +23,26 @@ class CalibrationRecord(Record):
     """Name in the cache: hash over model, rotation, method's score and calibration spec."""
     tokens: int
     layers: tuple[LayerRecord, ...]
-    """metrics "relative_error", "kept_energy" and one of CUT_METRICS, x = target sparsity; and of the weights alone
+    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; and of the weights alone
     "norm_spread" and "off_diagonal_energy", without x."""
     seconds: float
 
 
 class AllocationRecord(Record):
-    """A budget spread over a model's cells."""
+    """A budget allocated to a model's cells."""
 
     key: str
     """Name in the cache: hash over model, rotation, method, allocator and budget."""
     plan: SparsityPlan
     objective: str
-    """What was minimized: "nothing" (uniform), "layer error", "curve error", "KL"."""
+    """The minimized quantity: "nothing" (uniform), "layer error", "curve error", "KL"."""
     value: FiniteFloat
     """The objective at `plan`."""
     bound: FiniteFloat | None = None
-    """No plan of this budget has a lower value on the same curves; None where nothing is proven."""
+    """Lower bound of all plans of this budget on the same curves; None where nothing is proven."""
     evaluations: int = 0
-    """Forward passes, in whole models, that the search took."""
+    """Forward passes of the search, in whole models."""
     seconds: float
     curves: tuple[LayerRecord, ...] = ()
-    """metric "kl", x = sparsity: the divergence from dense, in nats per token, that each cell causes alone; of cells
-    that move together, split by their numbers of weights. Empty where none are measured on its text."""
+    """metric "kl", x = sparsity: the divergence from dense that each cell causes alone, in nats per token; cells that
+    move together share it by their numbers of weights. Empty where none are measured on its text."""

@@ -1,4 +1,4 @@
-"""How fast products and models were, and on what."""
+"""Timings of products and models, and the environment of the measurements."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from wina_core.specs.latency import DecodePoint, LatencyPoint
 
 
 class Environment(Record):
-    """What the numbers were computed on."""
+    """The device, hardware and library versions of a measurement."""
 
     device: str
     hardware: str
@@ -16,45 +16,45 @@ class Environment(Record):
 
     @property
     def key(self) -> str:
-        """16 hex digits over all of it, its name in the store."""
+        """Return 16 hex digits over all of it, its name in the store."""
         return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 class LatencyRecord(Record):
-    """How fast one product was, against PyTorch's dense call taken turn by turn with it."""
+    """The timing of one product, alternating with PyTorch's dense call."""
 
     point: LatencyPoint
-    """With the backend that "auto" came to."""
+    """With the backend that "auto" chose."""
     op: str
-    """What reads such a matrix, as the sweep named it."""
+    """Operations with such a matrix, named by the sweep."""
     environment: Environment
     measured_sparsity: float
     """Dropped fraction of the inputs, counted from the masks over all rows of the batch."""
     read_bytes: float
-    """What must be read (`wina_core.compute.latency.arithmetic.read_bytes`)."""
+    """Bytes that must be read (`wina_core.compute.latency.arithmetic.read_bytes`)."""
     median_ms: float
     p10_ms: float
     p90_ms: float
     dense_ms: float
     """Median of the dense call."""
     speedup: float
-    """Median over the turns of the dense call's time over this one's."""
+    """Median over the turns of the dense call's time / this one's."""
     bandwidth: float
-    """GB/s (1e9 bytes) that this machine moved when the sweep began."""
+    """Memory bandwidth of the machine when the sweep began, GB/s (1e9 bytes)."""
 
     @property
     def gigabytes_per_second(self) -> float:
-        """Of the bytes that must be read, in the median time."""
+        """Return the bytes that must be read per median time, GB/s."""
         return self.read_bytes / self.median_ms / 1e6
 
     @property
     def roofline(self) -> float:
-        """Fraction of the speed that the bandwidth allows."""
+        """Return the fraction of the speed that the bandwidth allows."""
         return self.gigabytes_per_second / self.bandwidth
 
 
 class DecodeRecord(Record):
-    """How fast a gated model decoded, against the dense one without a rotation."""
+    """The decoding speed of a gated model, against the dense one without a rotation."""
 
     point: DecodePoint
     environment: Environment
@@ -68,20 +68,20 @@ class DecodeRecord(Record):
 
     @property
     def speedup(self) -> float:
-        """Over the dense model."""
+        """Return the speedup over the dense model."""
         return self.tokens_per_second / self.dense_tokens_per_second
 
 
 class SweepReport(Record):
-    """What became of a sweep's points."""
+    """The outcome of a sweep."""
 
     environment: Environment
     measured: int
     stored: int
-    """Points that were measured on this environment before, and therefore not again."""
+    """Points already measured on this environment."""
     points: tuple[str, ...] = ()
-    """Hashes of all that were asked for, with the backend that "auto" came to."""
+    """Hashes of all requested points, with the backend that "auto" chose."""
     skipped: tuple[str, ...] = ()
-    """Why points were left out, a sentence for each reason."""
+    """The reasons for skipped points, a sentence each."""
     bandwidth: float | None = None
     """GB/s at the start; None where no product was timed."""

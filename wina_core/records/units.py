@@ -1,4 +1,4 @@
-"""What a finished unit of a run produced, and what its numbers are in."""
+"""The results of a finished unit of a run, and the units of measurement of its metrics."""
 
 from typing import Literal
 
@@ -26,11 +26,11 @@ METRIC_UNITS = {
     "error": "l2 norm",
     "error_deviation": "l2 norm",
 }
-"""What metrics are in, for the axes of plots: of the workbench's own all, of lm-eval's tasks the usual ones."""
+"""Units of metrics for the axes of plots: all of the workbench's own, the usual ones of lm-eval."""
 
 
 class MetricRecord(Record):
-    """One number that a task reported, for example acc of demo_choice."""
+    """One number of a task, for example acc of demo_choice."""
 
     task: str
     metric: str
@@ -43,9 +43,9 @@ class MetricRecord(Record):
     """Of the task's definition."""
     num_fewshot: int | None = None
     prompt_hash: str | None = None
-    """16 hex digits over all prompts and continuations in order: equal where two runs were asked the very same."""
+    """16 hex digits over all prompts and continuations in order: equal for equal requests."""
     truncated: int | None = None
-    """Prompts whose beginning was cut off, since they are longer than the model's context."""
+    """Prompts longer than the model's context, whose beginning was cut off."""
 
 
 class SampleRecord(Record):
@@ -53,29 +53,29 @@ class SampleRecord(Record):
 
     task: str
     doc: int
-    """Its number in the task's data; the same in all runs with the same data."""
+    """Its number in the task's data, equal in all runs with the same data."""
     scores: dict[str, tuple[float, float]]
-    """Metric: (value, weight). Accuracies have weight 1; of perplexities the value is a log-likelihood and the weight
-    what it is divided by (words, bytes)."""
+    """Metric: (value, weight). Accuracies have weight 1; for perplexities the value is a log-likelihood and the weight
+    its divisor (words, bytes)."""
     target: str
     response: str
-    """JSON: what the model answered, log-likelihoods or generated text, one for each request."""
+    """JSON: the model's response to each request, log-likelihoods or generated text."""
 
 
 class LayerRecord(Record):
-    """One number about one projection of one decoder layer; `x` is the abscissa where the metric is a curve."""
+    """One number of one projection of one decoder layer; `x` is the abscissa of a curve."""
 
     layer: int
     projection: str
     metric: str
-    """"sparsity" (measured from masks), "target" and "rho" (of the table that an allocator found for a run),
+    """"sparsity" (measured from masks), "target" and "rho" (of a run's allocated table),
     "relative_error" (x = target sparsity), "threshold" (x = target), ..."""
     value: float
     x: float | None = None
 
 
 class UnitRecord(Record):
-    """Everything one finished unit of a run produced; the store commits it as a whole."""
+    """All results of one finished unit of a run; the store commits them as a whole."""
 
     run: str
     """Content hash of the RunSpec."""
@@ -84,15 +84,15 @@ class UnitRecord(Record):
     metrics: tuple[MetricRecord, ...]
     layers: tuple[LayerRecord, ...] = ()
     counted_sparsity: float | None = None
-    """Dropped fraction of the gated weights as the method counts it, measured from the masks."""
+    """Dropped fraction of the gated weights, measured from the masks."""
     full_sparsity: float | None = None
-    """The same with all else that is read counted as kept weights: residual shortcuts of the rotation, column norms and
-    calibrated values that masks are made by, and biases that stand for replaced inputs. May be negative."""
+    """The same after the other numbers read: residual shortcuts, column norms and calibrated values of the masks, and
+    biases of replaced inputs. May be negative."""
     seconds: float
     samples: tuple[SampleRecord, ...] = ()
-    """Every document's own scores; empty unless asked for."""
+    """Every document's scores; empty unless requested."""
 
 
 RunStatus = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-"""A run that is waiting or being computed ends as one of the last four; "interrupted": its program or job ended first.
-Whatever the end, its finished units stay valid, and only the missing ones are computed when it is asked for again."""
+"""The last four are ends; "interrupted": its program or job ended first. Finished units stay valid after any end, and
+a repeated run computes only the missing ones."""

@@ -1,1 +1,1 @@
-"""Where models come from, and checks before they are loaded."""
+"""Sources of models, and checks before loading."""

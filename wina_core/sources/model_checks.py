@@ -1,4 +1,4 @@
-"""Checks on a model folder that need no torch: everything foreseeable is refused before anything large is read."""
+"""Checks of a model folder before anything large is read."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.tx
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The folder's config.json; raises WinaError when it is missing, broken, or of a quantized model."""
+    """Return the folder's config.json; WinaError where it is missing, broken, or of a quantized model."""
     path = folder / "config.json"
     if not path.is_file():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")
@@ -23,7 +23,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a model folder; raises WinaError when it cannot be read as one."""
+    """Return the JSON object in a file of a model folder; WinaError for any other content."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -34,7 +34,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_weights(folder: Path) -> dict[str, int]:
-    """Bytes of each of the folder's safetensors weights, once each file is known to be complete.
+    """Return the bytes of each weight in the folder's safetensors files.
 
     Raises WinaError for pickle-only folders, missing shards and truncated files.
     """
@@ -69,7 +69,7 @@ def _refuse_other_weights(folder: Path) -> None:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raises WinaError when the folder has no tokenizer."""
+    """Raise WinaError for a folder without a tokenizer."""
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise WinaError(
             f"{folder} has no tokenizer; copy tokenizer.json and tokenizer_config.json from the model's source into it."

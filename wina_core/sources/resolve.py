@@ -1,4 +1,4 @@
-"""Where models and texts are on disk, and which files they were: everything about a source short of loading it."""
+"""The files of models, texts and tasks on disk, and their fingerprints."""
 
 import hashlib
 import json
@@ -13,37 +13,34 @@ from wina_core.specs import ROLE, SYNTHETIC, EvaluationSpec, ModelSource, Rotati
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
-"""Weight files up to this many bytes are digested whole, larger ones by samples of every tensor."""
+"""Largest weight file to digest whole, in bytes; of larger ones, samples of every tensor."""
 _BLOCK = 4096
 _BLOCKS_PER_TENSOR = 4
 DATA_SUFFIXES = (".jsonl", ".parquet")
-"""Files of local data that stand in for the hub's."""
+"""Suffixes of local data files."""
 TASK_SUFFIXES = (".yaml", ".yml", ".py", ".json", ".csv", *DATA_SUFFIXES)
-"""Files that a task's numbers may depend on."""
+"""Suffixes of files that a task's numbers may depend on."""
 _SHIPPED = "demo:"
-"""What the name of a shipped text begins with."""
+"""Prefix of a shipped text's name."""
 
 
 def demo_folder() -> Path:
-    """The shipped demo model, its tasks and texts."""
+    """Return the folder of the shipped demo model, its tasks and texts."""
     return resources_folder() / "demo"
 
 
 def local_folder(source: ModelSource) -> Path | None:
-    """The folder a source names, or None for a hub id.
-
-    Raises WinaError when the location is written as a path but no folder is there.
-    """
+    """Return the folder that a source names, or None for a hub id; WinaError for a path without a folder."""
     if source.location == "demo":
         return demo_folder() / "model"
     if source.location == SYNTHETIC:
         raise WinaError(
-            f'"{SYNTHETIC}" stands for random networks, which are not a model to open; run `wina synthetic`, '
+            f'"{SYNTHETIC}" means random networks, which are no model to open; run `wina synthetic`, '
             f"or write ./{SYNTHETIC} for a folder of that name."
         )
     if source.location.startswith(ROLE):
         raise WinaError(
-            f'"{source.location}" is a part in a study, which has no model here; give a folder or a hub id.'
+            f'"{source.location}" is a role in a study, which has no model here; give a folder or a hub id.'
         )
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
@@ -57,8 +54,7 @@ def local_folder(source: ModelSource) -> Path | None:
 
 
 def resolve(source: ModelSource) -> ModelSource:
-    """The same source with an absolute location and the fingerprint of its files; a hub id stays as it is, and so
-    does "synthetic"."""
+    """Return a source with absolute location and fingerprint; a hub id and "synthetic" stay as they are."""
     if source.location == SYNTHETIC:
         return source
     folder = local_folder(source)
@@ -70,7 +66,7 @@ def resolve(source: ModelSource) -> ModelSource:
 
 
 def resolve_rotation(spec: RotationSpec) -> RotationSpec:
-    """The same rotation with the fingerprints of the files it reads: given matrices, and a text of the user's."""
+    """Return a rotation with the fingerprints of its files: given matrices and a user's text."""
     changes: dict[str, object] = {"text": resolve_text(spec.text)}
     if spec.matrices is not None:
         path = Path(spec.matrices).expanduser()
@@ -81,7 +77,7 @@ def resolve_rotation(spec: RotationSpec) -> RotationSpec:
 
 
 def resolve_text(spec: TextSpec) -> TextSpec:
-    """The same text with an absolute path and the fingerprint of its file; a shipped text stays as it is."""
+    """Return a text with absolute path and fingerprint; a shipped text stays as it is."""
     path = text_file(spec.source)
     if spec.source.startswith(_SHIPPED):
         return spec
@@ -89,8 +85,10 @@ def resolve_text(spec: TextSpec) -> TextSpec:
 
 
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
-    """The same evaluation with absolute folders of tasks and of data, and the digests of all that is in them;
-    WinaError where there is no such folder, or none with data."""
+    """Return an evaluation with absolute folders of tasks and data, and their digests.
+
+    Raises WinaError for a missing folder, and for a data folder without data.
+    """
     changes: dict[str, object] = {}
     if spec.task_folders:
         folders = [_folder(folder, "task") for folder in spec.task_folders]
@@ -112,7 +110,7 @@ def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
 
 
 def data_folder(name: str) -> Path:
-    """The folder of an EvaluationSpec's local data: "demo", or a path; WinaError where there is none."""
+    """Return the folder of an EvaluationSpec's local data, "demo" or a path; WinaError where it does not exist."""
     return demo_folder() / "data" if name == "demo" else _folder(name, "data")
 
 
@@ -124,10 +122,10 @@ def _folder(name: str, of: str) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """16 hex digits over the files that determine a model's outputs: JSON files, tokenizer and weights.
+    """Return 16 hex digits over the files that determine a model's outputs: config, tokenizer and weights.
 
-    Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read, so that a
-    30 GB model takes well under a second and an edit of any one tensor is still seen.
+    Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read: a 30 GB model
+    takes well under a second, and the edit of any tensor changes the digits.
     """
     try:
         files = sorted(folder.iterdir())
@@ -174,10 +172,7 @@ def _header_length(path: Path) -> int:
 
 
 def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type-arg]  # JSON of the format
-    """Names, dtypes, shapes and offsets of a safetensors file, once it is known to be complete.
-
-    Raises WinaError when the file is truncated or not in the format.
-    """
+    """Return names, dtypes, shapes and offsets of a safetensors file; WinaError for a truncated or other file."""
     size = path.stat().st_size
     length = _header_length(path)
     damaged = f"The weight file {path} is damaged or was not copied to the end; download or copy it again."
@@ -196,7 +191,7 @@ def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type
 
 
 def text_file(source: str) -> Path:
-    """The file of a TextSpec's source: "demo:calibration", "demo:training", "demo:heldout", or a path."""
+    """Return the file of a TextSpec's source: "demo:calibration", "demo:training", "demo:heldout", or a path."""
     if source.startswith(_SHIPPED):
         path = demo_folder() / "text" / f"{source.removeprefix(_SHIPPED)}.txt"
         if what_is_at(path) != "file":

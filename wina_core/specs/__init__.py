@@ -1,7 +1,7 @@
-"""What can be asked for: frozen, versioned descriptions of models, rotations, methods, evaluations and runs.
+"""Frozen, versioned descriptions of models, rotations, methods, evaluations and runs.
 
-A spec says everything that a number depends on and nothing else; its content hash is its identity in the store
-and in the cache. This package is light: it never imports torch.
+A spec holds everything that a number depends on and nothing else; its content hash is its identity in the store and in
+the cache.
 """
 
 from wina_core.methods import Masks, Variant

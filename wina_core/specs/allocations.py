@@ -1,4 +1,4 @@
-"""How a budget is spread over the cells of a plan, and what a run may be planned with."""
+"""Allocators, which spread a budget over the cells of a plan, and the plans of runs."""
 
 from typing import Annotated, Literal, Self
 
@@ -16,30 +16,29 @@ _OWN_STEPS: dict[GreedyVariant, float] = {"teal_released": 0.05}
 
 
 class DivergenceSpec(Spec):
-    """The text on which the divergence that each cell causes alone was measured: what an allocator leaves in the store
-    beside calibrations."""
+    """The text on which an allocator measured the divergence that each cell causes alone, for the store."""
 
     divergence_text: TextSpec
 
 
 class AllocatorSpec(Spec):
-    """How a budget is spread over the cells of a plan (decoder layer x projection).
+    """The allocation of a budget to the cells of a plan (decoder layer x projection).
 
-    `uniform`: the same target everywhere. `greedy`: TEAL's, every layer the same budget; corrected, or as the authors
-    of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each cell's own
-    KL divergence, by Lagrange multipliers. `refine`: from `curves` on, moves budget between cells while the measured
-    KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
+    `uniform`: the same target everywhere. `greedy`: TEAL's, the same budget in every layer; corrected, or as the
+    authors of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each
+    cell's own KL divergence, by Lagrange multipliers. `refine`: moves budget between cells, from `curves` on, while the
+    measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
     """
 
     name: AllocatorName = "uniform"
     variant: GreedyVariant = "corrected"
     step: float = Field(default=0.025, gt=0.0, le=0.5)
-    """Greedy: the sparsity that one step adds to q; to the others in inverse proportion to their weights. Others: the
+    """Greedy: the sparsity that one step adds to q, to others in inverse proportion to their weights. Others: the
     smallest move between cells."""
     rounds: int = Field(default=20, ge=1)
     """Refine: passes over the cells; evolution: generations."""
     text: TextSpec = TextSpec(tokens=8_192)
-    """Where errors and divergences are measured."""
+    """The text to measure errors and divergences on."""
     seed: int = Field(default=0, ge=0)
 
     @field_validator("variant", mode="before")
@@ -57,13 +56,14 @@ class AllocatorSpec(Spec):
 
     @property
     def is_released(self) -> bool:
-        """Whether it is the greedy search of one of the authors' repositories, which searches by dense thresholds."""
+        """Return whether it is a released greedy search, which uses dense thresholds."""
         return self.variant != "corrected"
 
     @property
     def label(self) -> str:
-        """Short name for tables and plots, for example "refine (6 rounds)": whatever it depends on and differs from the
-        default, so that no two allocators share a line of a plot, and one that saw the text of the evaluation shows it.
+        """Return a short name with all settings other than the default, for example "refine (6 rounds)".
+
+        Two allocators never share a line of a plot, and one that saw the evaluation's text shows it.
         """
         default = AllocatorSpec()
         searches = self.name in ("refine", "evolution")
@@ -74,12 +74,12 @@ class AllocatorSpec(Spec):
             f"seed {self.seed}": self.seed != default.seed and self.name == "evolution",
             f"on {self.text.label}": self.text != default.text,
         }
-        text = ", ".join(detail for detail, told in details.items() if told)
+        text = ", ".join(detail for detail, differs in details.items() if differs)
         return f"{self.name} ({text})" if text and self.name != "uniform" else self.name
 
 
 class AllocatedSparsity(BaseModel):
-    """A budget and the allocator that spreads it; the table itself is worked out where the model is."""
+    """A budget and the allocator that spreads it; the session that has the model computes the table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,12 +90,12 @@ class AllocatedSparsity(BaseModel):
 
     @property
     def budget(self) -> float:
-        """The budget, named as a table's."""
+        """Return the budget, named as a table's."""
         return self.sparsity
 
     @property
     def origin(self) -> str:
-        """The allocator's label, named as a table's."""
+        """Return the allocator's label, named as a table's."""
         return self.allocator.label
 
 

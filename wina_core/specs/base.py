@@ -1,4 +1,4 @@
-"""The base of all specs: immutable, closed to unknown fields, identified by content."""
+"""The base of all specs, and their content hash."""
 
 import hashlib
 import json
@@ -20,9 +20,8 @@ class Spec(BaseModel):
     def content_hash(self) -> str:
         """Return 16 hex digits over the canonical JSON.
 
-        Fields at their default are left out, so that adding a field keeps every stored hash; changing a default
-        therefore needs a new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: a plan's origin
-        is stored and shown, but no number depends on it.
+        Fields at their default are left out, so that a new field keeps every stored hash; a changed default needs a
+        new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: no number depends on them.
         """
         content = self.model_dump(mode="json", exclude_defaults=True, exclude=_provenance(type(self)))
         content["schema_version"] = self.schema_version

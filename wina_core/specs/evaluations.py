@@ -1,4 +1,4 @@
-"""What is measured on a gated model, unit by unit."""
+"""The measurements of a gated model, unit by unit."""
 
 from typing import Annotated, Literal
 
@@ -11,20 +11,20 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 NetworkName = Literal["lemma", "theorem"]
 
 DEVIATION = "deviation"
-"""Name of the unit of work that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
+"""Name of the unit that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
 
 COST = "cost"
-"""Name of the unit of work that counts what a generated token costs, from the model's config alone."""
+"""Name of the unit that counts the cost of a generated token, from the model's config alone."""
 
 SYNTHETIC = "synthetic"
-"""Name of the unit of work that gates random networks instead of a model (paper, section 3.4), and the location of
-the ModelSource that such runs have."""
+"""Name of the unit that gates random networks instead of a model (paper, section 3.4), and the location of the
+ModelSource of such runs."""
 
 OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
-"""Units that are measurements of the workbench's own, not tasks: they have no documents."""
+"""Units of the workbench's own, which are not tasks and have no documents."""
 
 MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
-"""Of a task, and in a prompt: what larger numbers are slips of."""
+"""Of a task, and in a prompt; larger numbers are typing mistakes."""
 
 PREFILL_POLICIES = {
     "gate every token": 0.0,
@@ -32,14 +32,14 @@ PREFILL_POLICIES = {
     "TEAL as released": 0.5,
     "R-Sparse as released": 0.9,
 }
-"""Named values of `EvaluationSpec.dense_prefix`; the default gates every token, so that methods compare fairly."""
+"""Named values of `EvaluationSpec.dense_prefix`. The default gates every token, for fair comparisons."""
 
 
 class SyntheticSpec(Spec):
-    """Random networks gated instead of a model: the synthetic study of the paper's section 3.4."""
+    """Random networks instead of a model: the synthetic study of the paper's section 3.4."""
 
     networks: tuple[NetworkName, ...] = Field(default=("lemma", "theorem"), min_length=1)
-    """One column-orthogonal matrix, or two of half the width in between with SiLU (`compute.synthetic`)."""
+    """One column-orthogonal matrix, or two with SiLU and half the width between them (`compute.synthetic`)."""
     size: int = Field(default=1024, ge=4, le=4096)
     """Inputs of the networks."""
     seeds: int = Field(default=20, ge=1, le=1000)
@@ -51,12 +51,12 @@ class SyntheticSpec(Spec):
 
     @property
     def label(self) -> str:
-        """Short name for tables and plots, for example "20 seeds of size 1024"."""
+        """Return a short name, for example "20 seeds of size 1024"."""
         return f"{self.seeds} seeds of size {self.size}"
 
 
 class TaskSpec(BaseModel):
-    """One lm-eval task, group or tag, with what is particular to it; None stands for what holds for all."""
+    """One lm-eval task, group or tag with its own settings; None for those of the evaluation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,28 +64,29 @@ class TaskSpec(BaseModel):
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
     max_gen_toks: int | None = Field(default=None, ge=1)
-    """The most tokens that an answer may have, instead of the task's own number, as a short window needs it."""
+    """Largest number of tokens of a completion, instead of the task's own, for a short context."""
     metric: str | None = Field(default=None, min_length=1)
-    """The metric that tables show, as "exact_match,flexible-extract"; all are stored, and no number depends on it."""
+    """The metric in tables, as "exact_match,flexible-extract"; all are stored, and no number depends on it."""
 
 
 class EvaluationSpec(Spec):
-    """What is measured on a gated model: lm-eval tasks, the deviation from dense on a text, what a token costs.
+    """The measurements of a gated model: lm-eval tasks, the fidelity to dense on a text, the cost of a token.
 
-    `dense_prefix` is the fraction of each sequence's first tokens that is left dense (see PREFILL_POLICIES).
-    `limit` is the number of documents per task; None means all.
+    `dense_prefix` is the fraction of each sequence's first tokens that stays dense (see PREFILL_POLICIES). `limit` is
+    the number of documents per task; None for all.
     """
 
     tasks: tuple[str | TaskSpec, ...] = ()
-    """Those with nothing particular are kept as their names."""
+    """Tasks without settings of their own are kept as names."""
     task_folders: tuple[str, ...] = ()
-    """Folders of lm-eval task files searched beside the stock ones; the demo's own tasks are always found."""
+    """Folders of lm-eval task files beside the stock and demo ones."""
     task_fingerprint: str = ""
     """Digest of all files in them (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
     data_folder: str | None = None
-    """Folder with local data in place of the hub's, "demo" for the shipped one: in it a folder for each task, named as
-    the task or as its name begins up to an underscore (mmlu serves mmlu_anatomy), with a file for each split, as
-    validation.jsonl or test.parquet."""
+    """Folder of local data instead of the Hugging Face Hub's; "demo" for the shipped one.
+
+    It holds a folder for each task, named as the task or as its name's beginning before an underscore (mmlu serves
+    mmlu_anatomy), with a file for each split: validation.jsonl or test.parquet."""
     data_fingerprint: str = ""
     """Digest of all data in it (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
@@ -96,20 +97,20 @@ class EvaluationSpec(Spec):
     dense_prefix: Fraction = 0.0
     deviation: TextSpec | None = TextSpec(source="demo:heldout")
     cost_context: int | None = Field(default=None, ge=1, le=2**31)
-    """When given, what a generated token costs that attends to so many positions, itself included, is counted too."""
+    """Positions that a generated token attends to, itself included, to count its cost; None not to."""
     synthetic: SyntheticSpec | None = None
-    """When given, this alone is measured, and no model is loaded."""
+    """When given, the only measurement; no model is loaded."""
 
     @field_validator("deviation", mode="before")
     @classmethod
     def _without(cls, deviation: object) -> object:
-        """`false` stands for None, which TOML cannot write."""
+        """Read `false` as None, which TOML cannot write."""
         return None if deviation is False else deviation
 
     @field_validator("tasks")
     @classmethod
     def _distinct(cls, tasks: tuple[str | TaskSpec, ...]) -> tuple[str | TaskSpec, ...]:
-        """Each unit of work has a name of its own: a task named twice alike is measured once."""
+        """Drop repeated tasks; refuse one name with two settings, and names of the workbench's own units."""
         plain = tuple(dict.fromkeys(_plain(task) for task in tasks))
         names = [_name(task) for task in plain]
         for reserved in {DEVIATION, SYNTHETIC, COST} & set(names):
@@ -121,11 +122,11 @@ class EvaluationSpec(Spec):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The tasks' names, in order."""
+        """Return the tasks' names, in order."""
         return tuple(_name(task) for task in self.tasks)
 
     def task(self, name: str) -> TaskSpec:
-        """What holds for one of the tasks; KeyError for another."""
+        """Return one of the tasks with all its settings; KeyError for an unknown name."""
         for task in self.tasks:
             if _name(task) == name:
                 own = TaskSpec(name=name) if isinstance(task, str) else task
@@ -139,12 +140,12 @@ class EvaluationSpec(Spec):
 
     @property
     def metrics(self) -> dict[str, str]:
-        """Task: the metric that tables are to show of it, where one is named."""
+        """Return the requested metric in tables, by task, where one is named."""
         return {task.name: task.metric for task in self.tasks if isinstance(task, TaskSpec) and task.metric is not None}
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units of work in order; each is stored as a whole the moment it is finished."""
+        """Return the units in order; each is stored as a whole once finished."""
         if self.synthetic:
             return (SYNTHETIC,)
         own = ((COST,) if self.cost_context else ()) + ((DEVIATION,) if self.deviation else ())
@@ -152,7 +153,7 @@ class EvaluationSpec(Spec):
 
 
 def _plain(task: str | TaskSpec) -> str | TaskSpec:
-    """A task with nothing particular as its name, so that equal evaluations have equal hashes."""
+    """Return a task without settings as its name, so that equal evaluations have equal hashes."""
     return task.name if isinstance(task, TaskSpec) and task == TaskSpec(name=task.name) else task
 
 

@@ -1,4 +1,4 @@
-"""Gate rules, and the texts that they are calibrated on."""
+"""Gate rules, and their calibration."""
 
 from typing import Literal
 
@@ -15,12 +15,11 @@ Correction = Literal["none", "mean"]
 class MethodSpec(Spec):
     """A gate rule by its registry name, and how it selects.
 
-    `topk` keeps exactly n - floor(s n + 1/2) of n inputs per token, at least one. The others keep what exceeds a value
-    calibrated to drop the target fraction: `threshold` of the score itself, `statistical` of the score's distance from
-    its token's mean in standard deviations, `top_p` of the share of its token's mass that is not above it. `variant`
-    picks between the paper's text, the authors' released code where the two differ, and a reading of our own. With
-    `shared` masks, q, k, v keep the same inputs, and so do gate, up: c_i^2 is summed over the matrices, as a fused
-    kernel needs it.
+    `topk` keeps exactly n - floor(s n + 1/2) of n inputs per token, at least one. The others keep the inputs above a
+    value calibrated to drop the target fraction: `threshold` of the score itself, `statistical` of its distance from
+    the token's mean in standard deviations, `top_p` of the share of the token's mass that is not above it. `variant` is
+    the paper's text, the authors' released code where the two differ, or a reading of our own. With `shared` masks, q,
+    k, v keep the same inputs, and so do gate, up: c_i^2 is summed over the matrices, for fused kernels.
     """
 
     name: str = Field(min_length=1)
@@ -28,14 +27,14 @@ class MethodSpec(Spec):
     selection: Selection = "topk"
     masks: Masks = "separate"
     correction: Correction = "none"
-    """`mean`: a dropped input counts as its calibrated mean over the tokens that drop it, at the cost of a bias."""
+    """`mean` replaces a dropped input by its calibrated mean over the tokens that drop it, at the cost of a bias."""
     rho: float | None = Field(default=None, gt=0.0, le=1.0)
-    """R-Sparse: share of the kept budget that goes to the mask, the rest to the low-rank part; None for the plan's or
-    the variant's default."""
+    """R-Sparse: the mask's share of the kept budget, the rest goes to the low-rank part; None for the plan's or the
+    variant's."""
 
     @property
     def label(self) -> str:
-        """Short name for tables and plots, for example "wina (as released, shared masks)"."""
+        """Return a short name, for example "wina (as released, shared masks)"."""
         details = [
             {"as_released": "as released", "own": "own variant"}.get(self.variant, ""),
             "shared masks" if self.masks == "shared" else "",
@@ -47,7 +46,7 @@ class MethodSpec(Spec):
 
     @property
     def needs_calibration(self) -> bool:
-        """Whether its cuts, its centres, or what its dropped inputs count as, are read from a calibration."""
+        """Return whether its thresholds, centres or replacements are read from a calibration."""
         method = METHODS.get(self.name)  # a stored spec may name one that is no more
         centred = method is not None and method(self).centring != "none"
         return self.name != "dense" and (centred or self.selection != "topk" or self.correction != "none")
@@ -65,14 +64,13 @@ Thresholds = Literal["gated", "dense"]
 
 
 class CalibrationSpec(Spec):
-    """The text from which score thresholds and error curves are measured.
+    """The text on which score thresholds and error curves are measured.
 
-    With `dense` thresholds, as released by all authors, each drops its target of the dense model's inputs, and in the
-    gated model, whose inputs are others, misses it by method. With `gated` ones they are corrected until every matrix
-    of the gated model drops its target on this text. Exactly the top k needs neither.
+    `dense` thresholds, as released by all authors, drop the target of the dense model's inputs, and miss it in the
+    gated model, each method differently. `gated` ones are corrected until every matrix of the gated model drops its
+    target on this text. Exact top k needs neither.
 
-    The usual text is not the one that rotations are refined on: to that they are fitted, so that thresholds found there
-    drop some 0.8 points too little elsewhere.
+    The default is not the text for refining rotations: thresholds from that drop some 0.8 points too little elsewhere.
     """
 
     text: TextSpec = TextSpec(source="demo:training", tokens=49_152)

@@ -1,4 +1,4 @@
-"""What a latency sweep asks for: products of given shapes, and a model's decoding. Light: it never imports torch."""
+"""Latency sweeps: products of given shapes, and a model's decoding."""
 
 import re
 from typing import Annotated, Literal, Self, get_args
@@ -22,12 +22,12 @@ LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
 LatencyDType = Literal["float32", "bfloat16", "float16"]
 BackendName = Literal["reference", "cpu", "triton", "dispatched"]
-"""As `wina_kernels.backends` names them, and whichever of them or the dense product `wina_kernels` itself picks."""
+"""Names of `wina_kernels.backends`; "dispatched" leaves the choice, the dense product included, to `wina_kernels`."""
 DISPATCHED: BackendName = "dispatched"
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 VENDOR: Literal["torch"] = "torch"
-"""Stands for a backend where the product is dense: what PyTorch calls in its vendor's library."""
+"""The backend of dense products: PyTorch with its vendor's library."""
 MAX_POINTS = 20_000
 _LARGEST = 2**20
 _Size = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -37,7 +37,7 @@ _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
 
 class Shape(BaseModel):
-    """A matrix W [m, n] and the operations that read one of this shape."""
+    """The shape of a matrix W [m, n] and the operations with such a matrix."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,16 +48,16 @@ class Shape(BaseModel):
 
     @property
     def label(self) -> str:
-        """For example "4096x11008": outputs first."""
+        """Return for example "4096x11008": outputs first."""
         return f"{self.outputs}x{self.inputs}"
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape written "outputs x inputs", as 5120x17920; WinaError for anything else, and for sizes out of range."""
+    """Return the shape written "outputs x inputs", as 5120x17920; WinaError for other texts and sizes."""
     found = _SHAPE.fullmatch(text)
     if found is None:
         raise WinaError(f'"{text}" is not a shape; write outputs x inputs, two whole numbers from 1, as 5120x17920.')
-    # Told by their length first: Python reads no number of thousands of digits.
+    # Their length is checked first: Python reads no number of thousands of digits.
     if any(
         len(digits.lstrip("0")) > len(str(_LARGEST)) or not 1 <= int(digits) <= _LARGEST for digits in found.groups()
     ):
@@ -66,8 +66,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def _projections(model: str, hidden: int, intermediate: int, key_value: int) -> tuple[Shape, ...]:
-    """Every projection of a decoder layer, those of one shape together, and q, k, v and gate, up stacked, which share
-    their input and may share a mask."""
+    """Return the shapes of a decoder layer's projections, also of q, k, v and of gate, up stacked."""
     sizes = {
         "q": (hidden, hidden),
         "k": (key_value, hidden),
@@ -94,11 +93,11 @@ PRESETS: dict[str, tuple[Shape, ...]] = {
     "phi-4-14b": _projections("phi-4-14b", 5120, 17920, 1280),
     "qwen2.5-7b": _projections("qwen2.5-7b", 3584, 18944, 512),
 }
-"""The shapes of the paper's figure on hardware, and those of the models that it and its peers measure."""
+"""The shapes of the paper's hardware figure, and of models in its and related evaluations."""
 
 
 def preset(name: str) -> tuple[Shape, ...]:
-    """The shapes of that name; WinaError with the known names when there are none."""
+    """Return the shapes of that name; WinaError with the known names for any other."""
     if name not in PRESETS:
         raise WinaError(f'There is no preset "{name}"; choose one of {", ".join(PRESETS)}, or give shapes.')
     return PRESETS[name]
@@ -113,27 +112,27 @@ class LatencyPoint(Spec):
     """Rows of x."""
     dtype: LatencyDType
     method: LatencyMethod
-    """`rsparse` adds its low-rank part at its default rho to TEAL's mask; `wina` scores by column norms."""
+    """`rsparse` adds a low-rank part at its default rho to TEAL's mask; `wina` scores by column norms."""
     selection: LatencySelection
     sparsity: Fraction
     backend: Literal["auto", "torch", BackendName]
-    """Whose product: "torch" where the method is dense, and only there."""
+    """"torch" for the dense method, and only for it."""
     repetitions: _Repetitions
 
     @property
     def shape(self) -> Shape:
-        """W's."""
+        """Return W's shape."""
         return Shape(outputs=self.outputs, inputs=self.inputs)
 
     @property
     def label(self) -> str:
-        """For the line of progress, for example "wina 50 %, 5120x17920, batch 1, bfloat16, cpu"."""
+        """Return a line for progress, for example "wina 50 %, 5120x17920, batch 1, bfloat16, cpu"."""
         method = self.method if self.method == DENSE.name else f"{self.method} {100 * self.sparsity:.4g} %"
         return f"{method}, {self.shape.label}, batch {self.batch}, {self.dtype}, {self.backend}"
 
 
 class LatencySpec(Spec):
-    """A grid over products, shapes x dtypes x batches x methods x selections x sparsities x backends."""
+    """A grid of products: shapes x dtypes x batches x methods x selections x sparsities x backends."""
 
     shapes: tuple[Shape, ...] = Field(min_length=1)
     batches: tuple[_Batch, ...] = Field(default=(1, 4, 16, 64, 256), min_length=1)
@@ -144,28 +143,28 @@ class LatencySpec(Spec):
     backends: tuple[Literal["auto", BackendName], ...] = Field(default=("auto",), min_length=1)
     """"auto": the first that works on the device, the fastest first."""
     device: str = "auto"
-    """Of the sweep's machine, "auto", "cpu", "cuda" or "cuda:1"; part of what points are measured on."""
+    """"auto", "cpu", "cuda" or "cuda:1"."""
     repetitions: _Repetitions = 20
 
     @field_validator("shapes")
     @classmethod
     def _distinct(cls, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """A shape that several operations have is measured once, under all their names."""
+        """Join the names of operations with one shape, which is measured once."""
         names: dict[tuple[int, int], dict[str, None]] = {}
         for shape in shapes:
             names.setdefault((shape.outputs, shape.inputs), {})[shape.op] = None
         return tuple(Shape(op="; ".join(ops), outputs=m, inputs=n) for (m, n), ops in names.items())
 
     def op_of(self, point: LatencyPoint) -> str:
-        """The operations that have the point's shape."""
+        """Return the operations of the point's shape."""
         size = point.outputs, point.inputs
         return next(shape.op for shape in self.shapes if (shape.outputs, shape.inputs) == size)
 
     def points(self) -> tuple[LatencyPoint, ...]:
-        """The grid's points, each once, those on the same weights together.
+        """Return the grid's points, each once, those with the same weights together.
 
-        A dense product depends neither on sparsity nor on selection and backend, and is one point. Raises WinaError
-        for more than MAX_POINTS, before any is made.
+        A dense product is one point for all sparsities, selections and backends. Raises WinaError for more than
+        MAX_POINTS.
         """
         gated = len(self.methods) * len(self.selections) * len(self.sparsities) * len(self.backends)
         count = len(self.shapes) * len(self.batches) * len(self.dtypes) * gated
@@ -199,17 +198,17 @@ class LatencySpec(Spec):
         ]
 
     def hashes(self) -> frozenset[str]:
-        """Of every point that this sweep may come to measure, whatever "auto" stands for where it runs."""
+        """Return the hashes of all points that this sweep may measure, for any choice of "auto"."""
         return frozenset(with_backend(point, backend).content_hash() for point in self.points() for backend in BACKENDS)
 
 
 def with_backend(point: LatencyPoint, auto: BackendName) -> LatencyPoint:
-    """The point with "auto" replaced by what it stands for."""
+    """Return the point with "auto" replaced by the chosen backend."""
     return point.model_copy(update={"backend": auto}) if point.backend == "auto" else point
 
 
 class _Decoding(Spec):
-    """What a measurement of decoding depends on beside the sparsity."""
+    """The settings of a decoding measurement but for the sparsity."""
 
     model: ModelSource
     rotation: RotationSpec = NO_ROTATION
@@ -217,7 +216,7 @@ class _Decoding(Spec):
     calibration: CalibrationSpec | None = None
     """For methods whose selection needs one."""
     prompt_tokens: int = Field(default=64, ge=64, le=2**17)
-    """Of the demo's held-out text, decoded on from; not part of the time."""
+    """Prompt tokens, from the demo's held-out text; not part of the time."""
     new_tokens: int = Field(default=64, ge=2, le=2**17)
     repetitions: _Repetitions = 5
 
@@ -231,28 +230,28 @@ class _Decoding(Spec):
 
     @property
     def arm(self) -> Arm:
-        """Method and rotation, for labels."""
+        """Return method and rotation, for labels."""
         return Arm(rotation=self.rotation, method=self.method)
 
 
 class DecodePoint(_Decoding):
-    """Greedy decoding by one gated model, beside the dense one."""
+    """Greedy decoding by one gated model and by the dense one."""
 
     sparsity: Fraction
 
 
 class DecodeSpec(_Decoding):
-    """Decoding by a model, rotation and method at some sparsities, each uniform over the model."""
+    """Decoding by one model, rotation and method at several uniform sparsities."""
 
     sparsities: tuple[Fraction, ...] = Field(default=(0.5,), min_length=1)
 
     def points(self) -> tuple[DecodePoint, ...]:
-        """One for each distinct sparsity, in their order."""
+        """Return a point for each distinct sparsity, in order."""
         common = self.model_dump(exclude={"sparsities"})
         return tuple(
             DecodePoint.model_validate({**common, "sparsity": sparsity}) for sparsity in dict.fromkeys(self.sparsities)
         )
 
     def hashes(self) -> frozenset[str]:
-        """Of every point."""
+        """Return the hashes of all points."""
         return frozenset(point.content_hash() for point in self.points())

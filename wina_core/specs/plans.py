@@ -1,4 +1,4 @@
-"""How much sparsity each projection of each decoder layer gets, and the budget that adds up to."""
+"""Plans: the target sparsity of each projection of each decoder layer, and their budget."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -6,9 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
-
-LARGEST_FILE = 4 * 2**20
-"""Bytes that `load_plan` reads at most: over ten times the file of a model with a thousand layers."""
+from wina_core.files.small_file import read_small
 
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
@@ -16,12 +14,12 @@ Cell = tuple[int, int]
 """(decoder layer, index into `projections`)."""
 
 PROVENANCE: Final = "provenance"
-"""Marks, as `Annotated[str, PROVENANCE]`, a field that says where a value came from. Such a field is kept in plans,
-files, records and lists, but `Spec.content_hash` leaves it out: it is no part of a run's identity."""
+"""Marks, as `Annotated[str, PROVENANCE]`, a field that says where a value came from; `Spec.content_hash` leaves it out,
+since it is no part of a run's identity."""
 
 
 class PlanLayout(BaseModel):
-    """The table a plan fills: decoder layers x projections, with each matrix's number of weights."""
+    """The shape of a plan: decoder layers x projections, with each matrix's number of weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,12 +36,12 @@ class PlanLayout(BaseModel):
 
     @property
     def layers(self) -> int:
-        """Number of decoder layers."""
+        """Return the number of decoder layers."""
         return len(self.parameters)
 
 
 class UniformSparsity(BaseModel):
-    """The same target for every projection of whichever model it meets."""
+    """The same target for every projection of any model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,21 +50,21 @@ class UniformSparsity(BaseModel):
 
     @property
     def budget(self) -> float:
-        """The one target, named as a table's."""
+        """Return the one target, named as a table's."""
         return self.sparsity
 
     @property
     def origin(self) -> str:
-        """Named as a table's, whose cells are all alike."""
+        """Return the origin of a table with equal cells."""
         return "uniform"
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
-        """The table this stands for on a model of the given layout."""
+        """Return the table for a model of the given layout."""
         return SparsityPlan.uniform(layout, self.sparsity)
 
 
 class SparsityPlan(BaseModel):
-    """Target sparsity per decoder layer and projection: the fraction of that matrix's inputs that is dropped."""
+    """Target sparsity per decoder layer and projection: the dropped fraction of that matrix's inputs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,8 +73,7 @@ class SparsityPlan(BaseModel):
     sparsity: tuple[tuple[Sparsity, ...], ...]
     """[layer][projection]."""
     origin: Annotated[str, PROVENANCE] = "uniform"
-    """How the table came to be: "uniform", "edited", or an allocator's name. Two equal tables are the same plan to the
-    store whatever their origins."""
+    """Provenance: "uniform", "edited", or an allocator's name. Equal tables are the same plan to the store."""
     rho: tuple[tuple[Share, ...], ...] | None = None
     """R-Sparse's share of the mask in each cell, [layer][projection]; None where the method's own applies."""
 
@@ -94,26 +91,26 @@ class SparsityPlan(BaseModel):
 
     @classmethod
     def uniform(cls, layout: PlanLayout, sparsity: float) -> "SparsityPlan":
-        """The same target in every cell."""
+        """Return a plan with the same target in every cell."""
         row = (sparsity,) * len(layout.projections)
         return cls(layout=layout, sparsity=(row,) * layout.layers, origin="uniform")
 
     @property
     def budget(self) -> float:
-        """Mean sparsity weighted by each matrix's number of weights."""
+        """Return the mean target weighted by each matrix's number of weights."""
         weights = [count for row in self.layout.parameters for count in row]
         values = [value for row in self.sparsity for value in row]
         return sum(w * s for w, s in zip(weights, values, strict=True)) / sum(weights)
 
     def with_cells(self, values: dict[Cell, float], origin: str = "edited") -> "SparsityPlan":
-        """A copy in which the given cells have new targets; values are validated like any others."""
+        """Return a copy with new targets in the given cells, validated like any others."""
         table = [list(row) for row in self.sparsity]
         for (layer, column), value in values.items():
             table[layer][column] = value
         return SparsityPlan(layout=self.layout, sparsity=tuple(map(tuple, table)), origin=origin, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
-        """This plan itself, once it is known to fit; raises WinaError when it was made for another model."""
+        """Return this plan; WinaError where it was made for another model."""
         if layout != self.layout:
             raise WinaError(
                 f"This sparsity plan was made for a model with {_describe(self.layout)}, but the loaded model has "
@@ -123,20 +120,12 @@ class SparsityPlan(BaseModel):
 
 
 def load_plan(path: Path) -> SparsityPlan:
-    """The plan in a JSON file. Raises WinaError when the file cannot be read, is too large, or holds no plan."""
+    """Return the plan in a JSON file; WinaError where it cannot be read, is too large, or holds no plan."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise WinaError(f"The plan {path} cannot be read ({error.strerror}); check the path.") from error
-    hint = "choose one saved from the Sparsity page"
-    if len(content) > LARGEST_FILE:
-        size = f"it is larger than {LARGEST_FILE // 2**20} MiB"
-        raise WinaError(f"The file {path} is not a sparsity plan ({size}); {hint}.")
-    try:
-        return SparsityPlan.model_validate_json(content)
+        return SparsityPlan.model_validate_json(read_small(path, "plan"))
     except ValidationError as error:
         reason = explain(error).rstrip(".")
+        hint = "choose one saved from the Sparsity page"
         raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
 
 

@@ -1,7 +1,4 @@
-"""Rename what specs of schema 0005 and study files of version 1 said, to the words of today.
-
-All work on the specs' JSON, in place.
-"""
+"""Renaming, in place, of the words of schema 0005 and of study files of version 1 in the specs' JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,17 +6,17 @@ from typing import Any
 Content = dict[str, Any]
 
 OLD_TEXT = {"source": "demo:calibration", "tokens": 49_152}
-"""The text that calibrations read by default."""
+"""The default text of calibrations."""
 
 
 def rename_method(method: Content) -> None:
-    """Rename scap of before to our own variant."""
+    """Rename the scap of that time to our own variant."""
     if method.get("name") == "scap" and method.get("variant", "paper") == "paper":
         method["variant"] = "own"
 
 
 def rename_allocator(allocator: Content) -> None:
-    """Greedy as released is the WINA authors'; other allocators have no variants."""
+    """Rename greedy as released to the WINA authors'; clear the variant of other allocators."""
     if allocator.get("variant") == "as_released":
         allocator["variant"] = "wina_released" if allocator.get("name") == "greedy" else "corrected"
 
@@ -30,7 +27,7 @@ def has_thresholds(method: Mapping[str, Any]) -> bool:
 
 
 def rename_run(content: Content) -> None:
-    """Rename what a RunSpec or a DecodePoint says; its thresholds were those of the dense model."""
+    """Rename the fields of a RunSpec or a DecodePoint; its thresholds were those of the dense model."""
     method = content.get("method") or {}
     rename_method(method)
     rename_allocator((content.get("plan") or {}).get("allocator") or {})
@@ -39,7 +36,7 @@ def rename_run(content: Content) -> None:
 
 
 def rename_study(content: Content) -> None:
-    """Rename what a StudySpec says; its thresholds were those of the dense model."""
+    """Rename the fields of a StudySpec; its thresholds were those of the dense model."""
     methods = [arm.get("method") or {} for arm in content.get("arms") or ()]
     for method in methods:
         rename_method(method)

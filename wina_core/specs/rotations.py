@@ -1,4 +1,4 @@
-"""How the residual stream is rotated before gating, and which rotations are proposed."""
+"""Rotations of the residual stream before gating, and the proposed ones."""
 
 import re
 from typing import Literal, Self, get_args
@@ -29,24 +29,24 @@ USUAL_EFFORT: dict[Objective, tuple[int, TextSpec]] = {
     "error": (_STEPS, TextSpec(tokens=32_768)),
     "kl": (1000, TextSpec(source="demo:training", tokens=262_144)),
 }
-"""Objective of a rotation -> the steps and the text that it is proposed with, which labels do not name."""
+"""The proposed steps and text of each objective, which labels do not name."""
 
 
 class RotationSpec(Spec):
-    """How the residual stream is rotated before gating (paper, appendix "Orthogonal Tensor Transformation").
+    """A rotation of the residual stream before gating (paper, appendix "Orthogonal Tensor Transformation").
 
     `global`: one Q for the whole stream, free at run time. `per_layer`, `per_site`: one Q per layer, or one per
     attention input and one per MLP input (the paper's), with d x d shortcuts on the residual. `per_head` also rotates
-    V's outputs and O's inputs per head, in any mode. `matrices` replays given orthogonal matrices from a safetensors
-    file instead of computing them.
+    V's outputs and O's inputs per head, in any mode. `matrices` is a safetensors file of orthogonal matrices to use
+    instead of computed ones.
 
-    `k` and `gate` are those matrices alone, but all of a fused one: what the published transform takes. Where inputs
-    share their basis, the bases of one side may be empty.
+    `k` and `gate` are those matrices alone, or the whole fused one, as in the published transform. Where inputs share
+    their basis, the bases of one side may be empty.
 
-    `weighting` says what is summed over the sites that share a basis: by `trace` the named Gram matrices, each divided
-    by its trace; by `sensitivity`, instead of those, each site's Fisher information and, as heavy as it, the second
-    moments of its activations. `objective` says how the sum becomes a basis: `eigen`, its eigenvectors; `error`, those
-    improved by `steps` Cayley steps on the calibrated error of gating; `kl`, improved further on the KL divergence.
+    `weighting` selects the sum over the sites that share a basis: `trace` sums the named Gram matrices, each divided by
+    its trace; `sensitivity` sums each site's Fisher information and, with the same weight, the second moments of its
+    activations. `objective` turns the sum into a basis: `eigen`, its eigenvectors; `error`, those improved by `steps`
+    Cayley steps on the calibrated error of gating; `kl`, improved further on the KL divergence.
     """
 
     mode: RotationMode = "global"
@@ -76,12 +76,12 @@ class RotationSpec(Spec):
 
     @property
     def is_identity(self) -> bool:
-        """True when the weights stay as they are."""
+        """Return whether the weights stay as they are."""
         return self.mode == "none" and not self.per_head
 
     @property
     def label(self) -> str:
-        """Short name for tables and plots, for example "global + heads"."""
+        """Return a short name, for example "global + heads"."""
         if self.is_identity:
             return "none"
         text: str = self.mode
@@ -102,7 +102,7 @@ class RotationSpec(Spec):
 
     @property
     def reads_text(self) -> bool:
-        """Whether the bases depend on `text`."""
+        """Return whether the bases depend on `text`."""
         if self.matrices or self.is_identity:
             return False
         by_stream = "activations" in (*self.attention_basis, *self.mlp_basis) or self.weighting == "sensitivity"
@@ -125,14 +125,13 @@ class RotationSpec(Spec):
 NO_ROTATION = RotationSpec(mode="none", per_head=False)
 
 AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False)
-"""The published transform: bases from k_proj and gate_proj alone, or from whole fused matrices, with residual
-shortcuts."""
+"""The published transform: bases of k_proj and gate_proj, or of whole fused matrices, with residual shortcuts."""
 
 FREE_ROTATION = RotationSpec(weighting="sensitivity", objective="error", text=USUAL_EFFORT["error"][1])
-"""What the window and the command line propose: one Q for the stream and one per head, refined on the calibrated error
-of gating, and nothing to compute at run time."""
+"""The default of window and command line: one Q for the stream and one per head, refined on the calibrated error of
+gating, free at run time."""
 
 FREE_KL_ROTATION = RotationSpec(
     weighting="sensitivity", objective="kl", steps=USUAL_EFFORT["kl"][0], text=USUAL_EFFORT["kl"][1]
 )
-"""The same refined further on the gated model's KL divergence: the best and by far the slowest to find."""
+"""The same refined further on the gated model's KL divergence: the best and by far the slowest."""

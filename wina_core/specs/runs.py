@@ -1,4 +1,4 @@
-"""One point of a study, and one line of its plots."""
+"""Runs and configurations: the points and the lines of a study's plots."""
 
 from typing import Self
 
@@ -14,7 +14,7 @@ from wina_core.specs.sources import ModelSource
 
 
 class RunSpec(Spec):
-    """One point of a study: one model, rotation, method and plan, and what to measure on it."""
+    """One point of a study: a model, rotation, method and plan, and their measurements."""
 
     model: ModelSource
     rotation: RotationSpec = NO_ROTATION
@@ -32,24 +32,24 @@ class RunSpec(Spec):
 
 
 class Arm(Spec):
-    """A method together with the rotation it runs on: one line of a frontier plot."""
+    """A method and the rotation it runs on: one line of a frontier plot."""
 
     name: str = ""
-    """What the study calls it, in the paper's words where it repeats the paper: "WINA", "TEAL-transform"."""
+    """Its name in the study, the paper's where the study repeats the paper: "WINA", "TEAL-transform"."""
     rotation: RotationSpec = NO_ROTATION
     method: MethodSpec = DENSE
     sparsities: tuple[Fraction, ...] = ()
-    """Its own in place of the study's, for a method that does not reach all of those; empty for the study's."""
+    """Its own sparsities, for a method that does not reach all of the study's; empty for the study's."""
     roles: tuple[str, ...] = ()
-    """The study's roles whose models it is for, where models need different rotations; empty for every model."""
+    """Roles of the models it is for, where models need different rotations; empty for every model."""
 
     @property
     def label(self) -> str:
-        """Legend text, for example "wina, global + heads"."""
+        """Return a legend text, for example "wina, global + heads"."""
         return self.method.label if self.rotation.is_identity else f"{self.method.label}, {self.rotation.label}"
 
 
 def check_synthetic(models: tuple[ModelSource, ...], evaluation: EvaluationSpec) -> None:
-    """Random networks are measured under their own name, and nothing else is."""
+    """Raise ValueError unless exactly the random networks are measured under their name."""
     if any((model.location == SYNTHETIC) != (evaluation.synthetic is not None) for model in models):
         raise ValueError(f'the model "{SYNTHETIC}" and `evaluation.synthetic` belong together: give both or neither')

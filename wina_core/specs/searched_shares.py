@@ -1,10 +1,11 @@
-"""Shares that R-Sparse's authors searched, read from their file. Light."""
+"""The shares that R-Sparse's authors searched, in their file format."""
 
 import math
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.specs.plans import LARGEST_FILE, PlanLayout, SparsityPlan
+from wina_core.files.small_file import read_small
+from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 _ORDER = ("q", "k", "v", "o", "gate", "up", "down")
 
@@ -12,23 +13,17 @@ _ORDER = ("q", "k", "v", "o", "gate", "up", "down")
 def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
     """Return the plan in a file of searched shares, such as R-Sparse's released config/llama3_sparsity_50_….npy.
 
-    The file is text, whatever its name: for each decoder layer and q, k, v, o, gate, up, down in this order a share rho
-    of the mask and a sparsity, one number a line. Raises WinaError for a file that cannot be read, holds no numbers or
-    others than shares in (0, 1] and sparsities in [0, 1), or is of another model.
+    The file is text, in spite of its suffix: for each decoder layer and q, k, v, o, gate, up, down in this order a
+    share rho of the mask in (0, 1] and a sparsity in [0, 1), one number a line. Raises WinaError for a file that cannot
+    be read, has other content, or is of another model.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise WinaError(f"The file {path} cannot be read ({error.strerror}); check the path.") from error
+    content = read_small(path, "file of shares")
     hint = "choose one like R-Sparse's released config/llama3_sparsity_50_evolutionary_search.npy"
     if layout.projections != _ORDER:
         raise WinaError(
             f"R-Sparse's searched shares are of {', '.join(_ORDER)}, but this model has "
             f"{', '.join(layout.projections)}; open a model with a gated MLP."
         )
-    if len(content) > LARGEST_FILE:
-        raise WinaError(f"The file {path} does not hold searched shares (it is larger than 4 MiB); {hint}.")
     try:
         numbers = [float(word) for word in content.decode("ascii").split()]
     except ValueError as error:
@@ -40,12 +35,11 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
             f"{len(_ORDER)} matrices are {wanted}; {hint} that was searched for this model."
         )
     shares, sparsities = numbers[::2], numbers[1::2]
-    if not all(0 < share <= 1 for share in shares) or not all(0 <= each < 1 for each in sparsities):
-        bad = next(
-            n for n, (a, b) in enumerate(zip(shares, sparsities, strict=True)) if not (0 < a <= 1 and 0 <= b < 1)
-        )
-        pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in numbers[2 * bad : 2 * bad + 2])
-        layer, column = divmod(bad, len(_ORDER))
+    for place, values in enumerate(zip(shares, sparsities, strict=True)):
+        if 0 < values[0] <= 1 and 0 <= values[1] < 1:
+            continue
+        pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in values)
+        layer, column = divmod(place, len(_ORDER))
         raise WinaError(
             f"In {path} {_ORDER[column]} of layer {layer} has the share and sparsity {pair}, but a share is above 0 "
             f"and at most 1, a sparsity at least 0 and below 1; {hint}."

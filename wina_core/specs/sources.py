@@ -1,4 +1,4 @@
-"""Where models and texts come from."""
+"""Sources of models and texts."""
 
 import re
 from typing import Literal
@@ -12,24 +12,23 @@ Bits = Literal["int8", "int4"]
 Quantization = Literal["none", Bits]
 
 ROLE = "role:"
-"""What the location of a model begins with that a study names by its role in it, as "role:Llama-2-7B"."""
+"""Prefix of a model's location that names a role of the study, as "role:Llama-2-7B"."""
 
 
 class ModelSource(Spec):
-    """Where a model comes from and how it is held. `location` is a local folder, a hub id, "demo", or for random
-    networks "synthetic"."""
+    """The source and the storage of a model. `location` is a local folder, a hub id, "demo", or "synthetic"."""
 
     location: str = Field(min_length=1)
     revision: str | None = None
     dtype: DType = "auto"
     device: str = "auto"
-    """"auto", the accelerator if there is one; "cpu", "cuda", "cuda:1", ...; or "spread", for a model too large for one
-    accelerator: its layers are spread over all of them."""
+    """"auto", the accelerator if there is one; "cpu", "cuda", "cuda:1", ...; or "spread", the layers over all
+    accelerators."""
     quantization: Quantization = "none"
-    """Weight-only quantization of the gated matrices after loading and rotating: int8 by torchao, int4 by HQQ."""
+    """Weight-only quantization of the gated matrices after rotation: int8 by torchao, int4 by HQQ."""
     fingerprint: str = ""
-    """Digest of the local files (`sources.resolve.fingerprint`), so that edited weights are never taken for the
-    old ones; empty until resolved, and for hub ids."""
+    """Digest of the local files (`sources.resolve.fingerprint`), which changes with the weights; empty until resolved,
+    and for hub ids."""
 
 
 class TextSpec(Spec):
@@ -44,7 +43,7 @@ class TextSpec(Spec):
 
     @property
     def label(self) -> str:
-        """Short name for tables and plots, for example "16384 tokens of wikitext.txt 3fa9c1"."""
+        """Return a short name, for example "16384 tokens of wikitext.txt 3fa9c1"."""
         name = self.source if self.source.startswith("demo:") else re.split(r"[/\\]", self.source)[-1]
         parts = [f"{self.tokens} tokens", f"in rows of {self.sequence}" if self.sequence != 512 else "", f"of {name}"]
         return " ".join(part for part in (*parts, self.fingerprint[:6]) if part)

@@ -1,4 +1,4 @@
-"""What a study asks for: a declarative grid of runs, a sweep of products, or both. Light: it never imports torch."""
+"""Studies: a declarative grid of runs, a latency sweep, or both."""
 
 from typing import Self
 
@@ -20,34 +20,34 @@ from wina_core.specs.plans import SparsityPlan
 
 
 class Role(BaseModel):
-    """A model that a study names by the part it plays, so that the study is the same on everybody's machine."""
+    """A model that a study names by its role, so that the study is the same on every machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
-    """For example "Llama-2-7B"; models refer to it by the location "role:Llama-2-7B"."""
+    """For example "Llama-2-7B", which models refer to by the location "role:Llama-2-7B"."""
     hub: str = ""
-    """Where its published weights are, to tell whoever has not mapped it yet."""
+    """Hub id of its published weights, a hint for users who have not mapped it."""
     location: str = ""
-    """What it stands for here, a folder or a hub id; empty until mapped."""
+    """Its model here, a folder or a hub id; empty until mapped."""
 
 
 class StudySpec(Spec):
-    """A declarative grid, models x arms x (sparsities x allocators and explicit plans), that expands into runs, and a
-    sweep of products, which needs no model. Either may be absent."""
+    """A grid, models x configurations x (sparsities x allocators, and explicit plans), that expands into runs, and a
+    latency sweep, which needs no model. Either may be absent."""
 
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
     title: str = ""
-    """One line for lists; the name where there is none."""
+    """One line for lists; empty for the name."""
     description: str = ""
     paper: str = ""
-    """Which published results it repeats (`study` of `wina_core.studies.published.PublishedNumber`); empty for none."""
+    """The published results that it repeats (`PublishedNumber.study`); empty for none."""
     roles: tuple[Role, ...] = ()
     models: tuple[ModelSource, ...] = ()
     arms: tuple[Arm, ...] = ()
     sparsities: tuple[Fraction, ...] = ()
     allocators: tuple[AllocatorSpec, ...] = (AllocatorSpec(),)
-    """How each of `sparsities` is spread over the model."""
+    """Allocators of each of `sparsities`."""
     plans: tuple[SparsityPlan, ...] = ()
     calibration: CalibrationSpec = CalibrationSpec()
     evaluation: EvaluationSpec = EvaluationSpec()

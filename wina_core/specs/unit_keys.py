@@ -1,4 +1,4 @@
-"""When two units of work are alike in what they take. Light: it never imports torch."""
+"""Keys that are equal for units that take the same time, or that measure the same."""
 
 import hashlib
 import json
@@ -9,13 +9,15 @@ from wina_core.specs import COST, DENSE, DEVIATION, SYNTHETIC, EvaluationSpec, M
 
 
 def measurement_key(run: RunSpec, unit: str) -> str:
-    """16 hex digits that are equal where a unit of two runs reads the same data with the same model, gated in both or
-    in neither, so that both take about as long whatever the method and the sparsity."""
+    """Return 16 hex digits, equal for units of two runs that take about the same time.
+
+    Such units read the same data with the same model, gated in both or in neither, by any method and sparsity.
+    """
     return _key(run.model, run.evaluation, unit, run.method.name != DENSE.name)
 
 
 def measured_alone(run: RunSpec) -> dict[str, tuple[str, str]]:
-    """Unit of a run: what is equal where a unit of two runs measures the very same, whatever else they measure."""
+    """Return a key for each unit of a run, equal in other runs where the unit measures the same."""
     gated = run.model_copy(update={"evaluation": EvaluationSpec()}).content_hash()
     return {unit: (gated, alone) for unit, alone in _units_alone(run.evaluation).items()}
 
@@ -33,7 +35,7 @@ def _units_alone(evaluation: EvaluationSpec) -> Mapping[str, str]:
 
 
 def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
-    """What of an evaluation one of its units depends on; the rest at its default."""
+    """Return an evaluation with only the settings that one of its units depends on; the rest at its default."""
     own = evaluation.model_dump(include={"batch_size", "seed", "dense_prefix"})
     if unit in evaluation.task_names:
         own |= evaluation.model_dump(

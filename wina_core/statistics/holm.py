@@ -7,10 +7,10 @@ Task = TypeVar("Task", bound=Hashable)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
-    """The p of each test as it counts among all of them, in the order given.
+    """Return the corrected p of each test, in the order given.
 
-    Refusing those at or below alpha keeps the chance of any false refusal at or below alpha, whatever the tests have to
-    do with each other. One test keeps its p.
+    Rejecting those at or below alpha keeps the chance of any false rejection at or below alpha, for any dependence
+    between the tests. One test keeps its p.
     """
     corrected = [0.0] * len(ps)
     largest = 0.0
@@ -21,8 +21,7 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float], ...]:
-    """Of each of several runs that are compared with one and the same: the p of its tasks, as each counts among all the
-    runs that have the task."""
+    """Return the tasks' corrected p of each run; all runs are compared with one reference, and tests are per task."""
     corrected: list[dict[Task, float]] = [{} for _ in runs]
     for task in dict.fromkeys(task for ps in runs for task in ps):
         having = [index for index, ps in enumerate(runs) if task in ps]
@@ -34,8 +33,7 @@ def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float
 def holm_by_reference(
     references: Sequence[Hashable], runs: Sequence[Mapping[Task, float]]
 ) -> tuple[dict[Task, float], ...]:
-    """`holm_by_task` for runs that are compared with several references, each with its own: among those with the same
-    one."""
+    """Return `holm_by_task` among the runs with the same reference."""
     corrected: list[dict[Task, float]] = [{} for _ in runs]
     for reference in dict.fromkeys(references):
         members = [index for index, each in enumerate(references) if each == reference]

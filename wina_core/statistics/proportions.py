@@ -1,4 +1,4 @@
-"""How sure shares of documents are, and differences of two: intervals and tests of proportions. Light."""
+"""Intervals and tests of proportions, and of differences of two."""
 
 import math
 from statistics import NormalDist
@@ -7,15 +7,18 @@ Z95 = NormalDist().inv_cdf(0.975)
 
 
 def mcnemar_p(first_only: int, second_only: int) -> float:
-    """Two-sided exact McNemar test: of the discordant documents, each run wins half by chance."""
+    """Return the two-sided p of the exact McNemar test: by chance each run wins half of the discordant documents."""
     from scipy.special import bdtr  # a tenth of a second, in a module that the window imports
 
     return min(1.0, 2 * float(bdtr(min(first_only, second_only), first_only + second_only, 0.5)))
 
 
 def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
-    """95 % interval of the difference of paired proportions: Newcombe's method 10 (Statistics in Medicine 17, 1998,
-    2635-2650), Wilson intervals of the two proportions joined by their continuity-corrected correlation."""
+    """Return the 95 % interval of the difference of paired proportions.
+
+    Newcombe's method 10 (Statistics in Medicine 17, 1998, 2635-2650): Wilson intervals of the two proportions joined by
+    their continuity-corrected correlation.
+    """
     n = both + first_only + second_only + neither
     yes_first, yes_second = both + first_only, both + second_only
     first, second = yes_first / n, yes_second / n
@@ -32,7 +35,7 @@ def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tupl
 
 
 def wilson(successes: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of the share that `successes` are of `n`; it keeps its width where all or none are."""
+    """Return Wilson's 95 % interval of `successes` / `n`, whose width stays above 0 at the shares 0 and 1."""
     share, z2 = successes / n, Z95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
@@ -40,7 +43,7 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
 
 
 def normal_p(effect: float, stderr: float) -> float:
-    """Two-sided p of an effect with a known standard error."""
+    """Return the two-sided p of an effect with a known standard error."""
     if stderr == 0:
         return 1.0 if effect == 0 else 0.0
     return math.erfc(abs(effect) / stderr / math.sqrt(2))

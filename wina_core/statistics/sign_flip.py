@@ -1,4 +1,4 @@
-"""Is a sum over documents different from zero? A test by flipping their signs, and the interval that goes with it."""
+"""The sign-flip test of a sum over documents against zero, and its interval."""
 
 import math
 
@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 FLIPS = 10_000
-"""Ways to flip that are drawn where there are too many to go through."""
+"""Random ways to flip, where there are too many for all."""
 _EVERY = 100_000
-"""Ways to flip that are gone through one by one at most."""
+"""Most ways to flip of an exact test."""
 _SEED = 20_000
 _AT_ONCE = 2_000_000
 _SAME = 1e-9
-"""Of the largest possible sum: closer ones are equal but for rounding."""
+"""Relative to the largest possible sum: closer sums are equal but for rounding."""
 
 
 def sign_flips(contributions: Numbers, shares: Numbers) -> tuple[float, float, float]:
-    """Two-sided p of an effect that is the sum of independent documents' `contributions`, and its 95 % interval.
+    """Return the two-sided p and the 95 % interval of an effect, the sum of independent documents' `contributions`.
 
-    Both: [documents]; `shares` are the documents' weights, which sum to 1: a contribution is share times difference. If
-    there is no effect, each difference is as likely to have the other sign; p is the share of all ways to flip them, or
-    of FLIPS drawn ones and the unflipped one, whose sum is as far from zero. The interval is of all effects that the
-    same test, after their subtraction from every difference, does not refuse at 5 %, so that it leaves out 0 exactly
-    where p < 0.05 (Fisher's randomization test and its inversion; see Lehmann and Romano, Testing Statistical
-    Hypotheses, 2005, sections 5.10 to 5.12). Always the same for the same documents.
+    Both arguments are [documents]; `shares` are weights that sum to 1: a contribution is share times difference.
+    Without an effect, both signs of each difference are equally likely. p is the share of all ways to flip them, or of
+    FLIPS random ones and the unflipped one, whose sum is at least as far from zero. The interval holds all effects that
+    the test does not reject at 5 % after their subtraction from every difference, so that it excludes 0 exactly where
+    p < 0.05 (Fisher's randomization test and its inversion; Lehmann and Romano, Testing Statistical Hypotheses, 2005,
+    sections 5.10 to 5.12). Deterministic.
     """
     effect = float(contributions.sum())
     kinds, counts = np.unique(np.stack([contributions, shares], axis=1), axis=0, return_counts=True)
@@ -33,16 +33,16 @@ def sign_flips(contributions: Numbers, shares: Numbers) -> tuple[float, float, f
     flipped, total = sums[:, 0], sums[:, 1]
     tiny = _SAME * max(float(np.abs(contributions).sum()), np.finfo(np.float64).tiny)
     p = float(chances[np.abs(flipped) >= abs(effect) - tiny].sum())
-    # Flipped, the sum less an effect d is `flipped - d total`; it is as far from zero as `effect - d` between two d.
+    # Flipped, the sum minus an effect d is `flipped - d total`, as far from zero as `effect - d` between two d.
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = np.stack([(effect - flipped) / (1 - total), (effect + flipped) / (1 + total)])
-    ends[:, np.abs(total) > 1 - _SAME] = np.array([[-math.inf], [math.inf]])  # all flipped alike: no effect is refused
+    ends[:, np.abs(total) > 1 - _SAME] = np.array([[-math.inf], [math.inf]])  # all flipped alike: no effect is rejected
     low, high = _beyond(ends.min(axis=0), chances), -_beyond(-ends.max(axis=0), chances)
     return min(1.0, p), min(low, effect), max(high, effect)
 
 
 def _flipped(kinds: Numbers, counts: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """Sums over randomly flipped documents, [ways, columns of kinds], and each way's chance."""
+    """Return sums over flipped documents, [ways, columns of kinds], and each way's chance."""
     if math.prod(int(count) + 1 for count in counts) <= _EVERY:
         sums, chances = np.zeros((1, kinds.shape[1])), np.ones(1)
         for kind, count in zip(kinds, counts, strict=True):
@@ -65,7 +65,7 @@ def _log_chance(of: int, up: int) -> float:
 
 
 def _beyond(ends: Numbers, chances: Numbers) -> float:
-    """The smallest end at or below which more than 5 % of the chance lies."""
+    """Return the smallest end with more than 5 % of the chance at or below it."""
     order = np.argsort(ends)
     reached = np.cumsum(chances[order])
     return float(ends[order][int(np.argmax(reached > 0.05 + _SAME))])

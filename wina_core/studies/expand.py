@@ -1,4 +1,4 @@
-"""Studies as files, and what they expand to: the runs of a declarative grid."""
+"""Study files, and the expansion of studies into runs."""
 
 import json
 import tomllib
@@ -11,6 +11,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain, problems
+from wina_core.files.small_file import read_small
 from wina_core.files.tables import write_atomically
 from wina_core.files.toml_lines import line_of
 from wina_core.sources.resolve import resolve, resolve_data, resolve_rotation, resolve_text
@@ -34,28 +35,24 @@ from wina_core.studies.published import published
 from wina_core.studies.run_labels import LabelledRun, RunLabel, arm_names, distinct, model_names
 
 MAX_RUNS = 20_000
-MAX_FILE_BYTES = 4 * 2**20
 SCHEMA_VERSION = 2
-"""Of studies' files, and of all that is in them. In files of version 1 other names and defaults hold
-(`renamed_specs`)."""
+"""Version of study files; those of version 1 have other names and defaults (`specs.renamed`)."""
 _PROGRAM_TASKS = ("humaneval", "mbpp")
-"""What the names of lm-eval's tasks begin with that run what a model writes. The engine refuses any such task without
-consent, whatever its name."""
+"""Prefixes of lm-eval's tasks that run a model's programs. The engine refuses any such task without consent."""
 
 
 def expand(study: StudySpec) -> tuple[RunSpec, ...]:
-    """The study's runs, files resolved, each once, in the order models, arms, sparsities, allocators, plans.
+    """Return the study's runs, files resolved, each once, by model, configuration, allocator, sparsity and plan.
 
-    A dense arm is one run per rotation whatever the sparsities; fields that do not reach a run's numbers are set to
-    their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than
-    MAX_RUNS runs, before any is made, and for a model folder, matrices or a text that is missing.
+    A dense configuration is one run per rotation for all sparsities. Fields that no number of a run depends on have
+    their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for more than MAX_RUNS
+    runs, and for a missing model folder, matrices file or text.
     """
     return specs_of(labelled(study))
 
 
 def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
-    """The runs that `expand` gives, each with every name that the study has for it: a run whose model plays two roles,
-    or that is of two arms, stands here twice. Raises WinaError as `expand`."""
+    """Return the runs of `expand` with their names; a run under two names is repeated. Raises WinaError as `expand`."""
     _check_size(study)
     return _labelled(_resolved(study), [resolve(_mapped(study, model)) for model in study.models], study)
 
@@ -68,7 +65,7 @@ def _check_size(study: StudySpec) -> None:
 
 
 def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
-    """Return the runs themselves, each once: of equal tables with different origins the first."""
+    """Return the runs, each once: of equal tables with different origins the first."""
     found: dict[str, RunSpec] = {}
     for run in runs:
         found.setdefault(run.label.run, run.spec)
@@ -76,7 +73,7 @@ def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
 
 
 def count_runs(study: StudySpec) -> int:
-    """How many runs a study has, files and roles left as they are named: no weights are read."""
+    """Return the number of a study's runs, without reading any file or weights."""
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
     located = [named.get(model.location, model.location) for model in study.models]
     sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
@@ -84,8 +81,7 @@ def count_runs(study: StudySpec) -> int:
 
 
 def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec) -> tuple[LabelledRun, ...]:
-    """The runs with their names; `sources` are what the study's models stand for, `named` the study as it was
-    written: resolving adds fingerprints to what names are made of."""
+    """Return the runs with their names; `sources` are the models, `named` the study before its files are resolved."""
     models, arms = model_names(named), arm_names(named)
     return distinct(
         LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, run.plan.origin))
@@ -105,8 +101,7 @@ def _points(study: StudySpec, arm: Arm) -> int:
 
 
 def _resolved(study: StudySpec) -> StudySpec:
-    """The study with the fingerprints of all files it names but its models', which make them part of its runs'
-    identity."""
+    """Return the study with the fingerprints of all its files but the models'."""
     deviation = study.evaluation.deviation
     return study.model_copy(
         update={
@@ -126,24 +121,22 @@ def _resolved(study: StudySpec) -> StudySpec:
 
 
 def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
-    """The study with its roles mapped to folders or hub ids, those of other names left aside.
+    """Return the study with its roles mapped to folders or hub ids; unknown roles are ignored.
 
-    A role that has a model already keeps it: a file names models of its own where they come with the workbench, which
-    what other studies' roles are mapped to must not replace.
+    A role that the study's file maps, for example to a shipped model, keeps that.
     """
     return _located(study, {**locations, **{role.name: role.location for role in study.roles if role.location}})
 
 
 def with_data_folder(study: StudySpec, folder: str | None) -> StudySpec:
-    """The study with its tasks' data in a folder (`EvaluationSpec.data_folder`), whatever it says itself; as it is for
-    None."""
+    """Return the study with another folder of local data (`EvaluationSpec.data_folder`); unchanged for None."""
     if folder is None:
         return study
     return study.model_copy(update={"evaluation": study.evaluation.model_copy(update={"data_folder": folder})})
 
 
 def rebind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
-    """The study with these of its roles mapped, whatever they were mapped to; WinaError for a role it does not have."""
+    """Return the study with these roles mapped anew; WinaError for an unknown role."""
     names = [role.name for role in study.roles]
     for name in locations:
         if name not in names:
@@ -158,23 +151,23 @@ def _located(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:
 
 
 def roles_of(study: StudySpec) -> dict[str, str]:
-    """Content hash of a resolved model: the role it plays, or its own location where it plays none."""
+    """Return each model's role, or its location where it has none, by content hash of the resolved model."""
     return {resolve(_mapped(study, model)).content_hash(): model.location.removeprefix(ROLE) for model in study.models}
 
 
 def program_tasks(study: StudySpec) -> tuple[str, ...]:
-    """The study's tasks, of those known here, that score a model by running what it writes."""
+    """Return the study's tasks, of those known here, that run the model's programs."""
     return tuple(name for name in study.evaluation.task_names if name.startswith(_PROGRAM_TASKS))
 
 
 def unmapped(study: StudySpec) -> tuple[Role, ...]:
-    """The roles that the study's models play and that no model stands for yet."""
+    """Return the roles of the study's models that are not mapped to a model."""
     played = {model.location.removeprefix(ROLE) for model in study.models if model.location.startswith(ROLE)}
     return tuple(role for role in study.roles if role.name in played and not role.location)
 
 
 def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
-    """A model with what its role stands for; WinaError for a role without a model."""
+    """Return a model at its role's location; WinaError for a role without one."""
     if not model.location.startswith(ROLE):
         return model
     role = next(role for role in study.roles if role.name == model.location.removeprefix(ROLE))
@@ -189,7 +182,7 @@ def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
 
 
 def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
-    """A task without the metric that tables show, on which no number depends."""
+    """Return a task without its metric for tables, on which no number depends."""
     if isinstance(task, str):
         return task
     bare = task.model_copy(update={"metric": None})
@@ -220,8 +213,7 @@ def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
 
 
 def _calibration(study: StudySpec, arm: Arm, plan: Plan) -> CalibrationSpec | None:
-    """Return the calibration that a run depends on, by its method or by an allocator that searches by thresholds.
-    Exactly the top k does not depend on the kind of thresholds."""
+    """Return the calibration that a run's method or allocator reads; exact top k ignores the kind of thresholds."""
     searched = isinstance(plan, AllocatedSparsity) and plan.allocator.is_released
     if not arm.method.needs_calibration and not searched:
         return None
@@ -235,12 +227,15 @@ def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | Allo
 
 
 def load_study(path: Path) -> StudySpec:
-    """A study from a TOML or JSON file; WinaError names the line or the field that is wrong, and why.
+    """Return the study in a TOML or JSON file.
 
-    A role's location that begins with "." is taken from the file's own folder. A study of too many runs, and one of a
-    table that the paper does not have, are refused here, so that whoever lists studies need not count.
+    A role's location that begins with "." is relative to the file's folder. Raises WinaError with the line or field of
+    a fault, for too many runs, and for an unknown paper.
     """
-    text = _text(path)
+    try:
+        text = read_small(path, "study").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
     toml = path.suffix.lower() == ".toml"
     try:
         content = tomllib.loads(text) if toml else json.loads(text)
@@ -252,7 +247,7 @@ def load_study(path: Path) -> StudySpec:
     except ValidationError as error:
         line = line_of(text, problems(error)[0][0]) if toml else None
         where = f" in line {line}" if line else ""
-        raise WinaError(f"The study {path} is not right{where}: {explain(error)}") from error
+        raise WinaError(f"The study {path} is invalid{where}: {explain(error)}") from error
     except ValueError as error:  # a number of thousands of digits, which Python does not read
         raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
     _check_size(study)
@@ -267,26 +262,16 @@ def _check_paper(study: StudySpec, path: Path) -> None:
     known = dict.fromkeys(number.study for number in published())
     if study.paper and study.paper not in known:
         raise WinaError(
-            f'The study {path} is not right: paper: there are no published results "{study.paper}"; choose one of '
+            f'The study {path} is invalid: paper: the paper has no results "{study.paper}"; choose one of '
             f"{', '.join(known)}, or leave it out."
         )
 
 
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise WinaError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB, too large to be a study.")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
-    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
-        cause = getattr(error, "strerror", None) or error
-        raise WinaError(f"The study {path} cannot be read ({cause}); check the path and the file.") from error
-
-
 def _of_today(content: Any, path: Path) -> Any:
-    """Return what a file holds in the words of this version. Without a version a TOML file is of this one; JSON files
-    were written without one in version 1."""
+    """Return a file's content in the words of this version.
+
+    Without a version, a TOML file is of this version, a JSON file of version 1.
+    """
     if not isinstance(content, dict):
         return content
     version = content.pop("schema_version", SCHEMA_VERSION if path.suffix.lower() == ".toml" else 1)
@@ -298,14 +283,13 @@ def _of_today(content: Any, path: Path) -> Any:
     if version not in (1, SCHEMA_VERSION):
         raise WinaError(f"The study {path} has the schema_version {version!r}; write {SCHEMA_VERSION}.")
     if version == 1:
-        with suppress(AttributeError, TypeError):  # where the file is wrong, which its validation tells
+        with suppress(AttributeError, TypeError):  # validation reports a faulty file
             rename_study(content)
     return content
 
 
 def save_study_file(study: StudySpec, path: Path) -> None:
-    """Write a study that `load_study` reads back, as TOML where the file's name ends in .toml and else as JSON; fields
-    at their default are left out."""
+    """Write a study for `load_study`, as TOML for the suffix .toml, else as JSON, without fields at their default."""
     content = {"schema_version": SCHEMA_VERSION, **study.model_dump(mode="json", exclude_defaults=True)}
     if path.suffix.lower() == ".toml":
         text = tomli_w.dumps(_without_none(content))
@@ -315,7 +299,7 @@ def save_study_file(study: StudySpec, path: Path) -> None:
 
 
 def _without_none(value: Any) -> Any:
-    """TOML has no None, and only a deviation is ever set to it: there it is written as false."""
+    """Replace None by false: TOML has no None, and only `deviation` is ever None."""
     if isinstance(value, dict):
         return {name: _without_none(each) for name, each in value.items()}
     if isinstance(value, list):

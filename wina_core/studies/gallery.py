@@ -1,4 +1,4 @@
-"""The studies there are: the paper's tables and figures, their demo-sized twins, and the user's own. Light."""
+"""The gallery of studies: the paper's tables and figures, their demo-sized versions, and the user's own."""
 
 import re
 from collections.abc import Mapping
@@ -23,27 +23,26 @@ class GalleryEntry:
     kind: Kind
     study: StudySpec | None
     error: str = ""
-    """What is wrong with the file, where there is no study in it."""
+    """The fault of the file, where it holds no study."""
 
     @property
     def name(self) -> str:
-        """The study's, or the file's where there is no study in it."""
+        """Return the study's name, or the file's where it holds no study."""
         return self.study.name if self.study else self.file.stem
 
     @property
     def title(self) -> str:
-        """One line for lists."""
+        """Return one line for lists."""
         return (self.study.title or self.study.name) if self.study else self.file.stem
 
 
 def own_folder() -> Path:
-    """Where the user's own studies are kept; not made before one is."""
+    """Return the folder of the user's own studies, which the first study creates."""
     return data_folder() / "studies"
 
 
 def gallery() -> tuple[GalleryEntry, ...]:
-    """All studies, the paper's first and the user's last, each kind in the order of a table of contents: Figure 2,
-    Table 2, Table 13; a broken file has its error."""
+    """Return all studies, the paper's first, the user's last, each kind in the order Figure 2, Table 2, Table 13."""
     shipped, own = resources_folder() / "studies", own_folder()
     entries = [
         *(entry_of(file, "paper") for file in _files(shipped / "paper")),
@@ -55,7 +54,7 @@ def gallery() -> tuple[GalleryEntry, ...]:
 
 
 def _place(title: str) -> tuple[bool, list[tuple[int, str]]]:
-    """Sorts what is of a figure or table before the rest, and numbers by their size."""
+    """Return a sort key: figures and tables before the rest, numbers by size."""
     words = re.findall(r"\d+|[^\W\d]+", title.lower().replace("figures", "figure"))
     return not {"figure", "table"} & set(words), [(int(word), "") if word.isdecimal() else (0, word) for word in words]
 
@@ -65,7 +64,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def entry_of(file: Path, kind: Kind) -> GalleryEntry:
-    """A study file; one that cannot be read with the reason."""
+    """Return a study file's entry; a faulty file has its error."""
     try:
         return GalleryEntry(file, kind, load_study(file))
     except WinaError as error:
@@ -73,7 +72,7 @@ def entry_of(file: Path, kind: Kind) -> GalleryEntry:
 
 
 def find_study(name: str) -> StudySpec:
-    """A study by its name in the gallery or its file; WinaError for neither, and for a file that is wrong."""
+    """Return a study by its name in the gallery or its file; WinaError for neither, and for a faulty file."""
     path = Path(name).expanduser()
     if path.suffix.lower() in _SUFFIXES or what_is_at(path) == "file":
         return load_study(path)
@@ -89,10 +88,10 @@ def find_study(name: str) -> StudySpec:
 
 
 def needs(study: StudySpec, roles: Mapping[str, str]) -> tuple[Role, ...]:
-    """The roles of a study's models that nothing stands for here yet."""
+    """Return the roles of a study's models that are not mapped here."""
     return unmapped(bind(study, roles))
 
 
 def count_measurements(study: StudySpec) -> tuple[int, int]:
-    """How many runs and how many points of a sweep a study has, without looking at any weights."""
+    """Return the numbers of a study's runs and of its sweep's points, without reading weights."""
     return count_runs(study), len(study.latency.points()) if study.latency else 0

@@ -1,4 +1,4 @@
-"""Which model stands for each role of the studies here: told once, for the window and the command line alike. Light."""
+"""The user's mapping of the studies' roles to models, for window and command line."""
 
 import json
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from wina_core.specs import ModelSource
 
 
 def roles_file() -> Path:
-    """Where the mapping is kept."""
+    """Return the file of the mapping."""
     return config_folder() / "roles.json"
 
 
 def load_roles() -> dict[str, str]:
-    """Role: folder, hub id or "demo". WinaError for a file that is not such a mapping."""
+    """Return the folder, hub id or "demo" of each role; WinaError for a faulty file."""
     file = roles_file()
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -33,11 +33,9 @@ def load_roles() -> dict[str, str]:
 
 
 def save_role(name: str, location: str) -> dict[str, str]:
-    """Have a role stand for a folder, a hub id or "demo" from now on, or with an empty location for nothing; returns
-    the whole mapping.
+    """Map a role to a folder, a hub id or "demo", or with an empty location to nothing; return the whole mapping.
 
-    WinaError for a folder that does not exist or holds no model, and what `load_roles` raises: a file that cannot be
-    read is kept.
+    Raises WinaError for a folder without a model, and as `load_roles`, which keeps a faulty file.
     """
     roles = load_roles()
     if location:
@@ -49,7 +47,7 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """A folder's whole path, a hub id or "demo" as it is; WinaError for neither, and for a folder without a model."""
+    """Return a folder's absolute path, or a hub id or "demo"; WinaError for others and folders without a model."""
     folder = local_folder(ModelSource(location=location))
     if folder is None or location == "demo":
         return location
@@ -58,7 +56,7 @@ def absolute(location: str) -> str:
 
 
 def parse_roles(given: Iterable[str]) -> dict[str, str]:
-    """What "NAME=FOLDER" stands for, the folder empty where nothing follows; WinaError for anything else."""
+    """Return the folder of each "NAME=FOLDER", which may be empty; WinaError for other texts."""
     roles = {}
     for text in given:
         name, equals, location = (part.strip() for part in text.partition("="))

@@ -1,4 +1,4 @@
-"""The paper's published numbers, cell by cell, as in `resources/paper/results.csv`. Light: it never imports torch."""
+"""The paper's published numbers, cell by cell, from `resources/paper/results.csv`."""
 
 import csv
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from wina_core.files.paths import resources_folder
 from wina_core.records import METRIC_UNITS
 
 MEAN = "average"
-"""The task of numbers that are means over tasks, `mean_weights` says which."""
+"""The task of numbers that are means over the tasks of `mean_weights`."""
 
 COMMONSENSE = ("piqa", "arc_challenge", "winogrande", "hellaswag", "sciq", "openbookqa", "boolq", "arc_easy")
 """lm-eval's names of the eight commonsense tasks, in the order of the paper's columns."""
@@ -22,10 +22,10 @@ _LONGBENCH = {
     "longbench_single": 4,
     "longbench_synthetic": 3,
 }
-"""LongBench's groups and how many data sets each has: "Overall" is the mean over the data sets, not over the groups."""
+"""LongBench's groups and their numbers of data sets: "Overall" is the mean over data sets, not groups."""
 
 _PREFERENCE = ("acc_norm", "exact_match,flexible-extract", "acc")
-"""Of the published evaluation."""
+"""The metrics of the published evaluation."""
 _NEXT = ("pct_stereotype", "pass@1", "score", "exact_match", "word_perplexity", "perplexity", "kl", "error")
 
 
@@ -33,29 +33,29 @@ class PublishedNumber(NamedTuple):
     """One cell of one of the paper's tables."""
 
     study: str
-    """What belongs together: "commonsense", "additional", "quantization", "ablation", "longbench", "gsm8k",
+    """Group of tables: "commonsense", "additional", "quantization", "ablation", "longbench", "gsm8k",
     "crows_pairs", "synthetic", "gflops"."""
     table: str
     """Number as printed, and title."""
     model: str
-    """As printed, "Llama-2-7B", or "synthetic" for random networks; what studies name as a role."""
+    """As printed, "Llama-2-7B", which is also the role in studies; "synthetic" for random networks."""
     quantization: str
     method: str
-    """As printed, "dense" for the full model; "CATS/TEAL" stands for both."""
+    """As printed; "dense" for the full model, "CATS/TEAL" for both."""
     sparsity: float
     column: str
     """As printed."""
     task: str
     """lm-eval's name, MEAN, or the workbench's own: "cost" and the names of random networks."""
     metric: str
-    """As the workbench stores it; "mean" for means, whose tasks have metrics of their own."""
+    """As stored; "mean" for means, whose tasks have metrics of their own."""
     value: float
-    """As printed: in percent what is stored as a fraction."""
+    """As printed: stored fractions in percent."""
 
 
 @cache
 def published(study: str = "") -> tuple[PublishedNumber, ...]:
-    """The numbers of a study in the paper's order, or all; empty for a study that is not the paper's."""
+    """Return the numbers of a study in the paper's order, or all; empty for a study of others."""
     if study:
         return tuple(number for number in published() if number.study == study)
     with (resources_folder() / "paper" / "results.csv").open(encoding="utf-8", newline="") as file:
@@ -73,10 +73,10 @@ def _number(row: list[str]) -> PublishedNumber:
 def published_value(
     study: str, model: str, arm: str, sparsity: float, task: str, metric: str = "", quantization: str = "none"
 ) -> float | None:
-    """One number as printed; None where the paper has none.
+    """Return one number as printed; None where the paper has none.
 
-    `model` is a role's name, `arm` an arm's; the dense arm has one number whatever the sparsity. Without `metric`, the
-    task's only one: its numbers' deviations have metrics of their own.
+    `model` is a role's name, `arm` a configuration's; the dense one has one number for all sparsities. Without
+    `metric`, the task's only one: standard deviations have metrics of their own.
     """
     wanted = (study, model, quantization, 0.0 if arm == "dense" else round(sparsity, 6), task)
     for number in _by_cell().get(wanted, ()):
@@ -95,17 +95,16 @@ def _by_cell() -> Mapping[tuple[str, str, str, float, str], list[PublishedNumber
 
 
 def mean_weights(study: str) -> Mapping[str, int]:
-    """The tasks of a study's MEAN and how much each counts in it; empty where the study has none."""
+    """Return the weight of each task in a study's MEAN; empty where the study has none."""
     if study == "longbench":
         return _LONGBENCH
     return dict.fromkeys(COMMONSENSE, 1) if any(number.task == MEAN for number in published(study)) else {}
 
 
 def preferred_metric(metrics: Collection[str]) -> str | None:
-    """The metric that tables show of a task that has these: the published evaluation's preference where it says one.
+    """Return a task's metric for tables: the published evaluation's preference, if any.
 
-    A metric may have its filter after a comma, as "pass@1,create_test". Standard deviations and the like are never
-    preferred; None where nothing is left.
+    A metric may have its filter after a comma, as "pass@1,create_test". None where all are standard deviations.
     """
     for wanted in (*_PREFERENCE, *_NEXT):
         found = wanted if wanted in metrics else next((name for name in metrics if base_metric(name) == wanted), None)
@@ -115,10 +114,10 @@ def preferred_metric(metrics: Collection[str]) -> str | None:
 
 
 def base_metric(metric: str) -> str:
-    """A metric's name without its filter: "exact_match" of "exact_match,flexible-extract"."""
+    """Return a metric's name without its filter: "exact_match" of "exact_match,flexible-extract"."""
     return metric.partition(",")[0]
 
 
 def display_scale(metric: str) -> float:
-    """What a stored value is multiplied by to be printed as the paper does: fractions in percent."""
+    """Return the factor from a stored to a printed value: 100 for fractions, else 1."""
     return 100.0 if METRIC_UNITS.get(base_metric(metric)) == "fraction" else 1.0

@@ -1,4 +1,4 @@
-"""What a study calls its runs: by model, arm and allocation, so that no two of them are called the same. Light."""
+"""Unique labels of a study's runs: model, configuration and allocation."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,27 +9,27 @@ from wina_core.specs.studies import StudySpec
 
 
 class RunLabel(NamedTuple):
-    """One run under the names that its study gives it; a run that plays several parts has one label for each."""
+    """The names of one run in its study; a run with several names has several labels."""
 
     run: str
     """Its hash."""
     model: str
-    """The role it plays, or its own short name."""
+    """The model's role, or its short name."""
     arm: str
-    """The arm's name or, where it has none, its label; with what sets it apart where another is called the same."""
+    """The configuration's name or label, with the differing fields where another has the same."""
     allocation: str
-    """How the target is spread: an allocator's label, or a table's origin."""
+    """An allocator's label, or a table's origin."""
 
 
 class LabelledRun(NamedTuple):
-    """One of the runs that a study expands to."""
+    """A run of a study with its label."""
 
     spec: RunSpec
     label: RunLabel
 
 
 def model_label(source: ModelSource) -> str:
-    """Short name for tables and plots: the last part of the location, and what was asked for beside it."""
+    """Return a model's short name: the last part of the location, revision, data type and quantization."""
     name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
     dtype = source.dtype if source.dtype != "auto" else None
     quantization = source.quantization if source.quantization != "none" else None
@@ -38,7 +38,7 @@ def model_label(source: ModelSource) -> str:
 
 
 def model_names(study: StudySpec) -> tuple[str, ...]:
-    """Of the study's models, in order. Weights of other bits have the same name: they are told apart beside it."""
+    """Return the names of the study's models, in order, without quantization, which tables show beside them."""
 
     def name(model: ModelSource) -> str:
         if model.location.startswith(ROLE):
@@ -55,22 +55,22 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
         ]
         for place in range(len(names))
     ]
-    return tuple(_told_apart(name, place, alike[place], fields) for place, name in enumerate(names))
+    return tuple(_disambiguate(name, place, alike[place], fields) for place, name in enumerate(names))
 
 
 def arm_names(study: StudySpec) -> tuple[str, ...]:
-    """Of the study's arms, in order. Arms that share no model, or no sparsity, may have one name: they are one line."""
+    """Return the names of the study's configurations, in order; two without common runs may have one name."""
     names = [arm.name or arm.label for arm in study.arms]
     fields = [{**_fields(arm.rotation), **_fields(arm.method)} for arm in study.arms]
     alike = [
         [other for other, each in enumerate(study.arms) if names[other] == names[place] and _meet(study, each, arm)]
         for place, arm in enumerate(study.arms)
     ]
-    return tuple(_told_apart(name, place, alike[place], fields) for place, name in enumerate(names))
+    return tuple(_disambiguate(name, place, alike[place], fields) for place, name in enumerate(names))
 
 
 def own_label(spec: RunSpec) -> RunLabel:
-    """What a run is called where no study says it."""
+    """Return the label of a run outside of studies."""
     arm = Arm(rotation=spec.rotation, method=spec.method).label
     selection = "" if spec.method.selection == "topk" else f", {spec.method.selection}"
     model = model_label(spec.model.model_copy(update={"quantization": "none"}))
@@ -78,21 +78,20 @@ def own_label(spec: RunSpec) -> RunLabel:
 
 
 def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
-    """The runs in their order, each once under each label; the allocations of those that are still called the same, as
-    two tables from one hand, are numbered."""
+    """Return the runs in order, each once under each label; equal labels of different tables get numbers."""
     places: dict[tuple[object, ...], dict[str, int]] = {}
     found: dict[RunLabel, LabelledRun] = {}
     for spec, label in runs:
         place = (label.model, spec.model.quantization, label.arm, spec.plan.budget, label.allocation)
         there = places.setdefault(place, {})
         number = there.setdefault(label.run, len(there) + 1)
-        told = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
-        found.setdefault(told, LabelledRun(spec, told))
+        unique = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
+        found.setdefault(unique, LabelledRun(spec, unique))
     return tuple(found.values())
 
 
 def _meet(study: StudySpec, one: Arm, other: Arm) -> bool:
-    """Whether two arms have runs of the same model at the same sparsity."""
+    """Return whether two configurations have runs of the same model at the same sparsity."""
     if one.roles and other.roles and not set(one.roles) & set(other.roles):
         return False
     if study.plans or one.method.name == DENSE.name or other.method.name == DENSE.name:
@@ -100,15 +99,15 @@ def _meet(study: StudySpec, one: Arm, other: Arm) -> bool:
     return bool(set(one.sparsities or study.sparsities) & set(other.sparsities or study.sparsities))
 
 
-def _told_apart(name: str, place: int, alike: Sequence[int], fields: Sequence[Mapping[str, str]]) -> str:
-    """The name, and where others are called the same, the fields in which this one differs from any of them."""
+def _disambiguate(name: str, place: int, alike: Sequence[int], fields: Sequence[Mapping[str, str]]) -> str:
+    """Return the name, with the fields that differ from any other of the same name."""
     own = fields[place]
-    told = [text for field, text in own.items() if any(fields[other][field] != text for other in alike)]
-    return ", ".join([name, *told])
+    differing = [text for field, text in own.items() if any(fields[other][field] != text for other in alike)]
+    return ", ".join([name, *differing])
 
 
 def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, str]:
-    """Field: what it says, in words."""
+    """Return each field's value in words."""
     return {name: _words(name, getattr(of, name)) for name in type(of).model_fields if name not in without}
 
 

@@ -1,1 +1,1 @@
-"""Names of lm-eval tasks and what their code may do."""
+"""Names of lm-eval tasks, and the risk of their code."""

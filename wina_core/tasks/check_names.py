@@ -1,4 +1,4 @@
-"""Names of tasks and metrics that there are not, told before anything is loaded or computed. Light: never lm_eval."""
+"""Checks of task and metric names before anything is loaded."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,10 +11,10 @@ from wina_core.tasks.index import index_file, load_index
 
 
 def check_names(runs: Iterable[PendingRun]) -> None:
-    """Raise WinaError for a task to be computed that is neither a stock one nor the demo's, naming close matches.
+    """Raise WinaError, with close matches, for a task to compute that is neither stock nor the demo's.
 
-    Nothing is refused while the index of the stock names is not there, which takes long to build, nor of runs with task
-    folders of the user's, whose names only lm-eval can tell: what there is not is refused on loading the tasks then.
+    Nothing is refused without the index of stock names, which is slow to build, nor in runs with the user's own task
+    folders, whose names only lm-eval knows: loading the tasks refuses unknown names then.
     """
     evaluations = {(run.spec.evaluation, run.units) for run in runs if not run.spec.evaluation.task_folders}
     asked = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
@@ -24,21 +24,21 @@ def check_names(runs: Iterable[PendingRun]) -> None:
 
 
 def unknown_task(name: str, names: Iterable[str]) -> str:
-    """The sentence for a task that is none of `names`."""
+    """Return the sentence for a task that is none of `names`."""
     hint = near_matches(name, names) or "check its name, or add the folder of its task file."
     return f'There is no task "{name}"; {hint}'
 
 
 def unknown_metric(task: str, metric: str, metrics: Iterable[str]) -> str:
-    """The sentence for a task that has other `metrics` than the one that tables are to show."""
+    """Return the sentence for a task without the requested metric."""
     return (
-        f'The task "{task}" has no metric "{metric}"; it has {", ".join(metrics)}: correct the study\'s file, what was '
-        "computed stays."
+        f'The task "{task}" has no metric "{metric}"; it has {", ".join(metrics)}: correct the study\'s file; '
+        "computed results stay."
     )
 
 
 def _known_names() -> frozenset[str] | None:
-    """All stock tasks, groups and tags, and the demo's tasks; None where no index is kept."""
+    """Return all stock tasks, groups and tags, and the demo's tasks; None without an index."""
     try:
         file = index_file()
         stock = _stock_names(file, file.stat().st_mtime_ns)
@@ -49,6 +49,6 @@ def _known_names() -> frozenset[str] | None:
 
 @lru_cache(maxsize=1)
 def _stock_names(_file: Path, _changed: int) -> frozenset[str] | None:
-    """Read anew when the file changes."""
+    """Return the stock names; a changed file is read again."""
     index = load_index()
     return None if index is None else frozenset(entry.name for entry in index.entries)

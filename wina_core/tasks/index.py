@@ -1,4 +1,4 @@
-"""The names of all stock lm-eval tasks, kept in a file and searched in milliseconds. Light: it never imports lm_eval.
+"""The names of all stock lm-eval tasks, in a file, and a search in milliseconds.
 
 `python -m wina_core.compute.evaluation.index` writes the file in some 20 s, for one version of lm-eval.
 """
@@ -17,15 +17,15 @@ Kind = Literal["task", "group", "tag"]
 
 
 class TaskEntry(NamedTuple):
-    """One name that an evaluation can ask for."""
+    """One name that an evaluation can request."""
 
     name: str
     kind: Kind
     output_type: str
-    """"multiple_choice", "loglikelihood", "loglikelihood_rolling" or "generate_until"; empty where it shows only once
-    the task is loaded."""
+    """"multiple_choice", "loglikelihood", "loglikelihood_rolling" or "generate_until"; empty where only the loaded task
+    has it."""
     path: str
-    """Of its own file in lm-eval's folder of tasks; empty where it has none, as tags."""
+    """Path of its file in lm-eval's folder of tasks; empty for tags and others without a file."""
 
 
 class TaskIndex:
@@ -42,12 +42,12 @@ class TaskIndex:
 
 
 def index_file() -> Path:
-    """Where the index of the installed lm-eval is kept."""
+    """Return the file of the installed lm-eval's index."""
     return cache_folder() / f"lm-eval-{version('lm-eval')}-index.json"
 
 
 def load_index() -> TaskIndex | None:
-    """The index, or None where there is none of the installed lm-eval that can be read: it is to be built then."""
+    """Return the installed lm-eval's index, or None where it must be built."""
     try:
         rows = json.loads(index_file().read_text(encoding="utf-8"))
         return TaskIndex(tuple(TaskEntry(*map(str, row)) for row in rows))  # type: ignore[arg-type]  # kind as written
@@ -56,5 +56,5 @@ def load_index() -> TaskIndex | None:
 
 
 def save_index(index: TaskIndex) -> None:
-    """Keep the index for `load_index`; WinaError where the cache cannot be written."""
+    """Write the index for `load_index`; WinaError where the cache cannot be written."""
     write_atomically(index_file(), json.dumps(index.entries, separators=(",", ":")).encode())

@@ -1,4 +1,4 @@
-"""How methods can be run: selections, masks, correction and allocators, and what of it applies to which method."""
+"""Options of methods, and the methods that they apply to: selection, masks, correction, allocators."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ SELECTIONS: dict[Selection, tuple[str, str]] = {
     "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
     "threshold": (
         tr("Threshold"),
-        tr("What scores above a calibrated value; a token may keep more or fewer than others"),
+        tr("Inputs that score above a calibrated value; their number differs between tokens"),
     ),
     "statistical": (
         tr("Statistical top k"),
-        tr("What lies a calibrated number of deviations above its token's mean; no sort"),
+        tr("Scores a calibrated number of standard deviations above the token's mean; no sort"),
     ),
     "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
 }
 """(name, explanation)."""
 WORDS: dict[Selection, str] = {"topk": "", "threshold": "threshold", "statistical": "statistical", "top_p": "top p"}
-"""What a run's label says about its selection; the default goes without saying."""
+"""The selection in a run's label; empty for the default."""
 MASKS: dict[Masks, tuple[str, str]] = {
     "separate": (tr("One mask per matrix"), tr("Every matrix scores its inputs with its own column norms")),
     "shared": (
@@ -39,16 +39,16 @@ THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
     ),
     "dense": (
         tr("As released, dense model"),
-        tr("Each drops its target of the dense model's inputs; in the gated model each method misses it differently"),
+        tr("Drops the target of the dense model's inputs; in the gated model each method misses it differently"),
     ),
 }
-CORRECTION = tr("A dropped input counts as its calibrated mean instead of 0, at the cost of one bias per matrix")
+CORRECTION = tr("Replaces dropped inputs by their calibrated means instead of 0, at the cost of one bias per matrix")
 
 ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
     (AllocatorSpec(), tr("The same target in every layer and projection")),
     (
         AllocatorSpec(name="greedy"),
-        tr("TEAL's: in each layer, raise the projection that costs the layer's output least; all layers alike"),
+        tr("TEAL's: in each layer, raise the projection that changes the output least; the same budget in every layer"),
     ),
     (
         AllocatorSpec(name="greedy", variant="wina_released"),
@@ -64,14 +64,17 @@ ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
         AllocatorSpec(name="curves"),
         tr("The optimum over all layers at once of the KL that each cell costs alone, measured as curves"),
     ),
-    (AllocatorSpec(name="refine"), tr("From curves on, moves budget between cells while the measured KL falls; slow")),
+    (
+        AllocatorSpec(name="refine"),
+        tr("Moves budget between cells, from curves on, while the measured KL falls; slow"),
+    ),
     (AllocatorSpec(name="evolution"), tr("Evolutionary search over the targets and, for R-Sparse, rho; slowest")),
 )
 
 
 @dataclass(frozen=True)
 class Gating:
-    """How every ticked method is run, as far as it applies to it."""
+    """The options of all ticked methods, where they apply."""
 
     selection: Selection = "topk"
     masks: Masks = "separate"
@@ -79,9 +82,9 @@ class Gating:
     rho: float | None = None
 
     def of(self, method: MethodSpec) -> MethodSpec:
-        """The method run this way; what means nothing to it stays at its default, so that equal runs stay equal.
+        """Return a method with the options that apply to it; others keep their default, so that equal runs stay equal.
 
-        A named arm whose masks are shared by definition keeps them so.
+        A preset with shared masks keeps them.
         """
         if method.name == DENSE.name:
             return method
@@ -91,15 +94,12 @@ class Gating:
 
 
 def shares_masks(method: MethodSpec) -> bool:
-    """Whether its masks differ between matrices with the same input, so that sharing one means something.
-
-    As released they are what they are: no released code shares them.
-    """
+    """Return whether a method can share masks that differ between matrices; no released code does."""
     return method.variant != "as_released" and get_method(method).scores_by_norms
 
 
 def has_low_rank(method: MethodSpec) -> bool:
-    """Whether it splits its budget between a mask and a low-rank part."""
+    """Return whether a method splits its budget between a mask and a low-rank part."""
     return get_method(method).default_rho is not None
 
 

@@ -19,7 +19,7 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(
     with pytest.raises(WinaError) as caught:
         paths.cache_folder()
     assert str(caught.value) == (
-        f"The folder {tmp_path}/file/cache cannot be made (Not a directory); make it writable or set WINA_HOME to "
+        f"The folder {tmp_path}/file/cache cannot be created (Not a directory); make it writable or set WINA_HOME to "
         "another folder."
     )
     with pytest.raises(WinaError, match="set WINA_DATABASE to a file elsewhere"):

@@ -186,15 +186,10 @@ def test_rsparse_as_released_keeps_the_channels_that_its_rank_is_paid_beside(n, 
     assert rule.kept(n, rule.mask_sparsity(sparsity, rho)) == max(1, int(whole))
 
 
-def test_rho_is_for_rsparse_alone():
-    with pytest.raises(WinaError, match='"wina" has no low-rank part; leave rho out, or choose rsparse'):
-        get_method(MethodSpec(name="wina", rho=0.9))
-
-
 def test_a_plan_with_shares_is_for_rsparse_alone():
     plan = SparsityPlan.uniform(LAYOUT, 0.5).model_copy(update={"rho": ((0.9,) * 7,) * 2})
     assert resolve_plan(plan, LAYOUT, MethodSpec(name="rsparse")) == plan
-    with pytest.raises(WinaError, match='"wina" does not have; choose the method that it was made for, or spread'):
+    with pytest.raises(WinaError, match='"wina" does not have; choose the plan'):
         resolve_plan(plan, LAYOUT, WINA)
 
 

@@ -13,7 +13,7 @@ from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.models.view import PROJECTIONS
 from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
-from wina_core.methods import get_method, method_names
+from wina_core.methods import get_method
 from wina_core.specs import MethodSpec, method_specs
 
 
@@ -24,10 +24,6 @@ def tiny_scales(method: str, family: str = "llama", variant: str = "paper"):
 
 def norms(weight: torch.Tensor) -> torch.Tensor:
     return (weight.double() ** 2).sum(0).sqrt()
-
-
-def test_names_start_with_the_dense_reference():
-    assert method_names() == ("dense", "teal", "wina", "cats", "rsparse", "scap", "larosa")
 
 
 def test_each_method_is_listed_once_for_each_way_it_scores():

@@ -29,7 +29,7 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import UniformSparsity
 
 HALF = UniformSparsity(sparsity=0.5)
 
@@ -75,14 +75,6 @@ def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, vari
     method = MethodSpec(name=name, variant=variant, masks=sharing)
     loaded = tiny_loaded(family)
     check_masks(loaded, method, resolve_plan(HALF, loaded.view.layout, method))
-
-
-def test_the_masks_that_are_charged_follow_a_plan_s_shares():
-    """R-Sparse as released scores by norms where the share is below 1."""
-    loaded = tiny_loaded()
-    rho = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9),) * 3
-    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": rho})
-    check_masks(loaded, MethodSpec(name="rsparse", variant="as_released"), plan)
 
 
 def check_masks(loaded, method, plan):

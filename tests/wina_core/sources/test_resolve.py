@@ -121,7 +121,7 @@ def test_a_name_too_long_for_any_file_is_told(tmp_path: Path) -> None:
         lambda: resolve.text_file(path),
         lambda: resolve_rotation(RotationSpec(matrices=path)),
     ):
-        with pytest.raises(WinaError, match=r"cannot be looked at \(File name too long\); check the path"):
+        with pytest.raises(WinaError, match=r"cannot be read \(File name too long\); check the path"):
             look()
 
 

@@ -128,7 +128,7 @@ def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
     broken, mine = gallery()[-2:]
     assert (mine.kind, mine.name, mine.error) == ("own", "mine", "")
     assert (broken.kind, broken.name, broken.study) == ("own", "broken", None)
-    assert "is not right in line 1: name: it should be a valid string, not 3" in broken.error
+    assert "is invalid in line 1: name: it should be a valid string, not 3" in broken.error
     with pytest.raises(WinaError, match="line 1"):
         find_study("broken")
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from wina_core.cli import app
 from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_of
-from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.specs import Arm, EvaluationSpec, ModelSource, RunSpec, TaskSpec
@@ -150,10 +150,3 @@ def test_a_study_with_an_unknown_metric_ends_before_its_model_is_loaded(
     )
     refused = CliRunner().invoke(app, ["study", "run", str(tmp_path / "typo.toml")])
     assert '1 of 1 runs failed: The task "demo_choice" has no metric "f1"; it has acc' in str(refused.exception)
-
-
-def test_a_metric_is_the_jobs_and_no_runs() -> None:
-    evaluation = EvaluationSpec(tasks=("piqa", TaskSpec(name="gsm8k", metric="exact_match")))
-    assert evaluation.metrics == {"gsm8k": "exact_match"}
-    job = EvaluateJob(runs=(), metrics=evaluation.metrics)
-    assert EvaluateJob.model_validate_json(job.model_dump_json()) == job

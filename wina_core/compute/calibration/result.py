@@ -14,8 +14,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from wina_core.errors import WinaError
-from wina_core.masks.threshold_grid import FRACTIONS, cut_at
-from wina_core.records import CUT_METRICS, CalibrationRecord, LayerRecord
+from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
+from wina_core.records import THRESHOLD_METRICS, CalibrationRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
 
@@ -99,7 +99,7 @@ class Calibration:
             for column, projection in enumerate(self.layout.projections):
                 thresholds = [self.threshold(layer, column, target) for target in THRESHOLD_SPARSITIES]
                 for metric, at, values in (
-                    (CUT_METRICS[selection], THRESHOLD_SPARSITIES, thresholds),
+                    (THRESHOLD_METRICS[selection], THRESHOLD_SPARSITIES, thresholds),
                     ("relative_error", ERROR_SPARSITIES, self.errors[layer, column].tolist()),
                     ("kept_energy", ERROR_SPARSITIES, self.energies[layer, column].tolist()),
                 ):
@@ -144,7 +144,7 @@ class Calibration:
 
     def threshold(self, layer: int, column: int, target: float) -> float:
         """Return the threshold of the cell's scores that drops the target fraction."""
-        return cut_at(self.quantiles[layer, column], target)
+        return threshold_at(self.quantiles[layer, column], target)
 
 
 def _between(means: Tensor, target: float) -> Tensor:

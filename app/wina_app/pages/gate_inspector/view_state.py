@@ -106,4 +106,4 @@ def _now(gate: InspectedGate, asked: GateTarget) -> GateNow:
     measured = target == gate.target
     energy = gate.decision.kept_energy if measured else gate.kept_energy(mask)
     error = gate.decision.output_error if measured and not outdated else None
-    return GateNow(gate, target, mask, gate.boundaries(target, mask), energy, error, outdated)
+    return GateNow(gate, target, mask, gate.thresholds(target, mask), energy, error, outdated)

@@ -6,9 +6,10 @@ from pydantic import ValidationError
 
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
+from wina_core.files.small_file import LARGEST_FILE
 from wina_core.files.tables import write_atomically
 from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
-from wina_core.specs.plans import LARGEST_FILE, SparsityPlan
+from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
 

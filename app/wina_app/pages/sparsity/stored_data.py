@@ -11,7 +11,7 @@ import numpy as np
 from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.shared.cell_curves import CellCurves
 from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
-from wina_core.records import CUT_METRICS
+from wina_core.records import THRESHOLD_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
@@ -50,7 +50,7 @@ def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCel
     roots = [row._replace(value=math.sqrt(max(row.value, 0.0))) for row in stats["kl"]]
     return StoredCellData(
         stamp,
-        thresholds=CellCurves.of(layout, stats[CUT_METRICS[subject.method.selection]]),
+        thresholds=CellCurves.of(layout, stats[THRESHOLD_METRICS[subject.method.selection]]),
         errors=CellCurves.of(layout, stats["relative_error"], at_zero=0.0),
         energies=CellCurves.of(layout, stats["kept_energy"], at_zero=1.0),
         divergences=CellCurves.of(layout, roots, at_zero=0.0),

@@ -94,7 +94,7 @@ def test_a_threshold_is_the_calibrated_cut_of_the_score(tmp_path, exact, method)
     cut = calibration.threshold(1, exact.view.projections.index("o"), 0.5)
     cell = InspectedCell(record)
     assert cell.gates[0].mask.tolist() == (score > cut).tolist()
-    assert set(cell.gates[0].boundaries(0.5, cell.gates[0].mask)) == {cut}
+    assert set(cell.gates[0].thresholds(0.5, cell.gates[0].mask)) == {cut}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path
         assert first.kept_energy(mask) == pytest.approx(
             second.decision.kept_energy, abs=2e-3 if dtype != torch.float32 else 1e-5
         )
-    boundary = first.boundaries(0.73, mask)[:, None]
+    boundary = first.thresholds(0.73, mask)[:, None]
     assert not (mask & (first.scores < boundary)).any()
     assert not (~mask & (first.scores > boundary)).any(), "equal scores alone are kept or dropped by their place"
 
@@ -217,7 +217,7 @@ def test_other_selections_are_left_to_the_engine(tmp_path, exact):
 def test_nothing_dropped_has_no_boundary(exact):
     gate = InspectedCell(inspected(exact, "q", asking(WINA, 0.0))).gates[0]
     assert gate.mask.all()
-    assert np.isnan(gate.boundaries(0.0, gate.mask)).all()
+    assert np.isnan(gate.thresholds(0.0, gate.mask)).all()
     assert gate.decision.output_error == 0.0
     assert gate.kept_energy(gate.mask) == 1.0
 
