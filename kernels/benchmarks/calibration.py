@@ -1,8 +1,7 @@
 """Calibration, against a plain forward pass over the same tokens, on a random Llama of hidden size 512.
 
-The histograms take a few elementwise passes over every input; the error curves multiply each matrix once for every
-sampled sparsity, but with 256 tokens alone, whatever the length of the text. Expected before it was measured: at most
-twice the plain forward over 8,192 tokens, a sixth of the default text, and less the longer the text is.
+Histograms take a few elementwise passes over every input; error curves multiply each matrix once for every sampled
+sparsity, with 256 tokens. Expected: at most twice the plain forward over 8,192 tokens, a sixth of the default text.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ AT_MOST = 2.0
 
 
 def measure(toy: bool) -> list[Comparison]:
-    """With one thread and with two."""
+    """Measure with one thread and with two."""
     size, repetitions, tokens, counts = (TOY, 1, SEQUENCE, (1,)) if toy else (SIZE, 3, TOKENS, (1, 2))
     loaded = random_llama(size)
     text = TextSpec(source="demo:calibration", tokens=tokens, sequence=SEQUENCE)
@@ -60,7 +59,7 @@ def _calibrate(loaded: LoadedModel, text: TextSpec) -> None:
 
 @torch.no_grad()
 def _forward(loaded: LoadedModel, text: TextSpec) -> None:
-    """Reads the text and runs the decoder on it, in batches as large as the calibration's; no logits."""
+    """Read the text and run the decoder on it, in batches as large as the calibration's, without logits."""
     rows = read_tokens(text, loaded.tokenizer)
     for batch in torch.split(rows, max(1, BATCH_TOKENS // SEQUENCE)):
         loaded.model(batch, use_cache=False, logits_to_keep=1)

@@ -13,7 +13,7 @@ from wina_kernels.weights import WeightT
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
-    """y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
     if x.numel() > MOST_ROWS * x.shape[-1]:
         return masked_dense(x, weight_t, mask, splits)
     masks = mask.reshape(len(splits or (0,)), x.numel() // x.shape[-1], x.shape[-1]).numpy()

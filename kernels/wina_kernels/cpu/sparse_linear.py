@@ -23,7 +23,7 @@ def sparse_linear(
     threshold: float | Sequence[float],
     splits: Sequence[int] | None = None,
 ) -> Tensor:
-    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
+    """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
     if x.numel() > MOST_ROWS * x.shape[-1]:
         return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     scales = _ONES if scale is None else scale.reshape(-1, x.shape[-1]).numpy()

@@ -14,5 +14,5 @@ from wina_kernels.weights import WeightT
 def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
+    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
     return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)

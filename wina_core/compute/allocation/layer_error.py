@@ -71,22 +71,22 @@ class LayerErrors:
         everything = torch.ones(tokens.shape, dtype=torch.bool, device=tokens.device)
         self._prefix = dense_prefix(everything, prefix) if prefix > 0 else None
         self.evaluations = 0
-        """How often it was asked."""
+        """Number of evaluations."""
         self.latest = 0.0
-        """What it answered last."""
+        """Latest error."""
         self._cells = cells
         self._view = subject.loaded.view.layers[layer]
         self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
         self._first = first_counted(tokens.shape[1])
         self._columns: dict[nn.Module, list[int]] = {}
-        """Of the plan, for each linear layer: fused ones have several."""
+        """{linear layer: its columns of the plan}, several for fused ones."""
         for name, projection in self._view.projections.items():
             column = cells.layout.projections.index(name)
             self._columns.setdefault(projection.linear, []).append(column)
         self._output = self._view.projections["o"].linear
         self._attention = _owner(self._view.module, self._output)
         self._together = get_method(subject.method).by_gate_activation
-        """Whether a gate needs what another part of the layer did, so that none works on its own."""
+        """Whether a gate needs another part of the layer, so that none works alone."""
         self._memory: _Memory[Tensor] = _Memory(2 * len(cells.blocks))
         self._gates: _Memory[Forward] = _Memory(2 * len(cells.blocks))
         self._dense = self._outputs((0.0,) * len(cells.blocks))

@@ -32,7 +32,7 @@ class Scored:
     def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
         self.names: list[str] = []
         self.scale = scale
-        """c [n]; None stands for 1."""
+        """c [n]; None for 1."""
         self.histogram = ScoreHistogram(device)
         self._keys = keys
 
@@ -56,11 +56,11 @@ class Site:
         self.layer = layer
         self.linear = linear
         self.centre: Tensor | None = None
-        """What is taken off x before scoring, [n] in x's dtype; None for nothing."""
+        """Centre subtracted before scoring, [n] in x's dtype, or None."""
         self.scoring = self.sampling = True
         self.signal = signal
         self._sampled = sampled
-        """Positions in the text of the tokens to keep, int64, ascending."""
+        """Positions of the sampled tokens in the text, int64, ascending."""
         self._tokens = 0
         self._kept: list[Tensor] = []
         self._kept_sources: list[Tensor] = []
