@@ -7,8 +7,8 @@ attention for the last quarter of the tokens. Expected: at most a fourth of the 
 (`results/allocation-cpu.json`).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -48,7 +48,7 @@ def measure(toy: bool) -> list[Comparison]:
 
     def contender(name: str, kind: type[NaiveErrors] | type[LayerErrors], at_most: float | None = None) -> Contender:
         errors = partial(kind, subject, cells, LAYER, tokens)
-        return Contender(name, partial(_ready, partial(searched, name, errors)), at_most)
+        return Contender(name, partial(nullcontext, partial(searched, name, errors)), at_most)
 
     naive, ours = contender("naive greedy", NaiveErrors), contender("greedy", LayerErrors, AT_MOST)
     setting: Facts = {
@@ -69,8 +69,3 @@ def measure(toy: bool) -> list[Comparison]:
 def _search(error: Error, cells: Cells) -> Values:
     steps = corrected_steps(cells.blocks, cells.layout, BUDGET, STEP)
     return search(error, steps, (0.0,) * len(cells.blocks), lambda _: None)
-
-
-@contextmanager
-def _ready(work: partial[None]) -> Iterator[partial[None]]:
-    yield work

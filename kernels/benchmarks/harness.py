@@ -10,8 +10,7 @@ to log-probabilities from the first scored position only, NaN checks by a maximu
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -50,9 +49,9 @@ def measure(toy: bool) -> list[Comparison]:
             }
             found.append(
                 compare(
-                    Contender("forward passes", partial(_ready, partial(_forward, loaded, batches))),
+                    Contender("forward passes", partial(nullcontext, partial(_forward, loaded, batches))),
                     [
-                        Contender(name, partial(_ready, work), AT_MOST if name == "evaluate" else None)
+                        Contender(name, partial(nullcontext, work), AT_MOST if name == "evaluate" else None)
                         for name, work in works.items()
                     ],
                     repetitions,
@@ -68,11 +67,6 @@ def measure(toy: bool) -> list[Comparison]:
                 )
             )
     return found
-
-
-@contextmanager
-def _ready(work: "partial[None]") -> Iterator["partial[None]"]:
-    yield work
 
 
 def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:

@@ -10,8 +10,8 @@ threads: 2.5; inputs divided instead, so that each row is one run: 3.4. Prefetch
 to 2.4), and huge pages changed nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -50,8 +50,8 @@ def _compare(m: int, n: int, dtype: torch.dtype, repetitions: int, cold: int, co
     for sparsity, at_most in AT_MOST.items():
         threshold = float(scores[round(sparsity * n) - 1]) if sparsity else 0.0
         product = partial(_calls, lambda weight, threshold=threshold: sparse_linear(x, weight, scale, threshold))
-        contenders.append(Contender(_name(sparsity), partial(_ready, partial(product, transposed)), at_most))
-    dense = Contender("torch.mv", partial(_ready, partial(_calls, lambda weight: torch.mv(weight, x), weights)))
+        contenders.append(Contender(_name(sparsity), partial(nullcontext, partial(product, transposed)), at_most))
+    dense = Contender("torch.mv", partial(nullcontext, partial(_calls, lambda weight: torch.mv(weight, x), weights)))
     setting: Facts = {
         "outputs": m,
         "inputs": n,
@@ -84,8 +84,3 @@ def _name(sparsity: float) -> str:
 def _calls(product: Callable[[Tensor], Tensor], weights: Sequence[Tensor]) -> None:
     for _, weight in zip(range(CALLS), cycle(weights), strict=False):
         product(weight)
-
-
-@contextmanager
-def _ready(work: partial[None]) -> Iterator[partial[None]]:
-    yield work

@@ -1,9 +1,8 @@
 # mypy: disable-error-code="no-untyped-def, assignment"
-"""What the kernels share: which outputs a program computes, weights read as float32, and their products summed.
+"""Shared parts of the kernels: a program's outputs, weights read as float32, and sums of their products.
 
 A program owns BLOCK_M outputs of one part and visits every num_programs(1)-th block of BLOCK_N inputs. Blocks are dealt
-out in turn rather than in runs, because a rotated model has its large inputs side by side, and a run of them would be
-one program's alone.
+out in turn rather than in runs, because a rotated model has its large inputs side by side.
 """
 
 import triton

@@ -25,7 +25,7 @@ from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.gating.linear import GatedForward
 from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.passes import layer_call, standing_in, stopping_at
+from wina_core.compute.models.passes import layer_call, replaced, stopping_at
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.specs.plans import SparsityPlan
@@ -131,7 +131,7 @@ class LayerErrors:
             forwards = {linear: self._gates(key, partial(getattr, linear, "forward")) for linear, key in keys.items()}
         with ExitStack() as stack:
             for linear, forward in forwards.items():
-                stack.enter_context(standing_in(linear, forward))
+                stack.enter_context(replaced(linear, forward))
             yield
 
     def _attended(self, targets: tuple[float, ...]) -> Tensor:
@@ -158,7 +158,7 @@ class LayerErrors:
         before = (attention, self._targets(self._output, targets))
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
-            standing_in(self._attention, lambda *_args, **_kwargs: (output, None)),
+            replaced(self._attention, lambda *_args, **_kwargs: (output, None)),
             self._remembering(_MLP, targets, before),
         ):
             result = self._view.module(self._hidden[:, self._first :], **self._arguments)
@@ -171,7 +171,7 @@ class LayerErrors:
         with ExitStack() as stack:
             for linear in dict.fromkeys(projection.linear for projection in projections):
                 key = (linear, before, self._targets(linear, targets))
-                stack.enter_context(standing_in(linear, partial(self._recall, linear.forward, key)))
+                stack.enter_context(replaced(linear, partial(self._recall, linear.forward, key)))
             yield
 
     def _recall(self, forward: Forward, key: Hashable, x: Tensor) -> Tensor:

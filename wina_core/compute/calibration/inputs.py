@@ -1,13 +1,14 @@
 """Collection of a model's projection inputs while it runs, each input once for all its readers."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.errors import WinaError
@@ -117,15 +118,9 @@ def sites(
     return tuple(found)
 
 
-@contextmanager
-def reading(sites: tuple[Site, ...]) -> Iterator[None]:
+def reading(sites: tuple[Site, ...]) -> AbstractContextManager[None]:
     """Let the sites collect their inputs within the block."""
-    hooks = [site.linear.register_forward_pre_hook(site.read) for site in sites]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return hooked(site.linear.register_forward_pre_hook(site.read) for site in sites)
 
 
 def check_finite(sites: tuple[Site, ...]) -> None:
