@@ -1,15 +1,14 @@
 """TEAL's greedy allocation of one decoder layer as shipped, against the same search with every output recomputed for
 every candidate, on a random Llama of hidden size 512.
 
-Both make the same search and must end at the same plan. The naive one runs the whole layer over all tokens for each
-of some hundred candidates; what is kept in ours (see `wina_core.compute.allocation.layer_error`) leaves, for most of
-them, one or two of the seven matrices, and those behind the attention for the last quarter of the tokens alone.
-Expected before it was measured: at most a fourth of the peer's time. Seen: an eighth (`results/allocation-cpu.json`).
-TEAL is searched, whose gates cost neither of them anything to make.
+Both searches must end at the same plan. The naive one runs the whole layer over all tokens for each candidate; ours
+(see `wina_core.compute.allocation.layer_error`) recomputes one or two of the seven matrices for most, those behind the
+attention for the last quarter of the tokens. Expected: at most a fourth of the peer's time. Seen: an eighth
+(`results/allocation-cpu.json`).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -33,7 +32,7 @@ AT_MOST = 0.25
 
 
 def measure(toy: bool) -> list[Comparison]:
-    """With two threads; raises RuntimeError where the two searches end at different plans."""
+    """Measure with two threads; raise RuntimeError if the two searches end at different plans."""
     size, sequence, count, repetitions = (TOY, 32, 1, 1) if toy else (SIZE, SEQUENCE, 2, 5)
     loaded = random_llama(size)
     subject = Subject(loaded, MethodSpec(name="teal"))
@@ -49,7 +48,7 @@ def measure(toy: bool) -> list[Comparison]:
 
     def contender(name: str, kind: type[NaiveErrors] | type[LayerErrors], at_most: float | None = None) -> Contender:
         errors = partial(kind, subject, cells, LAYER, tokens)
-        return Contender(name, partial(_ready, partial(searched, name, errors)), at_most)
+        return Contender(name, partial(nullcontext, partial(searched, name, errors)), at_most)
 
     naive, ours = contender("naive greedy", NaiveErrors), contender("greedy", LayerErrors, AT_MOST)
     setting: Facts = {
@@ -70,8 +69,3 @@ def measure(toy: bool) -> list[Comparison]:
 def _search(error: Error, cells: Cells) -> Values:
     steps = corrected_steps(cells.blocks, cells.layout, BUDGET, STEP)
     return search(error, steps, (0.0,) * len(cells.blocks), lambda _: None)
-
-
-@contextmanager
-def _ready(work: partial[None]) -> Iterator[partial[None]]:
-    yield work

@@ -1,9 +1,8 @@
-"""Timing several ways of doing the same work, turn by turn, and what is kept of it.
+"""Timing of several ways of doing the same work, turn by turn.
 
-A machine's speed drifts, so the peer and all others take turns, and each turn is compared with the peer's own one
-just before: the ratios are medians over turns, not ratios of medians. Process CPU time stands beside wall time, for it
-leaves out what other processes took; with one thread it is the better measure on a busy machine, with more it also
-counts threads that wait for each other.
+A machine's speed drifts, so contenders take turns, and each turn is compared with the peer's just before: ratios are
+medians over turns. CPU time is reported beside wall time, since it excludes other processes; with several threads it
+also counts waiting threads.
 """
 
 import time
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Facts = dict[str, float | int | str]
-"""What else was measured or set: sizes, dtypes, deviations, bytes."""
+"""Other measurements or settings: sizes, dtypes, deviations, bytes."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Contender:
 
     name: str
     prepare: Callable[[], AbstractContextManager[Callable[[], object]]]
-    """Makes everything ready outside of the timing, and gives what is timed."""
+    """Prepares everything outside of the timing and yields the timed work."""
     at_most: float | None = None
     """The bar: its time over the peer's."""
 
@@ -39,13 +38,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timing:
-    """What one contender took."""
+    """A contender's times."""
 
     name: str
     wall_seconds: Spread
     cpu_seconds: Spread
     wall_ratio: Spread
-    """Over the peer's time in the same turn; 1 for the peer."""
+    """Its time over the peer's in the same turn; 1 for the peer."""
     cpu_ratio: Spread
     at_most: float | None
     facts: Facts = field(default_factory=dict)
@@ -70,7 +69,7 @@ def compare(
     setting: Facts,
     facts: Mapping[str, Facts] | None = None,
 ) -> Comparison:
-    """Time everyone once a turn, the peer first, for `repetitions` turns after one that is not counted.
+    """Time all contenders once a turn, the peer first, for `repetitions` turns after a warm-up.
 
     `facts` are attached to the timings by name.
     """
@@ -94,7 +93,7 @@ def compare(
 
 
 def _once(contender: Contender) -> tuple[float, float]:
-    """Wall and CPU seconds."""
+    """Return wall and CPU seconds."""
     with contender.prepare() as work:
         wall, cpu = time.perf_counter(), time.process_time()
         work()

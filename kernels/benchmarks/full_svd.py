@@ -1,10 +1,9 @@
 """The published transform's route, as the peer of ours: a full singular value decomposition for every basis.
 
 For each decoder layer the right singular vectors of k_proj become the basis of the attention's input, those of
-gate_proj the basis of the MLP's (WINA's paper, appendix "Orthogonal Tensor Transformation"; the authors' code takes
-torch.linalg.svd with full matrices). Weights are multiplied whole and in float64, as in SliceGPT. Left
-out is what is not exact in the released code (it subtracts the embedding's mean, and rounds the weights once more
-when gains are folded in) and what costs time without need (its calls of the garbage collector).
+gate_proj the MLP's (WINA's paper, appendix "Orthogonal Tensor Transformation"; the authors' code calls torch.linalg.svd
+with full matrices). Weights are multiplied whole in float64, as in SliceGPT. Left out: inexact steps of the released
+code (it subtracts the embedding's mean and rounds twice) and its garbage collections.
 """
 
 import torch
@@ -16,7 +15,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 
 @torch.no_grad()
 def rotate_by_full_svd(view: ModelView) -> None:
-    """Rotate an untied model with pre-norms and plain gains in place, with shortcuts past attention and MLP."""
+    """Rotate an untied model with pre-norms and plain gains in place, with shortcuts around attention and MLP."""
     shortcuts: dict[str, Tensor] = {}
     bases = [(_basis(layer, "k", layer.attention_norm), _basis(layer, "gate", layer.mlp_norm)) for layer in view.layers]
     incoming = bases[0][0]
@@ -38,7 +37,7 @@ def rotate_by_full_svd(view: ModelView) -> None:
 
 
 def _basis(layer: LayerView, name: str, norm: torch.nn.Module) -> Tensor:
-    """V of the full SVD of W g, float64 [d, d]."""
+    """Return V of the full SVD of W g, float64 [d, d]."""
     folded = layer.projections[name].weight.double() * _gain(norm)
     basis: Tensor = torch.linalg.svd(folded, full_matrices=True).Vh.T
     return basis

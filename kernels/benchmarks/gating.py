@@ -1,17 +1,11 @@
 """The evaluation's forward pass through gates, against the same model without them, on a random Llama of hidden size
 512, every token gated at 50 % by WINA.
 
-Gating at evaluation saves nothing: it multiplies with the masked input. What it costs is scores, masks and products
-for each of the four inputs of a layer, or for each of the seven matrices where every matrix has its own norms and
-thus a mask of its own. Expected before it was measured: by threshold, some elementwise passes over 512 to 1,408
-numbers where a matrix takes as many times 512 or more multiplications, at most 1.15 times dense; top-k adds a
-partition of every token's scores, at most 1.5 times dense. Shared masks (one for q, k, v, one for gate, up) cost four
-sevenths of separate ones. In bfloat16 the matrices are faster where the processor has instructions for it, so the
-same gates weigh more.
-
-What was seen (`results/gating-cpu.json`): threads of Python's own gained nothing beside torch's, which spin for a while
-after each product and hold the second core (1.17 to 1.20 with separate masks); numba's, which are torch's, brought it
-to 1.13 to 1.15.
+Gating at evaluation saves nothing: it multiplies with the masked input. It costs scores, masks and products for each of
+a layer's four inputs, or for each of the seven matrices with separate masks. Expected: at most 1.15 times dense by
+threshold; at most 1.5 times by top-k, which partitions every token's scores. In bfloat16 the matrices may be faster, so
+gates weigh more. Seen (`results/gating-cpu.json`): Python threads gained nothing beside torch's (1.17 to 1.20 with
+separate masks); numba's, which are torch's, gave 1.13 to 1.15.
 """
 
 from collections.abc import Iterator
@@ -41,7 +35,7 @@ MASKS = get_args(MethodSpec.model_fields["masks"].annotation)
 
 
 def measure(toy: bool) -> list[Comparison]:
-    """In float32 and bfloat16, with one thread and with two."""
+    """Measure in float32 and bfloat16, with one thread and with two."""
     size, repetitions, sequence, counts = (TOY, 1, 16, (1,)) if toy else (SIZE, 5, SEQUENCE, (1, 2))
     found = []
     for dtype in (torch.float32, torch.bfloat16):

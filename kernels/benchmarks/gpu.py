@@ -1,21 +1,17 @@
-"""Everything that is asked of the kernels on a GPU, by one command that takes some minutes:
+"""All measurements of the kernels on a GPU, by one command that takes some minutes:
 
     python kernels/benchmarks/run.py gpu
 
-Sparse products of all presets' shapes, as TEAL gates and as WINA does, against the vendor's dense call, a split-K
-kernel of TEAL's published design, and the bandwidth of a copy; and greedy decoding of a random model of Llama-3-8B's
-shapes, dense against gated. Weights are cold, contenders take turns, times are CUDA events' over several calls in a row
-that were queued while the device was busy, and the division of work is tuned first, for split-K as for ours.
+Sparse products of all presets' shapes, gated by TEAL and by WINA, against the vendor's dense call, a split-K kernel of
+TEAL's published design, and a copy's bandwidth; and greedy decoding of a random model of Llama-3-8B's shapes. Weights
+are cold, contenders take turns, CUDA events time several queued calls in a row, and the division of work is tuned
+first.
 
-A product is bound by the bytes of the rows it reads. Expected before anything was measured: 75 % of the copy's
-bandwidth at 50 % of 5120 x 17920 in bfloat16; WINA's norms, 4 bytes beside 10 thousand of weights for each input, cost
-nothing (3 % allowed); no clearing of the output and no atomics, so always faster than split-K; and 1.8 times the tokens
-per second at 50 %, of the 1.87 that the bytes allow where the head stays dense. File: `results/gpu-<device>.json`,
-written anew after each shape, so that what is there stays if the run is ended.
+Expected: 75 % of the copy's bandwidth at 50 % of 5120 x 17920 in bfloat16; at most 3 % for WINA's norms; always faster
+than split-K, without clearing the output or atomics; and 1.8 times the tokens per second at 50 %, of the possible 1.87.
+`results/gpu-<device>.json` is rewritten after each shape. For a functional test in tiny sizes on the processor:
 
     TRITON_INTERPRET=1 python kernels/benchmarks/run.py gpu --toy --out FILE
-
-goes the same way on the processor, in tiny sizes and to no purpose but to see that it works.
 """
 
 from __future__ import annotations
@@ -48,9 +44,9 @@ from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 RESULTS = Path(__file__).parent / "results"
 TEAL, WINA, SPLIT_K, VENDOR = "teal", "wina", "split-k", ("torch.mv", "F.linear")
 _HEAD_START = 4_000_000
-"""Cycles, about 2 ms, for which the device is kept busy while the calls of a turn are queued."""
+"""Cycles, about 2 ms, that keep the device busy while the calls of a turn are queued."""
 Line = dict[str, Any]
-"""What was measured of one contender."""
+"""Measurements of one contender."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ TOY = Products(
 
 
 def run(out: Path | None, toy: bool) -> None:
-    """Measure, print and write; one line and nothing else where there is no GPU."""
+    """Measure, print and write; exit with a message if there is no GPU."""
     on_gpu = torch.cuda.is_available()
     if not on_gpu and not (toy and INTERPRETED):
         raise SystemExit(
@@ -104,7 +100,7 @@ def run(out: Path | None, toy: bool) -> None:
 
 
 def measure(grid: Products, decoding: Decoding, device: torch.device) -> Iterator[Line]:
-    """All that was found so far, after each shape."""
+    """Yield all results so far after each shape."""
     start = time.perf_counter()
     copy = copy_bandwidth(device)
     _say(start, f"copying: {copy:.0f} GB/s")
@@ -125,7 +121,7 @@ def measure(grid: Products, decoding: Decoding, device: torch.device) -> Iterato
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """GB/s (1e9 bytes), read and written, of copying a buffer much larger than the cache."""
+    """Return GB/s (1e9 bytes), read and written, of copying a buffer much larger than the cache."""
     source = torch.ones(max(1 << 24, 8 * cache_bytes(device)), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     times = [_seconds([partial(target.copy_, source)] * 4) for _ in range(10)][1:]
@@ -135,7 +131,8 @@ def copy_bandwidth(device: torch.device) -> float:
 def measure_products(
     shape: Shape, batch: int, dtype: str, grid: Products, device: torch.device, copy: float
 ) -> list[Line]:
-    """A line for each contender: the vendor's calls, then TEAL's rule, WINA's and, for one row, split-K by sparsity."""
+    """Return a line for each contender: the vendor's calls, then TEAL's rule, WINA's and, for one row, split-K by
+    sparsity."""
     base = LatencyPoint(
         outputs=shape.outputs, inputs=shape.inputs, batch=batch, dtype=dtype, method="dense", selection="threshold",
         sparsity=0.0, backend="torch", repetitions=grid.turns,
@@ -198,7 +195,7 @@ def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any
 
 
 def _tuning_seconds(device: torch.device, call: Work) -> float:
-    """The median of three, after one that compiles; interpreted, of one."""
+    """Return the median of three calls after one that compiles; interpreted, of one call."""
     if device.type != "cuda":
         return _seconds([call])
     call()
@@ -206,7 +203,7 @@ def _tuning_seconds(device: torch.device, call: Work) -> float:
 
 
 def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products) -> np.ndarray[Any, Any]:
-    """Seconds of a call, [turns, contenders]."""
+    """Return seconds of a call, [turns, contenders]."""
     turns = []
     for turn in range(grid.uncounted + grid.turns):
         first = turn * grid.calls
@@ -215,7 +212,7 @@ def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products) -> np.ndar
 
 
 def _seconds(calls: Sequence[Work]) -> float:
-    """Of one of some calls in a row."""
+    """Return the seconds of one of several calls in a row."""
     if not torch.cuda.is_available():
         begun = time.perf_counter()
         for call in calls:
@@ -232,7 +229,7 @@ def _seconds(calls: Sequence[Work]) -> float:
 
 
 def _with_rates(lines: list[Line], seconds: np.ndarray[Any, Any], itemsize: int, copy: float) -> list[Line]:
-    """With times, the rate at which kept weights were read, and medians over turns of ratios of times."""
+    """Add times, the rate of reading kept weights, and medians over turns of time ratios."""
     medians = np.median(seconds, axis=0)
     vendor = min((at for at, line in enumerate(lines) if line["contender"] in VENDOR), key=medians.__getitem__)
     places = {(line["contender"], line["sparsity"]): at for at, line in enumerate(lines)}
@@ -253,7 +250,7 @@ def _ratio(seconds: np.ndarray[Any, Any], at: int, peer: int) -> float:
 
 
 def product_bars(lines: Sequence[Line]) -> list[Line]:
-    """What is asked of products, and where it is missed; a bar without a point that it asks about is left out."""
+    """Return the bars of products and their misses; leave out bars without a point."""
     paper = [
         line["of_copy"]
         for line in lines

@@ -1,7 +1,7 @@
 """Greedy decoding on a GPU by a random model of Llama-3-8B's shapes, dense against gated, both in CUDA graphs.
 
-Gated as with the free rotation, which costs nothing at run time: WINA with thresholds, one mask for q, k, v and one for
-gate, up. Both models are held at once and take turns, so that a device's drift is in both.
+Gated as with the free rotation: WINA with thresholds, one mask for q, k, v and one for gate, up. Both models are held
+at once and take turns, so drift affects both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEXT = TextSpec(source="demo:calibration", tokens=2048, sequence=512)
 
 @dataclass(frozen=True)
 class Decoding:
-    """What is decoded."""
+    """The decoded model and text."""
 
     size: Size = _LLAMA_3_8B
     vocabulary: int = 128_256
@@ -53,8 +53,8 @@ TOY_DECODING = Decoding(
 
 
 def measure_decoding(given: Decoding, device: torch.device) -> dict[str, Any]:
-    """Tokens per second of both, their ratio by turns, what the bytes of the weights allow, and the bar; where two such
-    models do not fit, only why not."""
+    """Return both models' tokens per second, their ratio by turns, the bound by bytes, and the bar; only the reason if
+    two models do not fit."""
     needed, free = 2.2 * 2 * _parameters(given), free_bytes(device)
     if needed > free:
         why = f"two models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free"

@@ -1,23 +1,16 @@
-"""Evaluating the demo's multiple-choice task against the bare forward passes of the very same batches: what lm-eval,
-progress, cancelling and the checks around the model cost.
+"""Evaluation of the demo's multiple-choice task against the bare forward passes of the same batches: the cost of
+lm-eval, progress, cancellation and checks.
 
-Everything but the forward passes is to take a tenth of their time at most. Expected before it was measured: reading the
-task file and its data, 0.1 s; tokenizing, some 0.2 ms for every choice and once for every context; log-probabilities
-of all positions of a batch, a pass over its logits, of which a small model with a vocabulary of 4,096 makes many for
-the work that it does. lm-eval's own class and loop around the same model stand beside, for what of it is lm-eval's.
-
-Turns seconds apart differ by more than this on a machine that others use. So `outside_forward` is told too: within one
-evaluation, the processor time outside of the model's forward over the time inside; the median of as many evaluations.
-
-What was seen (`results/harness-cpu.json`, on a machine that others used): 0.075 in bfloat16 and 0.043 in float32, where
-lm-eval alone takes 0.158 and 0.074. Before log-probabilities were taken only from the first position that is scored on,
-NaN were looked for by a maximum, and contexts were encoded once, bfloat16 was at lm-eval's level and missed the bar.
+The bar: everything but the forward passes takes at most a tenth of their time. lm-eval's own class and loop around the
+same model are measured beside. Turns seconds apart drift by more than that, so `outside_forward` is reported too:
+within one evaluation, CPU time outside of the model's forward over the time inside, median over evaluations. Seen
+(`results/harness-cpu.json`): 0.075 in bfloat16 and 0.043 in float32, where lm-eval alone takes 0.158 and 0.074, thanks
+to log-probabilities from the first scored position only, NaN checks by a maximum, and contexts encoded once.
 """
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -39,7 +32,8 @@ AT_MOST = 1.1
 
 
 def measure(toy: bool) -> list[Comparison]:
-    """In bfloat16, as the demo model is stored, and in float32; with one thread, whose times others disturb least."""
+    """Measure in bfloat16, as the demo model is stored, and in float32, with one thread, which other load disturbs
+    least."""
     documents, repetitions = (2, 1) if toy else (DOCUMENTS, 3)
     spec = EvaluationSpec(tasks=(TASK,), limit=documents, batch_size=BATCH, deviation=None)
     dtypes: tuple[DType, ...] = ("float32",) if toy else ("bfloat16", "float32")
@@ -55,9 +49,9 @@ def measure(toy: bool) -> list[Comparison]:
             }
             found.append(
                 compare(
-                    Contender("forward passes", partial(_ready, partial(_forward, loaded, batches))),
+                    Contender("forward passes", partial(nullcontext, partial(_forward, loaded, batches))),
                     [
-                        Contender(name, partial(_ready, work), AT_MOST if name == "evaluate" else None)
+                        Contender(name, partial(nullcontext, work), AT_MOST if name == "evaluate" else None)
                         for name, work in works.items()
                     ],
                     repetitions,
@@ -75,13 +69,8 @@ def measure(toy: bool) -> list[Comparison]:
     return found
 
 
-@contextmanager
-def _ready(work: "partial[None]") -> Iterator["partial[None]"]:
-    yield work
-
-
 def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
-    """The padded ids of every forward pass of the evaluation."""
+    """Return the padded ids of every forward pass of the evaluation."""
     batches: list[Tensor] = []
     hook = loaded.model.register_forward_pre_hook(lambda _, given: batches.append(given[0]))
     _evaluate(loaded, spec)
@@ -90,7 +79,7 @@ def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
 
 
 def _outside_forward(loaded: LoadedModel, work: "partial[None]") -> float:
-    """Processor time of the work outside of the model's forward passes, over that within them."""
+    """Return the work's CPU time outside of the model's forward passes over that inside."""
     clock: list[float] = []
     hooks = [
         loaded.model.register_forward_pre_hook(lambda *_: clock.append(-time.process_time())),

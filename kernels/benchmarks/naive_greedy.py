@@ -1,4 +1,4 @@
-"""A greedy allocation that keeps nothing from one candidate to the next: the peer, and the oracle of tests."""
+"""A greedy allocation that reuses nothing between candidates: the peer, and the oracle of tests."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from wina_core.compute.models.passes import layer_call
 
 
 class NaiveErrors:
-    """The errors that `LayerErrors` gives, each by a whole forward pass of the layer over all tokens."""
+    """The errors of `LayerErrors`, each by a whole forward pass of the layer over all tokens."""
 
     def __init__(self, subject: Subject, cells: Cells, layer: int, tokens: Tensor) -> None:
         self._subject, self._cells, self._layer = subject, cells, layer
@@ -21,7 +21,7 @@ class NaiveErrors:
         self.evaluations = 0
 
     def __call__(self, values: Values) -> float:
-        """The error at these sparsities, one for each of the layer's blocks."""
+        """Return the error at these sparsities, one for each of the layer's blocks."""
         self.evaluations += 1
         with self._subject.gated(self._cells.plan(values, "greedy"), [self._layer]):
             return output_error(self._dense, self._outputs())

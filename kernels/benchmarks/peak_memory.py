@@ -1,10 +1,10 @@
-"""Peak memory of rotating a model, above the model itself, in a process of its own (Linux).
+"""Peak memory of rotating a model, above the model itself, in its own process (Linux).
 
     python kernels/benchmarks/peak_memory.py ROUTE '{"hidden": 512, ...}'
 
-prints {"peak_bytes", "model_bytes", "layer_float64_bytes"}. The kernel keeps the highest resident size of a process;
-it is started anew once the model is there. Every larger block of memory is mapped by itself, so that what was freed
-is really gone and the figure is the same in each run up to some hundred KiB.
+prints {"peak_bytes", "model_bytes", "layer_float64_bytes"}. The kernel's highest resident size of the process is reset
+once the model exists. Larger blocks are mapped separately, so freed memory is really gone and the figure repeats up to
+some hundred KiB.
 """
 
 import json
@@ -19,7 +19,8 @@ _RESET_PEAK = "5"
 
 
 def peak_memory(route: str, size: dict[str, int]) -> dict[str, int]:
-    """Of one of `routes.ROUTES` on a random Llama in float32; empty where the system does not tell."""
+    """Return the peak of one of `routes.ROUTES` on a random Llama in float32; empty if the system does not report
+    it."""
     if not sys.platform.startswith("linux"):
         return {}
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK), "OMP_NUM_THREADS": "1"}
@@ -48,7 +49,7 @@ def _measure(route: str, size: dict[str, int]) -> dict[str, int]:
 
 
 def _status(field: str) -> int:
-    """A size in this process's status, in bytes."""
+    """Return a size in this process's status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 

@@ -1,4 +1,4 @@
-"""Random Llamas of any size, with the demo model's tokenizer, so that its texts can be read."""
+"""Random Llamas of any size, with the demo model's tokenizer, so that they can read its texts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from wina_core.specs import ModelSource
 
 @dataclass(frozen=True)
 class Size:
-    """Of a Llama."""
+    """Sizes of a Llama."""
 
     hidden: int
     intermediate: int
@@ -25,7 +25,7 @@ class Size:
 
     @property
     def facts(self) -> dict[str, int]:
-        """For a comparison's setting."""
+        """Return the sizes for a comparison's setting."""
         return asdict(self)
 
 
@@ -35,9 +35,9 @@ def random_llama(
     vocabulary: int | None = None,
     device: torch.device = torch.device("cpu"),  # noqa: B008 - a constant
 ) -> LoadedModel:
-    """As `load_model` would return it, with norm gains far from one; the same for everyone, made where it will be.
+    """Return a random model like `load_model`'s, with norm gains far from one; the seed is fixed.
 
-    `vocabulary` may be larger than the tokenizer's, which is the default.
+    `vocabulary` may exceed the tokenizer's, its default.
     """
     tokenizer = AutoTokenizer.from_pretrained(local_folder(ModelSource(location="demo")))
     config = AutoConfig.for_model(
@@ -64,7 +64,7 @@ def random_llama(
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Within: torch computes with so many threads."""
+    """Set torch's number of threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

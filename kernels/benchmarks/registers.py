@@ -1,9 +1,8 @@
-"""Compiles every kernel with every tile that ships for every target, and writes what each costs a thread.
+"""Registers, stack and shared memory of every kernel with every shipped tile, compiled for every target without a GPU.
 
     python kernels/benchmarks/registers.py
 
-No GPU is needed. Registers that do not suffice are spilled to the stack: those bytes are the ones to look at. File:
-`results/registers.json`, or as --out says.
+Registers that do not suffice are spilled to the stack. File: `results/registers.json`, or --out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from wina_kernels.gpu.compiling import TARGETS, builds
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """See the module."""
+    """Compile all kernels and write their costs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "registers.json")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def cost(kernel: CompiledKernel) -> dict[str, int]:
-    """Registers of a thread, bytes of its stack, which hold what is spilled, and bytes of a program's shared memory."""
+    """Return registers of a thread, bytes of its stack (spills), and bytes of a program's shared memory."""
     registers, stack = _amd(kernel.asm["amdgcn"]) if "amdgcn" in kernel.asm else _nvidia(kernel.asm["cubin"])
     return {"registers": registers, "stack_bytes": stack, "shared_bytes": kernel.metadata.shared}
 

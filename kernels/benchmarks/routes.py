@@ -1,4 +1,4 @@
-"""The ways to rotate a model that are compared."""
+"""The compared ways to rotate a model."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ PEER = "full_svd"
 
 
 def ours(spec: RotationSpec) -> Route:
-    """What `wina_core.compute.rotation.rotate` does between its measurements, for bases from weights alone."""
+    """Return the part of `wina_core.compute.rotation.rotate` between its measurements, for bases from weights alone."""
     return lambda view: apply_bases(view, choose_bases(view, spec, None, NullReporter()), NullReporter())
 
 

@@ -1,14 +1,13 @@
-"""Runs a benchmark, prints its medians and ratios, and writes them to a JSON file.
+"""Runner of benchmarks: prints medians and ratios, and writes them to a JSON file.
 
     python kernels/benchmarks/run.py rotation
     python kernels/benchmarks/run.py all
     python kernels/benchmarks/run.py gpu
     python kernels/benchmarks/run.py memory
 
-A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`, named
-below; its docstring says what was expected before it was measured. Files: `results/<name>-cpu.json`, or as --out
-says. Times are never asserted: a ratio beyond its bar is marked, and that is all. `gpu`, which needs one, and
-`memory`, which is no time, are not of `all`: they say themselves what they write.
+A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
+docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
+never asserted: a ratio beyond its bar is marked. `gpu` and `memory` are not part of `all` and write their own files.
 """
 
 import argparse
@@ -36,7 +35,7 @@ sys.path.append(str(WINDOW))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """See the module."""
+    """Run the requested benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")
@@ -60,7 +59,7 @@ def _results(name: str, out: Path | None) -> Path:
 
 
 def write(file: Path, name: str, found: Sequence[Comparison]) -> None:
-    """All that was measured and what it was measured on."""
+    """Write all results and their conditions."""
     here = environment()
     content = {
         "benchmark": name,
@@ -73,7 +72,7 @@ def write(file: Path, name: str, found: Sequence[Comparison]) -> None:
 
 
 def report(found: Sequence[Comparison]) -> str:
-    """A table for each comparison."""
+    """Return a table for each comparison."""
     lines = []
     for comparison in found:
         lines.append("\n" + ", ".join(f"{name} {value}" for name, value in comparison.setting.items()))

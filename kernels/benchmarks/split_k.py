@@ -1,10 +1,10 @@
 """The baseline on a GPU: a sparse matrix-vector product of the design that TEAL published.
 
-As its description goes (Liu et al., "Training-Free Activation Sparsity in Large Language Models", section 4.3 and its
-appendix on kernels): W stored transposed, a two-dimensional grid over outputs and inputs, rows of W^T loaded where
-|x_i| > threshold, partial sums added by atomics to an output that was cleared, configurations tuned for each shape and
-range of sparsity. One row of x; in float16 the atomics are in float16, otherwise they are in float32 and rounded
-afterwards, for there are none in bfloat16 on every GPU. Which program adds first is chance, and so are the last bits.
+As described in Liu et al., "Training-Free Activation Sparsity in Large Language Models", section 4.3 and its appendix
+on kernels: W stored transposed, a two-dimensional grid over outputs and inputs, rows of W^T loaded where |x_i| >
+threshold, partial sums added by atomics to a cleared output, configurations tuned for each shape and range of sparsity.
+One row of x; atomics in float16 for float16, else in float32 and rounded afterwards. The order of additions, and so the
+last bits, are random.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def split_k_kernel(
     x, weight, stride, y, n, m, threshold,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """y [m], cleared before, on a grid of blocks of outputs and blocks of inputs."""
+    """Add to y [m], cleared before, on a grid of blocks of outputs and blocks of inputs."""
     outputs = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     inputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     values = tl.load(x + inputs, inputs < n, 0.0).to(tl.float32)
@@ -38,7 +38,7 @@ def split_k_kernel(
 
 
 def split_k_linear(x: Tensor, weight_t: Tensor, threshold: float, config: triton.Config) -> Tensor:
-    """y [m] of the inputs x [n] with |x_i| > threshold; `config` is one of CONFIGS, the fastest for the case."""
+    """Return y [m] of the inputs x [n] with |x_i| > threshold; `config` is one of CONFIGS."""
     n, m = weight_t.shape
     y = torch.zeros(m, dtype=x.dtype if x.dtype == torch.float16 else torch.float32, device=x.device)
     grid = triton.cdiv(m, config.kwargs["BLOCK_M"]), triton.cdiv(n, config.kwargs["BLOCK_N"])

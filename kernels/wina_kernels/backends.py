@@ -1,4 +1,4 @@
-"""The ways to compute the operations of `reference`: which there are, and which work on a device."""
+"""The backends that compute the operations of `reference`, and the devices they work on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKENDS = tuple(_MODULES)
 
 
 class Backend(Protocol):
-    """What every backend offers, defined by `reference`."""
+    """The operations of a backend, defined by `reference`."""
 
     def sparse_linear(
         self,
@@ -44,22 +44,24 @@ class Backend(Protocol):
 
 
 class GatedProduct(Protocol):
-    """Gate and multiply in one step, for a weight W^T [n, m] and a scale that were given before."""
+    """A gate and product in one step, prepared for a weight W^T [n, m] and a scale."""
 
     counts: Tensor | None
-    """Where inputs are counted on the device: (kept, seen), int64 [any, 2], in any of its lines."""
+    """Inputs (kept, seen) counted on the device, int64 [any, 2], in any of its rows."""
 
     def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int | None]:
-        """(y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, and how
-        many they are; None where they are added to `counts`."""
+        """Return (y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, and
+        their number, None if `counts` has it."""
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int | None]:
-        """The same of each row's `keep` highest scores, the lower index first among equals."""
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
 
 
 def gated_product(name: str, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
-    """A backend's for a float weight and a float32 scale, None for ones, of whose inputs the fraction `sparsity` is
-    expected to be dropped; None where it has none in that dtype."""
+    """Return a backend's gated product for a float weight and a float32 scale (None for ones), None if it has none.
+
+    `sparsity` is the fraction of inputs that will probably be dropped.
+    """
     if name == "cpu":
         on_cpu = importlib.import_module("wina_kernels.cpu.decoding")
         return on_cpu.Prepared(weight_t, scale) if weight_t.dtype in on_cpu.DTYPES else None
@@ -71,14 +73,14 @@ def gated_product(name: str, weight_t: Tensor, scale: Tensor | None, sparsity: f
 
 
 def load(name: str) -> Backend:
-    """The backend of that name, imported now; ValueError for a name that there is not."""
+    """Import and return the backend of that name; raise ValueError for an unknown name."""
     if name not in _MODULES:
         raise ValueError(f'There is no backend "{name}"; choose one of {", ".join(BACKENDS)}.')
     return cast(Backend, importlib.import_module(_MODULES[name]))
 
 
 def usable(device: torch.device) -> tuple[str, ...]:
-    """The backends that work on a device of this machine, the fastest first."""
+    """Return the backends that work on a device of this machine, the fastest first."""
     if device.type == "cpu":
         return "cpu", "reference"
     has_triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None

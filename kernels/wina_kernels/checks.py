@@ -1,4 +1,4 @@
-"""What the operations accept. ValueError says in one sentence what is wrong, with the values, and how to mend it."""
+"""Checks of the operations' arguments: a ValueError names the fault, the values and a remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wina_kernels.weights import FLOATS, QuantizedWeight, WeightT
 
 
 def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) -> None:
-    """x [..., n] and W^T [n, m] belong together, and the parts are the m outputs."""
+    """Check that x [..., n] and W^T [n, m] fit, and that the parts are the m outputs."""
     n, m = weight_t.shape
     if x.dtype not in FLOATS:
         raise ValueError(f"x is {_name(x.dtype)}; the kernels take float32, bfloat16 and float16.")
@@ -34,7 +34,7 @@ def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) ->
 
 
 def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -> None:
-    """scale is float32 [n], or [parts, n] with `splits`, on the device of x."""
+    """Check that scale is float32 [n], or [parts, n] with `splits`, on the device of x."""
     if scale is None:
         return
     shapes = [[x.shape[-1]], *([[len(splits), x.shape[-1]]] if splits else [])]
@@ -46,21 +46,21 @@ def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -
 
 
 def check_thresholds(threshold: float | Sequence[float], splits: Sequence[int] | None) -> None:
-    """One threshold, or with `splits` one for each part; none negative or NaN."""
+    """Check one threshold, or with `splits` one for each part; none negative or NaN."""
     for value in _numbers(threshold, "thresholds", splits):
         if math.isnan(value) or value < 0:
             raise ValueError(f"A threshold is {value}; it must be 0 or more, for scores are never negative.")
 
 
 def check_keep(x: Tensor, keep: int | Sequence[int], splits: Sequence[int] | None) -> None:
-    """One number of inputs to keep, or with `splits` one for each part; each 1 to n."""
+    """Check one number of inputs to keep, or with `splits` one for each part; each 1 to n."""
     for value in _numbers(keep, "keep", splits):
         if not 1 <= value <= x.shape[-1]:
             raise ValueError(f"keep is {value}; it must be from 1 to the {x.shape[-1]} inputs.")
 
 
 def check_mask(x: Tensor, mask: Tensor, splits: Sequence[int] | None) -> None:
-    """mask is bool [..., n], or [parts, ..., n] with `splits`, on the device of x."""
+    """Check that mask is bool [..., n], or [parts, ..., n] with `splits`, on the device of x."""
     wanted = [*x.shape] if splits is None else [len(splits), *x.shape]
     if list(mask.shape) != wanted or mask.dtype != torch.bool:
         raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {wanted}.")

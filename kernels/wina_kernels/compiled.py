@@ -1,7 +1,7 @@
-"""numba's compiler for this package's loops, with a cache on disk that belongs to all of its sources.
+"""numba's compiler for this package's loops, with a disk cache that depends on all sources.
 
-numba itself looks at the file of the cached function alone: one that calls a changed function of another file would
-go on with the old one compiled in.
+numba checks only the file of the cached function: a caller of a changed function in another file would keep the old
+one.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from wina_kernels.tuning import folder
 
 
 def _sources() -> str:
-    """A hash of every source file."""
+    """Return a hash of every source file."""
     found = hashlib.sha256()
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         found.update(file.read_bytes())
@@ -23,7 +23,7 @@ def _sources() -> str:
 
 
 def _folder() -> Path:
-    """Beside Python's own compiled files, for all who use this installation; where it is read-only, in the cache."""
+    """Return a folder beside Python's compiled files, or in the cache if that is read-only."""
     beside = Path(__file__).parent / "__pycache__"
     place = beside if os.access(beside if beside.exists() else beside.parent, os.W_OK) else folder()
     return place / f"compiled-{_sources()}"
@@ -32,4 +32,4 @@ def _folder() -> Path:
 numba.config.CACHE_DIR = str(_folder())  # before anything is decorated
 
 njit = partial(numba.njit, cache=True, nogil=True, error_model="numpy")
-"""Compiles without Python's lock; division by zero gives infinities."""
+"""Compiler that releases Python's lock; division by zero gives infinities."""

@@ -1,4 +1,4 @@
-"""The product with a masked input, by dense kernels: for batches that together keep almost every input."""
+"""The product with a masked input by dense kernels, for batches that together keep almost every input."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from wina_kernels.weights import QuantizedWeight, WeightT
 
 MOST_ROWS = 8
-"""More rows of a batch together keep so many inputs that their weights are read anyway."""
+"""More rows together keep so many inputs that all weights are read anyway."""
 
 
 def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
-    """As `reference.masked_linear`, with 0 in place of what is dropped, whose weights must be finite here."""
+    """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
     weight = weight_t.dequantize().to(x.dtype) if isinstance(weight_t, QuantizedWeight) else weight_t.to(x.dtype)
     masks = mask.unsqueeze(0) if splits is None else mask
     parts = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)

@@ -1,4 +1,4 @@
-"""The operations of `reference` by whichever way is the fastest here, the dense product among them."""
+"""The operations of `reference` by the fastest way, including the dense product."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wina_kernels.weights import QuantizedWeight, WeightT
 
 DENSE = "dense"
 _STEP = 0.05
-"""Sparsities that lie within one step are one case."""
+"""Width of a sparsity class for the choice."""
 
 
 def sparse_linear(
@@ -27,10 +27,10 @@ def sparse_linear(
     splits: Sequence[int] | None = None,
     sparsity: float = 0.5,
 ) -> Tensor:
-    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype; see `reference.sparse_linear`.
+    """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype; see `reference.sparse_linear`.
 
-    `sparsity` is the fraction that is expected to be dropped, which decides how to compute it. Raises ValueError for
-    arguments that do not fit together.
+    `sparsity` is the fraction that will probably be dropped, which decides the way. Raises ValueError for arguments
+    that do not fit together.
     """
     check_product(x, weight_t, splits)
     check_scale(x, scale, splits)
@@ -44,7 +44,7 @@ def sparse_linear(
 def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i; see `reference.top_k_linear`."""
+    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i; see `reference.top_k_linear`."""
     check_product(x, weight_t, splits)
     check_scale(x, scale, splits)
     check_keep(x, keep, splits)
@@ -58,7 +58,7 @@ def top_k_linear(
 def masked_linear(
     x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None, sparsity: float = 0.5
 ) -> Tensor:
-    """y [..., m] of the inputs where `mask` is True; see `reference.masked_linear`, and `sparse_linear` here."""
+    """Return y [..., m] of the inputs where `mask` is True; see `reference.masked_linear` and `sparse_linear`."""
     check_product(x, weight_t, splits)
     check_mask(x, mask, splits)
     way = chosen(x, weight_t, sparsity)
@@ -66,14 +66,16 @@ def masked_linear(
 
 
 def prepared(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
-    """What gates few rows with a float32 scale and multiplies in one step, where that is the fastest; else None."""
+    """Return a kernel that gates few rows with a float32 scale and multiplies, if it is the fastest; else None."""
     name = _chosen(weight_t.new_zeros(1, len(weight_t)), weight_t, sparsity)
     return gated_product(name, weight_t, scale, sparsity)
 
 
 def chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> Backend | None:
-    """The backend that is the fastest at this shape, dtype, batch and sparsity on this device; None for the dense
-    product. Measured, on the weight itself, when such a case first turns up."""
+    """Return the fastest backend for this shape, dtype, batch, sparsity and device, or None for the dense product.
+
+    Measured on the weight itself when a case first occurs.
+    """
     name = _chosen(x, weight_t, sparsity)
     return None if name == DENSE else load(name)
 

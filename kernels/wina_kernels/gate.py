@@ -1,4 +1,4 @@
-"""m * x at once: inputs scored, selected, dropped and counted, without a mask that passes through memory."""
+"""Gating in one pass: score, select, drop and count inputs without a mask in memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,18 +17,19 @@ _WORTH_A_THREAD = 1 << 17
 
 
 def gate_above(x: Tensor, scale: Tensor | None, threshold: float, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """(m * x, kept) for x [..., n] with m = |x_i| * c_i > threshold; kept, int32 [...], counts m.
+    """Return (m * x, kept) for x [..., n] with m = |x_i| * c_i > threshold; kept, int32 [...], counts m.
 
-    `scale` is c [n], None for 1. Rows where `dense`, bool [...], is True are kept as they are. The mask is that of
-    `threshold_mask(scores(x, scale), threshold)`; whatever is not a number stays, or becomes one that is not.
+    `scale` is c [n], None for 1. Rows where `dense`, bool [...], is True stay unchanged. The mask is that of
+    `threshold_mask(scores(x, scale), threshold)`; NaN stays or becomes NaN.
     """
     if not _compiles(x, scale):
         return _by_mask(x, threshold_mask(scores(x, scale), threshold), dense)
-    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, rows.cut_of(threshold), dense)
+    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, rows.threshold_bits(threshold), dense)
 
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The same with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index among equals."""
+    """Return the same with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index among
+    equals."""
     if not _compiles(x, scale):
         return _by_mask(x, top_k_mask(scores(x, scale), keep), dense)
     return _by_rows(rows.top_rows, rows.top_rows_shared, x, scale, keep, dense)
@@ -51,7 +52,7 @@ def _by_rows(
     shared: Callable[..., None],
     x: Tensor,
     scale: Tensor | None,
-    cut: Any,
+    limit: Any,
     dense: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     inputs = x.shape[-1]
@@ -59,7 +60,7 @@ def _by_rows(
     out, kept = torch.empty_like(given), torch.empty(len(given), dtype=torch.int32)
     c = np.ones(inputs, np.float32) if scale is None else scale.detach().contiguous().numpy()
     copied = np.zeros(len(given), np.bool_) if dense is None else dense.reshape(-1).numpy()
-    arrays = array_of(given), c, cut, copied, array_of(out), kept.numpy()
+    arrays = array_of(given), c, limit, copied, array_of(out), kept.numpy()
     if given.numel() < 2 * _WORTH_A_THREAD:
         alone(*arrays)
     else:

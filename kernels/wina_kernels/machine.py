@@ -1,4 +1,4 @@
-"""What is measured here depends on: the processor, and the versions of what computes."""
+"""Conditions of measurements here: the processor and the versions of packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def processor() -> str:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Of those packages that are installed, in the order given."""
+    """Return the versions of those packages that are installed, in the given order."""
     found = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):

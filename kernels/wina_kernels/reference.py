@@ -1,8 +1,8 @@
 """The reference of every operation: its definition in plain PyTorch, on any device and in any float dtype.
 
-For the inputs x [..., n], a weight W^T [n, m] and a mask M [..., n], y_j = sum over i with M_i of x_i W^T[i, j].
-A dropped input is not read: its weights may be anything, infinite too. An input whose score is NaN is kept, so that
-it shows. `splits` divides the m outputs into parts (q, k, v; gate, up), each with a mask of its own.
+For the inputs x [..., n], a weight W^T [n, m] and a mask M [..., n], y_j = sum over i with M_i of x_i W^T[i, j]. A
+dropped input's weights are not read and may be infinite. An input whose score is NaN is kept, so that it shows.
+`splits` divides the m outputs into parts (q, k, v; gate, up), each with its own mask.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def sparse_linear(
     threshold: float | Sequence[float],
     splits: Sequence[int] | None = None,
 ) -> Tensor:
-    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
+    """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
 
-    scale: float32 [n], or [parts, n] with `splits`; None stands for 1 (TEAL's rule; column norms are WINA's). One
-    threshold, or with `splits` one for each part.
+    scale: float32 [n], or [parts, n] with `splits`; None for 1 (TEAL's rule; column norms are WINA's). One threshold,
+    or with `splits` one for each part.
     """
     return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
 
@@ -34,12 +34,12 @@ def sparse_linear(
 def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
+    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
     return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
-    """y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
     weight = weight_t.dequantize() if isinstance(weight_t, QuantizedWeight) else weight_t
     exact = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
     masks = mask.unsqueeze(0) if splits is None else mask
@@ -57,7 +57,7 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
 def threshold_masks(
     x: Tensor, scale: Tensor | None, threshold: float | Sequence[float], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
+    """Return True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
     thresholds, parts = per_part(threshold, splits), len(splits or (0,))
     masks = [threshold_mask(scores(x, _of(scale, part)), float(thresholds[part])) for part in range(parts)]
     return masks[0] if splits is None else torch.stack(masks)
@@ -66,14 +66,14 @@ def threshold_masks(
 def top_k_masks(
     x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """True at exactly the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`."""
+    """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`."""
     keeps, parts = per_part(keep, splits), len(splits or (0,))
     masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
     return masks[0] if splits is None else torch.stack(masks)
 
 
 def per_part(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
-    """A threshold, or a number to keep, for each part of the outputs; one alone is every part's."""
+    """Return a threshold, or a number to keep, for each part of the outputs."""
     return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
 
 

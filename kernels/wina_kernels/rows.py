@@ -1,9 +1,9 @@
-"""Gating the rows of a matrix on the CPU: score, select, drop and count while a row is in the cache.
+"""Gating of a matrix's rows on the CPU: score, select, drop and count while a row is in the cache.
 
 The masks are those of `selection`, from compiled loops that release Python's lock. A row is float32, or bfloat16 as the
-uint16 that holds it, the upper half of a float32. Scores |x_i| * c_i are float32; being non-negative they order like
-their bits, the int32 "keys" that are compared here, in which a NaN is above everything and therefore kept. Scores are
-taken as |x_i * c_i|, which is the same but for the sign of a NaN: infinity times a zero norm has one.
+uint16 that holds it, the upper half of a float32. Scores |x_i| * c_i are float32; being non-negative, they order like
+their bits, the int32 "keys" that are compared here, in which NaN is above everything and therefore kept. Scores are
+computed as |x_i * c_i|, which differs only in the sign of a NaN.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,15 @@ def _parallel(function: _Function) -> _Function:
     return cast(_Function, njit(parallel=True)(function))
 
 
-def cut_of(threshold: float) -> Any:
-    """The key of the score that equals a threshold, int32; a negative one's is below every key."""
+def threshold_bits(threshold: float) -> Any:
+    """Return the key of the score that equals a threshold, int32; a negative one's is below every key."""
     return np.float32(threshold).view(np.int32)
 
 
 @_compiled
-def above_rows(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any) -> None:
-    """out = m * x for x [rows, n], m true where key > cut; rows marked in `dense` are copied. kept [rows] counts m."""
+def above_rows(x: Any, scale: Any, threshold: Any, dense: Any, out: Any, kept: Any) -> None:
+    """Set out = m * x for x [rows, n], m true where key > threshold; copy rows marked in `dense`. kept [rows] counts
+    m."""
     keys = np.empty(x.shape[1], np.int32)
     for row in range(x.shape[0]):
         if dense[row]:
@@ -41,12 +42,12 @@ def above_rows(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any) ->
             kept[row] = x.shape[1]
             continue
         _keys(x[row], scale, keys)
-        kept[row] = _drop(x[row], keys, cut, out[row])
+        kept[row] = _drop(x[row], keys, threshold, out[row])
 
 
 @_compiled
 def top_rows(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any) -> None:
-    """out = m * x for x [rows, n], m true at each row's `keep` highest keys, the lower index first among equals.
+    """Set out = m * x for x [rows, n], m true at each row's `keep` highest keys, the lower index first among equals.
 
     Otherwise as `above_rows`.
     """
@@ -60,30 +61,30 @@ def top_rows(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any) -> 
         _keys(x[row], scale, keys)
         mean = _mean(keys.view(np.float32))
         guess = np.float32(mean * ratio).view(np.int32)
-        cut = _cut(keys, keep, guess)
-        count = _drop(x[row], keys, cut, out[row])
-        for i in range(keys.size):  # only where keys tie at the cut
+        threshold = _find_threshold(keys, keep, guess)
+        count = _drop(x[row], keys, threshold, out[row])
+        for i in range(keys.size):  # only where keys tie at the threshold
             if count == keep:
                 break
-            if keys[i] == cut:
+            if keys[i] == threshold:
                 out[row, i] = x[row, i]
                 count += 1
         kept[row] = count
         if mean > 0:
-            ratio = np.int32(cut).view(np.float32) / mean
+            ratio = np.int32(threshold).view(np.float32) / mean
 
 
 @_parallel
-def above_rows_shared(x: Any, scale: Any, cut: Any, dense: Any, out: Any, kept: Any, threads: int) -> None:
-    """`above_rows`, the rows divided among threads."""
+def above_rows_shared(x: Any, scale: Any, threshold: Any, dense: Any, out: Any, kept: Any, threads: int) -> None:
+    """Run `above_rows` with the rows divided among threads."""
     for thread in prange(threads):
         own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
-        above_rows(x[own], scale, cut, dense[own], out[own], kept[own])
+        above_rows(x[own], scale, threshold, dense[own], out[own], kept[own])
 
 
 @_parallel
 def top_rows_shared(x: Any, scale: Any, keep: int, dense: Any, out: Any, kept: Any, threads: int) -> None:
-    """`top_rows`, the rows divided among threads."""
+    """Run `top_rows` with the rows divided among threads."""
     for thread in prange(threads):
         own = slice(len(x) * thread // threads, len(x) * (thread + 1) // threads)
         top_rows(x[own], scale, keep, dense[own], out[own], kept[own])
@@ -119,10 +120,10 @@ def _mean(score: Any) -> Any:
 
 
 @_compiled
-def _drop(row: Any, keys: Any, cut: Any, out: Any) -> Any:
+def _drop(row: Any, keys: Any, threshold: Any, out: Any) -> Any:
     count = np.int32(0)
     for i in range(keys.size):
-        above = keys[i] > cut
+        above = keys[i] > threshold
         count += np.int32(above)
         if above:
             out[i] = row[i]
@@ -132,20 +133,20 @@ def _drop(row: Any, keys: Any, cut: Any, out: Any) -> Any:
 
 
 @_compiled
-def _count(keys: Any, cut: Any) -> Any:
+def _count(keys: Any, threshold: Any) -> Any:
     count = np.int32(0)
     for i in range(keys.size):
-        count += np.int32(keys[i] > cut)
+        count += np.int32(keys[i] > threshold)
     return count
 
 
 @_compiled
-def _cut(keys: Any, keep: int, guess: Any) -> Any:
-    """A key with exactly `keep` of the keys above it; where keys tie there, the tied key, with fewer above it.
+def _find_threshold(keys: Any, keep: int, guess: Any) -> Any:
+    """Return a key with exactly `keep` keys above it; where keys tie, the tied key, with fewer above it.
 
-    Narrows (low, high] by counting: from the guess in growing steps until the cut is enclosed, then by interpolating
-    between the counts as if keys were spread evenly over the scores. Every fourth time the range of bits is halved, so
-    that whatever the spread, some 130 counts are enough; usually it takes five.
+    Narrows (low, high] by counting: from the guess in growing steps until the threshold is enclosed, then by
+    interpolating between the counts. Every fourth time the range of bits is halved, so at most some 130 counts are
+    needed; usually it takes five.
     """
     low, high = np.int32(-1), np.int32(0x7FFFFFFF)  # all keys lie above low, none above high
     above_low, above_high = keys.size, 0

@@ -1,5 +1,5 @@
-"""The threads of compiled loops: as many as torch uses, and the same ones where both use OpenMP, so that none waits for
-a core on which one of the other pool spins."""
+"""Threads of compiled loops: as many as torch uses, and the same OpenMP pool, so that neither pool spins on the other's
+cores."""
 
 import threading
 
@@ -10,12 +10,11 @@ TURN = threading.Lock()
 """numba's pool takes one caller at a time."""
 _MOST = int(numba.config.NUMBA_NUM_THREADS)
 _NOW = threading.local()
-"""What it was told last from here; it keeps a number for each thread that calls it."""
+"""The last setting of each calling thread."""
 
 
 def use_threads(worth: int) -> int:
-    """Have numba use as many threads as torch does, at most `worth` and at least one, and say how many; to be called
-    in turn."""
+    """Set and return numba's number of threads: torch's, at most `worth` and at least 1. Hold `TURN`."""
     wanted = torch.get_num_threads()
     threads = max(1, min(wanted, _MOST, worth))
     if getattr(_NOW, "threads", None) != threads:

@@ -1,7 +1,7 @@
-"""Which way of computing was the fastest here, measured once and kept on disk.
+"""The fastest way of computing, measured once and cached on disk.
 
-A measurement holds for one device, the libraries' versions and the number of threads: they name the file. Removing the
-file, or the whole folder, only means that it is measured again.
+A measurement holds for one device, the libraries' versions and the number of threads, which name the file. Removing the
+file or the folder only repeats the measurement.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _PACKAGES = ("torch", "numba", "triton")
 _REPETITIONS = 5
 _CLEARLY = 0.95
 _CACHE = 1 << 26
-"""Bytes that are written between two calls, so that a processor's caches are as cold as when a model decodes."""
+"""Bytes written between two calls, so that a processor's caches are as cold as when a model decodes."""
 _HEAD_START = 1_000_000
-"""Cycles, half a millisecond or so."""
+"""Cycles, about half a millisecond."""
 _MEMORY: dict[Path, dict[str, str]] = {}
 
 
 def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Callable[[], object]]]) -> str:
-    """The name of the one of `ways` that takes the least time in this case: remembered, or measured now. Another than
-    the first must be clearly faster.
+    """Return the name of the fastest of `ways` in this case, cached or measured. Another than the first must be clearly
+    faster.
 
-    It is decided once and kept, so that the same way, and with it the same rounding, is taken in every later run.
+    The decision is permanent, so that later runs take the same way with the same rounding.
     """
     file = _file(device, torch.get_num_threads())
     if file not in _MEMORY:
@@ -50,7 +50,7 @@ def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Cal
 
 
 def folder() -> Path:
-    """Where choices are kept: `kernels` in WINA_HOME's or the platform's cache folder."""
+    """Return `kernels` in WINA_HOME's or the platform's cache folder."""
     home = os.environ.get("WINA_HOME")
     cache = Path(home) / "cache" if home else Path(platformdirs.user_cache_dir("wina-workbench", appauthor=False))
     return cache / "kernels"
@@ -66,7 +66,7 @@ def _file(device: torch.device, threads: int) -> Path:
 
 
 def _seconds(way: Callable[[], object], device: torch.device) -> float:
-    """The least time of some calls, after one that compiles."""
+    """Return the least time of some calls, after one that compiles."""
     way()
     if device.type != "cuda":
         return min(_wall_seconds(way) for _ in range(_REPETITIONS))
@@ -82,9 +82,9 @@ def _wall_seconds(way: Callable[[], object]) -> float:
 
 
 def device_seconds(way: Callable[[], object]) -> float:
-    """What a call takes the current CUDA device itself, with a cold cache.
+    """Return a call's time on the current CUDA device, with a cold cache.
 
-    The device is kept busy until the call is queued, for launching takes the processor longer than many a product.
+    The device is kept busy until the call is queued, because a launch takes longer than many products.
     """
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
@@ -98,7 +98,7 @@ def device_seconds(way: Callable[[], object]) -> float:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """What is known; nothing of a file that is damaged or cannot be read."""
+    """Return the cached choices; nothing if the file is damaged or unreadable."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -108,7 +108,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _write(file: Path, known: dict[str, str]) -> None:
-    """Replaces the file at once; where nothing can be written, the choices last as long as the process."""
+    """Replace the file atomically; if it cannot be written, choices last as long as the process."""
     temporary = file.with_suffix(f".{os.getpid()}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

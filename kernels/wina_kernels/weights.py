@@ -1,4 +1,4 @@
-"""Weights the way the kernels read them: transposed, so that all weights of one input lie side by side."""
+"""Weights as the kernels read them: transposed, so that all weights of one input are contiguous."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class QuantizedWeight:
     scale: Tensor
     """[ceil(n / group), m], float32, bfloat16 or float16."""
     zero: Tensor | None
-    """Like `scale`; None stands for 0."""
+    """Like `scale`; None for 0."""
     group: int
-    """Inputs that share scales; n where all of an output's do."""
+    """Inputs that share scales; n if all of an output's do."""
     bits: Literal[8, 4]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """n inputs, m outputs."""
+        """(n inputs, m outputs)."""
         return len(self.codes), self.scale.shape[1]
 
     @property
     def device(self) -> torch.device:
-        """Where it is held."""
+        """Device of the codes."""
         return self.codes.device
 
     def dequantize(self) -> Tensor:
-        """W^T, float32 [n, m]."""
+        """Return W^T, float32 [n, m]."""
         codes = self.codes
         if self.bits == 4:
             codes = torch.stack((codes & 0xF, codes >> 4), dim=-1).flatten(1)[:, : self.shape[1]]
@@ -49,11 +49,11 @@ class QuantizedWeight:
 
 
 WeightT = Tensor | QuantizedWeight
-"""W^T [n, m]: float32, bfloat16 or float16 with rows that are contiguous, or quantized."""
+"""W^T [n, m]: float32, bfloat16 or float16 with contiguous rows, or quantized."""
 
 
 def pack_halves(codes: Tensor) -> Tensor:
-    """4-bit codes [n, m] of 0 to 15 -> uint8 [n, ceil(m / 2)], two to a byte as QuantizedWeight holds them."""
+    """Pack 4-bit codes [n, m] of 0 to 15 into uint8 [n, ceil(m / 2)], two to a byte as in QuantizedWeight."""
     if codes.shape[1] % 2:
         codes = torch.nn.functional.pad(codes, (0, 1))
     codes = codes.to(torch.uint8)

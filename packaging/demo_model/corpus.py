@@ -1,10 +1,9 @@
 """Text that ships with CPython, split by document into train, validation and held-out.
 
-A document is one standard-library module or one topic of `pydoc_data.topics`. Which split it belongs to depends
-on a hash of its name only, so the split is the same on every machine. Standard-library modules do copy
-from each other, and topics quote each other at length: a paragraph that occurs in the held-out text is
-therefore dropped from validation and train, and one that occurs in validation is dropped from train. A
-held-out or validation document of which much is still copied line by line in train is dropped altogether.
+A document is one standard-library module or one topic of `pydoc_data.topics`. A hash of its name decides its split, so
+the split is the same on every machine. Modules and topics copy from each other: a paragraph of the held-out text is
+dropped from validation and train, and one of validation from train. A held-out or validation document that train
+largely contains line by line is dropped.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Document:
 
 
 def split_of(name: str) -> Split:
-    """The split a document belongs to, from its name alone."""
+    """Return the split of a document, from its name alone."""
     percentile = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % 100
     if percentile < HELDOUT_PERCENT:
         return "heldout"
@@ -55,7 +54,7 @@ def split_of(name: str) -> Split:
 
 
 def modules(root: Path) -> list[Document]:
-    """Standard-library modules under `root`, sorted by name."""
+    """Return the standard-library modules under `root`, sorted by name."""
     documents = []
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)
@@ -71,29 +70,29 @@ def modules(root: Path) -> list[Document]:
 
 
 def topics() -> list[Document]:
-    """The language reference as `help()` prints it, one document a topic, sorted by name."""
+    """Return the language reference as `help()` prints it, one document a topic, sorted by name."""
     from pydoc_data.topics import topics as texts
 
     return [Document(f"topics/{name}", text.strip() + "\n") for name, text in sorted(texts.items())]
 
 
 def paragraphs(text: str) -> list[str]:
-    """Blocks between blank lines; joining them with a blank line gives the text back up to spacing."""
+    """Return the blocks between blank lines; joined by blank lines they give the text back up to spacing."""
     return [block for block in re.split(r"\n\s*\n", text) if block.strip()]
 
 
 def fingerprint(paragraph: str) -> str:
-    """The paragraph without the white space that differs between copies."""
+    """Return the paragraph without the white space that differs between copies."""
     return " ".join(paragraph.split())
 
 
 def long_lines(document: Document) -> set[str]:
-    """Lines long enough to be recognized as copied."""
+    """Return lines long enough to be recognized as copied."""
     return {line.strip() for line in document.text.splitlines() if len(line.strip()) >= LONG_LINE_CHARS}
 
 
 def is_copy(document: Document, known_lines: set[str]) -> bool:
-    """Whether more than `COPIED_LINES_LIMIT` of the document's long lines are known."""
+    """Return whether more than `COPIED_LINES_LIMIT` of the document's long lines are known."""
     lines = long_lines(document)
     return len(lines & known_lines) > COPIED_LINES_LIMIT * len(lines)
 
@@ -125,5 +124,5 @@ def build(documents: Iterable[Document]) -> dict[Split, list[Document]]:
 
 
 def load() -> dict[Split, list[Document]]:
-    """The splits of the running Python's standard library."""
+    """Return the splits of the running Python's standard library."""
     return build(modules(Path(sysconfig.get_path("stdlib"))) + topics())

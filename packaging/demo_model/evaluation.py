@@ -1,4 +1,4 @@
-"""How well the model predicts a text, in bits per byte."""
+"""The model's log-loss on a text, in bits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch.nn.functional import cross_entropy
 
 @torch.inference_mode()
 def total_bits(model: torch.nn.Module, tokens: Tensor, length: int, overlap: int = 0, batch: int = 8) -> float:
-    """-log2 p(tokens[1:] | tokens[0]) for `tokens` [n], read in windows of `length`.
+    """Return -log2 p(tokens[1:] | tokens[0]) for `tokens` [n], read in windows of `length`.
 
-    Each window after the first repeats the last `overlap` tokens of the one before as context only, so no
-    token is scored twice and none is scored with fewer than `overlap` predecessors.
+    Each window after the first repeats the last `overlap` tokens of the previous one as context only, so no token is
+    scored twice, and each has at least `overlap` predecessors.
     """
     if not 0 <= overlap < length:
         raise ValueError(f"overlap must be in [0, {length}), not {overlap}")

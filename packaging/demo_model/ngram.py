@@ -1,10 +1,8 @@
 """The baseline: an interpolated n-gram model with modified Kneser-Ney smoothing.
 
-Chen and Goodman, "An empirical study of smoothing techniques for language modeling" (1999), section 3. Works on any
-sequence of small integers, so the same code is the byte model and the token model.
-
-An n-gram (w1 .. wn) over a vocabulary of V symbols is stored as one integer, the number w1..wn in base V:
-dropping the oldest symbol is `% V ** (n - 1)`, dropping the newest is `// V`.
+Chen and Goodman, "An empirical study of smoothing techniques for language modeling" (1999), section 3. It models any
+sequence of small integers, bytes or tokens. An n-gram (w1 .. wn) over V symbols is stored as the number w1..wn in base
+V: `% V ** (n - 1)` drops the oldest symbol, `// V` the newest.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ ORDER = 5
 
 @dataclass(frozen=True)
 class Level:
-    """The n-grams of one length n, sorted, with what each contributes to a probability.
+    """The sorted n-grams of one length n, with their contributions to a probability.
 
-    p(w | h) = own(h w) + backoff(h) * p(w | h without its oldest symbol), with own = 0 and backoff = 1 where unseen.
+    p(w | h) = own(h w) + backoff(h) * p(w | h without its oldest symbol), with own = 0 and backoff = 1 if unseen.
     """
 
     grams: Integers
@@ -36,7 +34,7 @@ class Level:
 
 
 def discounts(counts: Integers) -> Floats:
-    """How much to take off counts of 0, 1, 2 and 3 or more [4], from the counts of counts (equation 17)."""
+    """Return the discounts of counts of 0, 1, 2 and 3 or more [4], from the counts of counts (equation 17)."""
     once, twice, thrice, four = (max(int(np.sum(counts == n)), 1) for n in (1, 2, 3, 4))
     y = once / (once + 2 * twice)
     raw = np.array([0.0, 1 - 2 * y * twice / once, 2 - 3 * y * thrice / twice, 3 - 4 * y * four / thrice])
@@ -45,7 +43,7 @@ def discounts(counts: Integers) -> Floats:
 
 
 def make_level(grams: Integers, counts: Integers, vocabulary: int) -> Level:
-    """`grams` sorted and unique, `counts` how often each was seen (or after how many distinct symbols)."""
+    """Build a level from sorted unique `grams` and their `counts` (or numbers of distinct preceding symbols)."""
     taken = discounts(counts)[np.minimum(counts, 3)]
     contexts, first = np.unique(grams // vocabulary, return_index=True)
     totals = np.add.reduceat(counts, first)
@@ -55,13 +53,13 @@ def make_level(grams: Integers, counts: Integers, vocabulary: int) -> Level:
 
 
 def look_up(keys: Integers, values: Floats, queries: Integers, missing: float) -> Floats:
-    """`values` at the positions where the sorted `keys` equal `queries`, `missing` elsewhere."""
+    """Return `values` at the positions where the sorted `keys` equal `queries`, `missing` elsewhere."""
     position = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
     return np.where(keys[position] == queries, values[position], missing)
 
 
 def encode(sequence: Integers, vocabulary: int, order: int) -> Integers:
-    """The n-gram that ends at each position of `sequence` [n]; symbol 0, the separator, fills in before it."""
+    """Return the n-gram that ends at each position of `sequence` [n]; symbol 0, the separator, precedes it."""
     padded = np.concatenate([np.zeros(order - 1, np.int64), sequence])
     grams = np.zeros(len(sequence), np.int64)
     for offset in range(order):
@@ -71,7 +69,7 @@ def encode(sequence: Integers, vocabulary: int, order: int) -> Integers:
 
 @dataclass(frozen=True)
 class NGram:
-    """`levels[k]` holds the (k + 1)-grams."""
+    """An n-gram model: `levels[k]` holds the (k + 1)-grams."""
 
     vocabulary: int
     levels: tuple[Level, ...]
@@ -90,7 +88,7 @@ class NGram:
         return cls(vocabulary, tuple(reversed(levels)))
 
     def probability(self, grams: Integers) -> Floats:
-        """p(newest symbol | the others) for full-length n-grams [m] as `encode` writes them."""
+        """Return p(newest symbol | the others) for full-length n-grams [m] of `encode`."""
         result = np.full(len(grams), 1 / self.vocabulary)
         for length, level in enumerate(self.levels, start=1):
             short = grams % self.vocabulary**length
@@ -99,15 +97,15 @@ class NGram:
         return result
 
     def bits(self, sequence: Integers) -> float:
-        """-log2 p(sequence) in bits."""
+        """Return -log2 p(sequence)."""
         return float(-np.log2(self.probability(encode(sequence, self.vocabulary, len(self.levels)))).sum())
 
 
 def bytes_of(text: str) -> Integers:
-    """UTF-8 as symbols in [0, 256)."""
+    """Return UTF-8 as symbols in [0, 256)."""
     return np.frombuffer(text.encode(), np.uint8).astype(np.int64)
 
 
 def byte_model(documents: list[Document]) -> NGram:
-    """The model over bytes; a zero byte separates documents."""
+    """Return the model over bytes; a zero byte separates documents."""
     return NGram.fit(bytes_of("\0".join(document.text for document in documents)), 256)

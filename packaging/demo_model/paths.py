@@ -1,4 +1,4 @@
-"""Where the shipped demo files live."""
+"""Paths of the shipped demo files."""
 
 from wina_core.files.paths import resources_folder
 

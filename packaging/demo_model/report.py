@@ -1,7 +1,7 @@
 """Measure the shipped model and write its card: `python -m demo_model.report`.
 
-Everything is measured on `text/heldout.txt`, in bits per byte of the same text, for the model and for two n-gram
-models counted on the model's training text: one over bytes, one over the model's own tokens.
+All numbers are measured on `text/heldout.txt`, in bits per byte, for the model and for two n-gram models counted on the
+model's training text: one over bytes, one over the model's own tokens.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ CARD = Path(__file__).with_name("card.md")
 
 
 def model_bits_per_byte(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str) -> float:
-    """Each token is predicted from at least half a window of text, where there is so much before it."""
+    """Predict each token from at least half a window of text, if there is that much before it."""
     length = model.config.max_position_embeddings
     tokens = torch.tensor([tokenizer.eos_token_id, *tokenizer.encode(text, add_special_tokens=False, verbose=False)])
     return total_bits(model, tokens, length, overlap=length // 2) / len(text.encode())
 
 
 def sample_of(text: str) -> str:
-    """A stretch from the middle that is short enough to measure again in a test."""
+    """Return a stretch from the middle, short enough to measure again in a test."""
     return text[len(text) // 2 :][:40_000]
 
 
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training: list[corpus.Document], text: str
 ) -> dict[str, dict[str, float]]:
-    """Of the model and both n-grams, for the whole of `text` and for its sample."""
+    """Return the bits per byte of the model and both n-grams, for the whole of `text` and for its sample."""
     byte_ngram = byte_model(training)
     # END (token 0) separates the training documents.
     token_ngram = NGram.fit(stream(training, tokenizer).numpy(), len(tokenizer), ORDER)
@@ -58,7 +58,7 @@ def bits_per_byte(
 
 
 def task_results() -> dict[str, dict[str, float]]:
-    """What lm-eval says of the shipped folder, metric names as lm-eval spells them."""
+    """Return lm-eval's metrics of the shipped folder, under lm-eval's names."""
     from wina_core.compute.evaluation.lm_eval_adapter import HFLM, TaskManager, evaluate
 
     tasks = TaskManager(include_path=str(TASKS), include_defaults=False).load(TASK_NAMES)
@@ -75,7 +75,7 @@ def task_results() -> dict[str, dict[str, float]]:
 
 
 def measure() -> dict[str, Any]:
-    """All numbers of the card. Minutes on two cores."""
+    """Return all numbers of the card, in minutes on two cores."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
     training = corpus.load()["train"]
@@ -88,7 +88,7 @@ def measure() -> dict[str, Any]:
 
 
 def card(metrics: dict[str, Any], training: dict[str, Any]) -> str:
-    """The model card's text from `card.md`."""
+    """Return the model card's text from `card.md`."""
     bits = metrics["heldout_bits_per_byte"]["whole"]
     choice, reading = (metrics["tasks"][task] for task in TASK_NAMES)
     return Template(CARD.read_text(encoding="utf-8")).substitute(

@@ -1,8 +1,8 @@
 """Write local data for the stock tasks of the paper: `python -m demo_model.stock_data`.
 
-For each task, a few short documents with the columns of the data on the hub: sentences of the held-out text, cut in
-two, whose true ending is to be told from others', and small templates where a task asks for sums, programs or pairs of
-sentences. They let every stock definition run without the hub; no score on them says anything about a model.
+Each task gets a few short documents with the columns of the hub's data: sentences of the held-out text, split in two,
+whose true ending is to be found among others, and templates for sums, programs or pairs of sentences. They let every
+stock definition run without the hub; scores on them mean nothing.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Splits = dict[str, list[Row]]
 
 @dataclass(frozen=True)
 class Question:
-    """The beginning of a sentence and how it may end."""
+    """The beginning of a sentence and its possible ends."""
 
     stem: str
     choices: tuple[str, ...]
     answer: int
-    """Which of the choices is the true one."""
+    """Index of the true choice."""
 
 
 def sentences(text: str) -> list[str]:
-    """Plain English sentences of the text, each once, in its order."""
+    """Return plain English sentences of the text, each once, in order."""
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     shortest, longest = SENTENCE_CHARS
     found = (sentence for paragraph in paragraphs for sentence in re.split(r"(?<=\.) (?=[A-Z])", paragraph))
@@ -46,14 +46,14 @@ def sentences(text: str) -> list[str]:
 
 
 def halves(sentence: str) -> tuple[str, str]:
-    """The sentence cut behind two thirds of its words."""
+    """Split a sentence after two thirds of its words."""
     words = sentence.split()
     cut = len(words) * 2 // 3
     return " ".join(words[:cut]), " ".join(words[cut:])
 
 
 def questions(text: list[str], choices: int, random_: random.Random) -> Iterator[Question]:
-    """A question from each sentence, its wrong choices the ends of other sentences."""
+    """Yield a question from each sentence; its wrong choices are the ends of other sentences."""
     endings = [halves(each)[1] for each in text]
     for number, sentence in enumerate(text):
         stem, truth = halves(sentence)
@@ -68,7 +68,7 @@ def piqa(question: Question) -> Row:
 
 
 def lettered(question: Question) -> Row:
-    """As ARC and OpenBookQA hold their choices."""
+    """Return the choices as ARC and OpenBookQA store them."""
     labels = list(LETTERS[: len(question.choices)])
     return {"choices": {"text": list(question.choices), "label": labels}, "answerKey": labels[question.answer]}
 
@@ -185,7 +185,7 @@ def crows_pairs() -> Iterator[Row]:
 
 
 def longbench(question: str, context: str, answers: list[str], classes: list[str] | None = None) -> Row:
-    """A document as all LongBench's tasks have it."""
+    """Return a document in LongBench's format."""
     return {
         "question": question,
         "context": context,
@@ -201,7 +201,7 @@ TOPICS = ["Program", "Number", "Text"]
 
 
 def longbench_passages(text: list[str]) -> Iterator[Row]:
-    """What is told about a sentence among others: for tasks that ask a question or for a summary."""
+    """Yield documents about a sentence among others, for questions and summaries."""
     for number in range(DOCUMENTS):
         passage = text[3 * number : 3 * number + 3]
         stem, truth = halves(passage[number % 3])
@@ -216,7 +216,7 @@ def longbench_trec(text: list[str]) -> Iterator[Row]:
 
 
 def longbench_lines() -> Iterator[Row]:
-    """The beginning of a program and its next line."""
+    """Yield the beginning of a program and its next line."""
     for name, argument, task, solution, _ in PROGRAMS:
         yield longbench("", f'def {name}({argument}):\n    """{task}"""\n', [f"    return {solution}"])
 
@@ -230,7 +230,8 @@ def longbench_counts(text: list[str]) -> Iterator[Row]:
 
 
 def longbench_places(text: list[str]) -> Iterator[Row]:
-    """Which paragraph an abstract is of; the answer is written as the English and the Chinese task read it."""
+    """Yield documents that ask for an abstract's paragraph, with the answer in the English and the Chinese task's
+    format."""
     for number in range(DOCUMENTS):
         passages = text[number : number + 4]
         numbered = "\n\n".join(f"Paragraph {at}: {passage}" for at, passage in enumerate(passages, start=1))
@@ -239,15 +240,15 @@ def longbench_places(text: list[str]) -> Iterator[Row]:
 
 
 def build(text: list[str]) -> dict[str, Splits]:
-    """The data of each folder."""
+    """Return the data of each folder."""
     random_ = random.Random(0)
     text = random_.sample(text, len(text))
-    told_apart = list({halves(sentence)[1].split()[0]: sentence for sentence in text}.values())
+    distinct = list({halves(sentence)[1].split()[0]: sentence for sentence in text}.values())
     """By the first word of their ends."""
 
     def asked(row: Callable[[Question], Row], choices: int, *splits: str) -> Splits:
         return {
-            split: [row(each) for each in questions(random_.sample(told_apart, DOCUMENTS), choices, random_)]
+            split: [row(each) for each in questions(random_.sample(distinct, DOCUMENTS), choices, random_)]
             for split in splits
         }
 

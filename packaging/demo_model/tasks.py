@@ -1,12 +1,11 @@
 """Write the data of the demo's lm-eval tasks: `python -m demo_model.tasks`.
 
-`demo_choice`: some lines of a held-out document, then which of four continuations is the one that followed? The
-other three are cut from other held-out documents so that they begin alike, are as long, and are as common in
-themselves: of many candidates, those are taken whose probability under a byte 5-gram model is nearest to the
-true one's. What is left to decide by is how well a choice continues the text.
-`demo_ppl`: passages of held-out documents that fit the model's context.
+`demo_choice`: some lines of a held-out document and four continuations, one of them true. The others come from other
+held-out documents, begin alike, are as long and as common: of many candidates, those whose probability under a byte
+5-gram model is nearest to the true one's. So only the fit to the text decides. `demo_ppl`: passages of held-out
+documents that fit the model's context.
 
-Nothing is used that shares `WINDOW_CHARS` consecutive characters with training or validation text.
+Nothing shares `WINDOW_CHARS` consecutive characters with training or validation text.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ PASSAGES = 120
 
 
 def windows(text: str) -> Iterator[str]:
-    """All stretches of WINDOW_CHARS characters."""
+    """Yield all stretches of WINDOW_CHARS characters."""
     return (text[start : start + WINDOW_CHARS] for start in range(len(text) - WINDOW_CHARS + 1))
 
 
 def shared_windows(texts: Iterable[str], known: Iterable[str]) -> set[str]:
-    """The windows of `texts` that occur in `known`, which may be far larger than `texts`."""
+    """Return the windows of `texts` that occur in `known`, which may be far larger than `texts`."""
     wanted = {window for text in texts for window in windows(text)}
     return {window for text in known for window in windows(text) if window in wanted}
 
 
 def cut_points(text: str) -> list[int]:
-    """Positions of single spaces between two words: a continuation may start there, in any tokenizer."""
+    """Return positions of single spaces between two words, where a continuation may start in any tokenizer."""
     return [
         position
         for position in range(1, len(text) - 1)
@@ -54,7 +53,7 @@ def cut_points(text: str) -> list[int]:
 
 
 def cut(text: str, start: int, length: int) -> str:
-    """The text from `start` to the end of the word that reaches `length` characters."""
+    """Return the text from `start` to the end of the word that reaches `length` characters."""
     end = start + length
     while end < len(text) and not text[end].isspace():
         end += 1
@@ -62,7 +61,8 @@ def cut(text: str, start: int, length: int) -> str:
 
 
 def context_before(text: str, position: int) -> str:
-    """Whole lines before `position` and the part of its own line, CONTEXT_CHARS long; empty if there are none."""
+    """Return whole lines before `position` and the start of its own line, CONTEXT_CHARS long; empty if there are
+    none."""
     shortest, longest = CONTEXT_CHARS
     line_end = text.find("\n", max(position - longest, 0), position - shortest)
     return text[line_end + 1 : position] if line_end >= 0 else ""
@@ -70,14 +70,14 @@ def context_before(text: str, position: int) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A document and where continuations may be cut from it."""
+    """A document and the possible starts of continuations."""
 
     document: corpus.Document
     points: list[int]
 
 
 def alike(truth: str, sources: list[Source], random_: random.Random) -> list[str]:
-    """Continuations cut from `sources` that begin with another word than `truth` but look like it."""
+    """Return continuations from `sources` that begin with another word than `truth` but look like it."""
     found = []
     for _ in range(CANDIDATES):
         source = random_.choice(sources)
@@ -91,7 +91,7 @@ def alike(truth: str, sources: list[Source], random_: random.Random) -> list[str
 def questions(
     source: Source, others: list[Source], baseline: NGram, random_: random.Random
 ) -> Iterator[dict[str, Any]]:
-    """All questions that can be made from `source`, in random order, the true continuation first."""
+    """Yield all possible questions from `source`, in random order, the true continuation first."""
     text = source.document.text
     for position in random_.sample(source.points, len(source.points)):
         context = context_before(text, position)
@@ -105,7 +105,7 @@ def questions(
 
 
 def in_turn(sources: list[Iterator[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """One item from each source after the other until all are spent, so that large sources do not dominate."""
+    """Yield one item from each source in turn until all are spent, so that large sources do not dominate."""
     while sources:
         remaining = []
         for source in sources:
@@ -116,7 +116,7 @@ def in_turn(sources: list[Iterator[dict[str, Any]]]) -> Iterator[dict[str, Any]]
 
 
 def passages(document: corpus.Document, random_: random.Random) -> Iterator[dict[str, Any]]:
-    """The document's runs of whole lines of at most PASSAGE_CHARS characters, in random order."""
+    """Yield the document's runs of whole lines of at most PASSAGE_CHARS characters, in random order."""
     runs = [""]
     for line in document.text.splitlines(keepends=True):
         if len(runs[-1]) + len(line) > PASSAGE_CHARS:
@@ -128,12 +128,12 @@ def passages(document: corpus.Document, random_: random.Random) -> Iterator[dict
 
 
 def readings(item: dict[str, Any]) -> list[str]:
-    """Every text that a model is shown for a question or a passage."""
+    """Return every text that a model reads for a question or a passage."""
     return [item["text"]] if "text" in item else [item["context"] + choice for choice in item["choices"]]
 
 
 def unseen(items: list[dict[str, Any]], known: list[str]) -> list[dict[str, Any]]:
-    """The items of which no reading shares a window with `known`."""
+    """Return the items without a reading that shares a window with `known`."""
     shared = shared_windows([text for item in items for text in readings(item)], known)
     return [item for item in items if not any(w in shared for text in readings(item) for w in windows(text))]
 

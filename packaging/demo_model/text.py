@@ -1,8 +1,7 @@
 """Write the shipped excerpts: `python -m demo_model.text`.
 
-`calibration.txt` comes from the validation split, `heldout.txt` from the held-out split, so numbers measured on the
-second owe nothing to thresholds calibrated on the first. `training.txt` is part of what the model was trained on, for
-what fits so many numbers to a text that a short one would be learned by heart.
+`calibration.txt` comes from the validation split and `heldout.txt` from the held-out split, so they share nothing.
+`training.txt` is part of the training text, for fits that would overfit a short text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ EXCERPT_CHARS = 16_000  # of each document, so that no single large module domin
 
 
 def excerpt(text: str, limit: int = EXCERPT_CHARS) -> str:
-    """The whole lines within the first `limit` characters."""
+    """Return the whole lines within the first `limit` characters."""
     return text if len(text) <= limit else text[: text.rindex("\n", 0, limit) + 1]
 
 

@@ -1,7 +1,7 @@
 """Train the demo model: `python -m demo_model.train --max-minutes 60`.
 
-The learning rate follows the share of the budget that is spent (wall-clock minutes, steps, or whichever of the
-two is further), so a run on a busy machine still ends on time with a finished schedule.
+The learning rate follows the spent share of the budget (minutes or steps, whichever is further), so a run on a busy
+machine still ends on time with a finished schedule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demo_model.tokenizer import END, VOCABULARY, train_tokenizer
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that shapes a run. The defaults made the shipped model; its card says what differed."""
+    """Settings of a run. The defaults made the shipped model; its card says what differed."""
 
     hidden: int = 256
     layers: int = 8
@@ -52,7 +52,7 @@ class Settings:
 
 @dataclass
 class Spent:
-    """How far a run has come."""
+    """Progress of a run."""
 
     steps: int = 0
     windows: int = 0  # not steps * batch where a run was resumed with another batch
@@ -60,7 +60,7 @@ class Spent:
 
 
 def new_model(settings: Settings, end_id: int, pad_id: int) -> LlamaForCausalLM:
-    """A Llama with grouped-query attention and tied embeddings, in float32."""
+    """Return a Llama with grouped-query attention and tied embeddings, in float32."""
     torch.manual_seed(settings.seed)
     config = LlamaConfig(
         vocab_size=settings.vocabulary,
@@ -85,7 +85,7 @@ def new_model(settings: Settings, end_id: int, pad_id: int) -> LlamaForCausalLM:
 
 
 def new_optimizer(model: LlamaForCausalLM, settings: Settings) -> torch.optim.AdamW:
-    """AdamW that decays matrices but not norm gains."""
+    """Return AdamW that decays matrices but not norm gains."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     gains = [p for p in model.parameters() if p.dim() < 2]
     groups = [
@@ -96,13 +96,13 @@ def new_optimizer(model: LlamaForCausalLM, settings: Settings) -> torch.optim.Ad
 
 
 def spent_share(spent: Spent, settings: Settings) -> float:
-    """The share of the budget that is used up."""
+    """Return the spent share of the budget."""
     steps_share = spent.steps / settings.max_steps if settings.max_steps else 0.0
     return max(steps_share, spent.seconds / (60 * settings.max_minutes))
 
 
 def learning_rate(share: float, settings: Settings) -> float:
-    """Linear warm-up, then half a cosine down to the final rate."""
+    """Return the rate: linear warm-up, then half a cosine down to the final rate."""
     if share < settings.warmup_share:
         return settings.peak_rate * max(share / settings.warmup_share, 0.02)
     angle = math.pi * min((share - settings.warmup_share) / (1 - settings.warmup_share), 1.0)
@@ -110,7 +110,7 @@ def learning_rate(share: float, settings: Settings) -> float:
 
 
 def stream(documents: list[corpus.Document], tokenizer: PreTrainedTokenizerBase) -> Tensor:
-    """All documents as one row of token ids [n], END before each and after the last."""
+    """Return all documents as one row of token ids [n], END before each and after the last."""
     end = tokenizer.convert_tokens_to_ids(END)
     ids = [end]
     for document in documents:
@@ -121,7 +121,7 @@ def stream(documents: list[corpus.Document], tokenizer: PreTrainedTokenizerBase)
 
 @lru_cache(maxsize=2)
 def epoch_starts(epoch: int, tokens: int, length: int, seed: int) -> Tensor:
-    """Window starts [windows] of one pass: every window once, shuffled, on a grid shifted anew each pass."""
+    """Return window starts [windows] of one pass: every window once, shuffled, on a grid shifted in each pass."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     windows = (tokens - 1) // length - 1
     shift = int(torch.randint(length, (1,), generator=generator))
@@ -129,7 +129,8 @@ def epoch_starts(epoch: int, tokens: int, length: int, seed: int) -> Tensor:
 
 
 def batch_at(position: int, tokens: Tensor, settings: Settings) -> Tensor:
-    """Windows [batch, length + 1] from the `position`-th on: the position alone decides, so a resumed run repeats."""
+    """Return windows [batch, length + 1] from the `position`-th on; the position alone decides, so a resumed run
+    repeats."""
     windows = (len(tokens) - 1) // settings.length - 1
     rows = []
     for index in range(position, position + settings.batch):
@@ -140,7 +141,7 @@ def batch_at(position: int, tokens: Tensor, settings: Settings) -> Tensor:
 
 
 def train_step(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, windows: Tensor, rate: float) -> float:
-    """One update on `windows` [batch, length + 1]; returns the loss in nats per token."""
+    """Update on `windows` [batch, length + 1] and return the loss in nats per token."""
     for group in optimizer.param_groups:
         group["lr"] = rate
     with torch.autocast("cpu", torch.bfloat16):
@@ -154,7 +155,7 @@ def train_step(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, window
 
 
 def save_checkpoint(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, spent: Spent) -> None:
-    """Write all state to `path`, complete or not at all."""
+    """Write all state to `path` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "spent": asdict(spent)}
@@ -163,7 +164,7 @@ def save_checkpoint(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.
 
 
 def load_checkpoint(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer) -> Spent:
-    """Restore all state from `path`; returns how far the run had come."""
+    """Restore all state from `path` and return the run's progress."""
     state = torch.load(path, weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
@@ -171,7 +172,7 @@ def load_checkpoint(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.
 
 
 def export(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, facts: dict[str, object]) -> None:
-    """Save in bfloat16, file by file through a rename, so that a reader never meets half a file."""
+    """Save in bfloat16, each file by a rename, so that a reader never sees half a file."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = LlamaForCausalLM(model.config).to(torch.bfloat16)
     copy.load_state_dict(model.state_dict())

@@ -108,21 +108,6 @@ def test_the_two_counts_differ_by_rounding_alone(n: int, sparsity: float) -> Non
     assert 0 <= n * (1 - sparsity) - recomputed.kept_released(n, sparsity) < 1
 
 
-def test_the_released_count_is_that_of_python_floats() -> None:
-    assert [recomputed.kept_released(*pair) for pair in ((10, 0.9), (80, 0.65), (4096, 0.4), (10, 0.3))] == [
-        0,
-        28,
-        2457,
-        7,
-    ]
-    assert [recomputed.kept_paper(*pair) for pair in ((10, 0.9), (80, 0.65), (4096, 0.4), (10, 0.3))] == [
-        1,
-        28,
-        2458,
-        7,
-    ]
-
-
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=40), st.floats(0, 1.2))
 def test_the_inverse_cdf_has_its_fraction_of_the_values_below(values: list[int], fraction: float) -> None:
     tensor = torch.tensor(values, dtype=torch.float64)
@@ -210,36 +195,6 @@ def test_on_orthogonal_columns_the_squared_error_is_the_sum_of_the_dropped_squar
     assert (errors[0] <= errors[1] + 1e-12).all()
 
 
-def test_wina_as_released_scores_with_norms_for_k_and_gate_alone(model: Sample) -> None:
-    gate = Wina(model.weights, {}, released=True)
-    for name in PROJECTIONS:
-        x = rows(2, model.weights.layers[1].matrices[name].weight.shape[1])
-        ratio = gate.score(1, name, x)[0, 0] / x[0, 0].abs()
-        block = next(names for names in BLOCKS.values() if name in names)
-        with_norms = block if model.weights.fused and len(block) > 1 else (name,) if name in ("k", "gate") else ()
-        if with_norms:
-            stacked = torch.cat([model.weights.layers[1].matrices[each].weight for each in with_norms])
-            torch.testing.assert_close(ratio, stacked.pow(2).sum(dim=0).sqrt())
-        else:
-            torch.testing.assert_close(ratio, torch.ones_like(ratio))
-
-
-def test_cats_drops_rows_of_up_and_columns_of_down(model: Sample) -> None:
-    ids = tiny_tokens(rows=1, length=7)
-    gate = Cats(model.weights, targets(model, down=0.6))
-    result = forward(model.weights, model.shape, ids, gate)
-
-    def by_rows(layer: int, name: str, x: Tensor) -> Tensor | Output:
-        matrix = model.weights.layers[layer].matrices[name]
-        if name == "up":
-            bias = 0.0 if matrix.bias is None else matrix.bias
-            return Output(gate.masks[layer, "up"] * (x @ matrix.weight.T + bias) - bias)
-        return x
-
-    assert difference(result, forward(model.weights, model.shape, ids, by_rows)) <= 1e-12
-    assert {name for _, name in gate.masks} == {"up", "down"}
-
-
 def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
     assert recomputed.rsparse_rank(1024, 4096, 0.5, 0.95) == 20
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 0.95) == 51
@@ -251,32 +206,6 @@ def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 1.0, searched=True) == 1
 
 
-def test_rsparse_of_full_rank_is_dense_and_of_rank_zero_is_teal(model: Sample) -> None:
-    ids = tiny_tokens(rows=1, length=6)
-    level = targets(model, **LEVELS)
-
-    class FullRank(RSparse):
-        def rank(self, layer: int, name: str) -> int:
-            return min(self.weights.layers[layer].matrices[name].weight.shape)
-
-    full = forward(model.weights, model.shape, ids, FullRank(model.weights, level, rho=0.5))
-    assert difference(full, forward(model.weights, model.shape, ids)) <= 1e-9
-    alone = forward(model.weights, model.shape, ids, RSparse(model.weights, level, rho=1.0))
-    assert difference(alone, forward(model.weights, model.shape, ids, Gate(model.weights, level))) <= 1e-12
-
-
-def test_scap_with_modes_of_zero_is_teal_on_the_mlp_and_drops_to_its_mode(model: Sample) -> None:
-    ids = tiny_tokens(rows=1, length=6)
-    level = targets(model, gate=0.5, up=0.5, down=0.5)
-    zero = forward(model.weights, model.shape, ids, Scap(model.weights, level))
-    assert difference(zero, forward(model.weights, model.shape, ids, Gate(model.weights, level))) <= 1e-12
-    nothing = Scap(model.weights, level, thresholds=dict.fromkeys(level, 1e9), modes=dict.fromkeys(level, 0.3))
-    x = rows(2, 32)
-    output = nothing(0, "gate", x)
-    assert isinstance(output, Output)
-    torch.testing.assert_close(output.y, (torch.full_like(x, 0.3)) @ model.weights.layers[0].matrices["gate"].weight.T)
-
-
 def test_the_density_peaks_where_most_values_are() -> None:
     values = torch.cat([rows(1, 3000) * 0.1 + 2.0, rows(1, 1000, seed=1)], dim=-1)
     mode, density = recomputed.density_peak(values)
@@ -284,42 +213,6 @@ def test_the_density_peaks_where_most_values_are() -> None:
     assert density == pytest.approx(float(recomputed.density_estimate(values, torch.tensor([mode]))))
     grid = torch.linspace(-6, 6, 600, dtype=torch.float64)
     assert float(recomputed.density_estimate(values, grid).sum() * (grid[1] - grid[0])) == pytest.approx(1.0, abs=1e-3)
-
-
-def test_larosa_does_not_depend_on_signs_and_order_of_its_basis(model: Sample) -> None:
-    ids, text = tiny_tokens(rows=1, length=6), tiny_tokens(rows=4, length=32, seed=1)
-    level = targets(model, **dict.fromkeys(PROJECTIONS, 0.5))
-    bases = recomputed.larosa_bases(model.weights, model.shape, text)
-    gate = Larosa(model.weights, level, bases=bases)
-    result = forward(model.weights, model.shape, ids, gate)
-    flipped = [-basis.flip(1) for basis in bases]
-    again = forward(model.weights, model.shape, ids, Larosa(model.weights, level, bases=flipped))
-    assert difference(again, result) <= 1e-10
-    kept = {name: int(mask.sum(dim=-1).unique()) for (_, name), mask in gate.masks.items()}
-    assert kept == dict.fromkeys(PROJECTIONS, int((1 - 0.5 * 0.8) * 32)) | {
-        "o": int((1 - 0.5 * 1.2) * 32),
-        "down": int((1 - 0.5 * 1.2) * 80),
-    }
-
-
-def test_larosa_folded_or_not_is_another_method_where_gains_differ(model: Sample) -> None:
-    ids, text = tiny_tokens(rows=1, length=6), tiny_tokens(rows=4, length=32, seed=1)
-    level = targets(model, **dict.fromkeys(PROJECTIONS, 0.5))
-    results = [
-        forward(
-            model.weights,
-            model.shape,
-            ids,
-            Larosa(
-                model.weights,
-                level,
-                bases=recomputed.larosa_bases(model.weights, model.shape, text, folded=folded),
-                folded=folded,
-            ),
-        )
-        for folded in (False, True)
-    ]
-    assert difference(*results) > 0.1
 
 
 # ---- the published transform -------------------------------------------------------------------------------------
@@ -417,17 +310,6 @@ def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str
             errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())
         assert [block for block in sizes if row[block] != before[block]] == [min(errors, key=errors.__getitem__)]
         before = row
-
-
-def test_a_search_leaves_its_prefix_dense() -> None:
-    model, ids = sample("llama-gqa", layers=1), tiny_tokens(rows=2, length=16)
-    search = replace(recomputed.teal_search(step=0.25), prefix=lambda tokens: tokens, stop=0.2)
-    visited = recomputed.greedy_rows(model.weights, model.shape, ids, search)[0]
-    assert all(set(row) == {"q", "k", "v", "o", *MLP} for row in visited)
-    last = visited[-1]
-    assert last["q"] == pytest.approx(1.0), "without an error the first block that is below 1 is taken"
-    assert last["k"] >= 1
-    assert last["down"] == 0
 
 
 def test_the_error_counts_the_last_quarter_per_channel() -> None:

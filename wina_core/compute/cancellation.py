@@ -1,21 +1,18 @@
 """Cancellation within a batch, which may take far longer than the second in which a cancellation must be seen."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from torch import nn
 
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.reporter import Reporter
 
 
-@contextmanager
-def cancellable(model: nn.Module, reporter: Reporter, before: Iterable[nn.Module] | None = None) -> Iterator[None]:
+def cancellable(
+    model: nn.Module, reporter: Reporter, before: Iterable[nn.Module] | None = None
+) -> AbstractContextManager[None]:
     """Check for cancellation before every linear layer's forward pass within the block, or only before the modules
     `before`."""
     asking = [module for module in model.modules() if isinstance(module, nn.Linear)] if before is None else before
-    hooks = [module.register_forward_pre_hook(lambda *_: reporter.check()) for module in asking]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return hooked(module.register_forward_pre_hook(lambda *_: reporter.check()) for module in asking)

@@ -1,7 +1,7 @@
-"""Gate and multiply in one compiled call, for a weight that sees one token after another.
+"""Gate and product in one compiled call, for a weight that reads token after token.
 
-Between two calls whole matrices pass through the caches, so that every Python object a call touches comes from memory
-again: what can be is looked up once, when the weight is prepared.
+Whole matrices pass the caches between two calls, so every Python object comes from memory again: all lookups happen
+once, when the weight is prepared.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.launch import memory, use_threads_for
 from wina_kernels.cpu.listing import rows_gated
 from wina_kernels.cpu.product import multiply
-from wina_kernels.rows import cut_of
+from wina_kernels.rows import threshold_bits
 from wina_kernels.threads import TURN
 
 DTYPES = (torch.float32, torch.bfloat16)
-"""Those that the gates are compiled for."""
+"""Dtypes that the gates are compiled for."""
 
 
 class Prepared:
-    """W^T [n, m], float32 or bfloat16, and the scale that its inputs are scored with, float32 [n], None for ones."""
+    """W^T [n, m], float32 or bfloat16, and the scale of its inputs' scores, float32 [n], None for ones."""
 
     counts = None
-    """What is kept is known at once."""
+    """The number of kept inputs is known at once."""
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None) -> None:
         n, self._outputs = weight_t.shape
@@ -38,14 +38,15 @@ class Prepared:
         self._starts, self._products = np.array((0, self._outputs)), n * self._outputs
 
     def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
-        """(y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and how many they are."""
-        return self._gate(x, int(cut_of(threshold)), 0)
+        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and their
+        number."""
+        return self._gate(x, int(threshold_bits(threshold)), 0)
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
-        """The same of each row's `keep` highest scores, the lower index first among equals."""
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
         return self._gate(x, 0, keep)
 
-    def _gate(self, x: Tensor, cut: int, keep: int) -> tuple[Tensor, int]:
+    def _gate(self, x: Tensor, threshold: int, keep: int) -> tuple[Tensor, int]:
         if x.shape[-1] != len(self._scale) or x.dtype != self._dtype:
             raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {len(self._scale)} inputs in {self._dtype}.")
         y = torch.empty(*x.shape[:-1], self._outputs, dtype=x.dtype)
@@ -54,18 +55,26 @@ class Prepared:
         with TURN:
             threads = use_threads_for(self._products)
             kept = _gate_and_multiply(
-                given, self._scale, cut, keep, self._memory, self._stride, self._starts, threads, into
+                given, self._scale, threshold, keep, self._memory, self._stride, self._starts, threads, into
             )
         return y, int(kept)
 
 
 @njit()
 def _gate_and_multiply(
-    x: Array, scale: Array, cut: int, keep: int, weights: Array, stride: int, starts: Array, threads: int, y: Array
+    x: Array,
+    scale: Array,
+    threshold: int,
+    keep: int,
+    weights: Array,
+    stride: int,
+    starts: Array,
+    threads: int,
+    y: Array,
 ) -> Any:  # pragma: no cover - compiled
     batch, n = x.shape
     rows, values = np.empty((1, batch, n), np.int32), np.empty((1, batch, n), np.float32)
     counts = np.empty((1, batch), np.int64)
-    kept = rows_gated(x, scale, cut, keep, rows, values, counts)
+    kept = rows_gated(x, scale, threshold, keep, rows, values, counts)
     multiply(weights, stride, rows, values, counts, starts, threads, y)
     return kept

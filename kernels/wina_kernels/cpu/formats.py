@@ -1,5 +1,5 @@
-"""How stored numbers become float32 inside compiled loops, and float32 stored numbers. numba knows no 16-bit floats, so
-they travel as integers: bfloat16 as uint16, float16 as int16."""
+"""Conversions between stored numbers and float32 in compiled loops. numba has no 16-bit floats, so bfloat16 is uint16
+and float16 is int16."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ _FLOAT, _WORD, _HALF_WORD = ir.FloatType(), ir.IntType(32), ir.IntType(16)
 
 
 def array_of(tensor: Tensor) -> Array:
-    """The tensor's memory as compiled loops take it."""
+    """Return the tensor's memory for compiled loops."""
     array: Array = tensor.view(_SEEN_AS.get(tensor.dtype, tensor.dtype)).numpy()
     return array
 
 
 @intrinsic
 def to_float32(_context: Any, stored: Any) -> Any:
-    """One stored number, or a code of 8 bits, as float32; each way vectorizes."""
+    """Return one stored number, or a code of 8 bits, as float32; each way vectorizes."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         (value,) = arguments
@@ -42,7 +42,7 @@ def to_float32(_context: Any, stored: Any) -> Any:
 
 @intrinsic
 def rounded(_context: Any, value: Any, like: Any) -> Any:
-    """A float32 as it is stored where `like` is, rounded to nearest, halves to even."""
+    """Round a float32 to the format of `like`, to nearest, halves to even."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         exact, _ = arguments

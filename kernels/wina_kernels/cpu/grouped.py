@@ -1,4 +1,4 @@
-"""The product with listed rows of a quantized W^T, whose codes become numbers inside the loops.
+"""The product with listed rows of a quantized W^T, decoded inside the loops.
 
 y_j = sum over groups of scale_gj * (sum of x_i code_ij - zero_gj * sum of x_i): within a group codes are multiplied as
 they are, and its scales and zeros are read once. Threads divide the groups.
@@ -29,10 +29,10 @@ def multiply_grouped(
     threads: int,
     y: Array,
 ) -> None:  # pragma: no cover - compiled
-    """y [batch, m] = the product with the listed rows (see `product.multiply`).
+    """Set y [batch, m] to the product with the listed rows (see `product.multiply`).
 
-    codes: the memory of int8 [n, m], or, where `halves`, of uint8 [n, ceil(m / 2)], with rows `stride` apart; scale:
-    float32 [groups, m]; zero: alike, or with no rows for 0.
+    codes: the memory of int8 [n, m] or, with `halves`, of uint8 [n, ceil(m / 2)], rows `stride` apart; scale: float32
+    [groups, m]; zero: alike, or without rows for 0.
     """
     parts, batch, _ = rows.shape
     groups, m = scale.shape
@@ -70,7 +70,7 @@ def multiply_grouped(
 def _add_halves(
     sums: Array, codes: Array, stride: Any, rows: Array, values: Array, begin: Any, end: Any, first: Any, last: Any
 ) -> None:  # pragma: no cover - compiled
-    """As `product.add_rows`, of codes with 4 bits: both outputs of the bytes first .. last of a row."""
+    """Run `product.add_rows` on 4-bit codes: both outputs of the bytes first .. last of a row."""
     one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
     stride, begin, end = np.uint64(stride), np.uint64(begin), np.uint64(end)
     first, last = np.uint64(first), np.uint64(last)

@@ -1,4 +1,4 @@
-"""From tensors to the compiled loops and back."""
+"""Calls of the compiled loops with tensors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wina_kernels.threads import TURN, use_threads
 from wina_kernels.weights import QuantizedWeight, WeightT
 
 Lists = Callable[[Array, Array, Array, Array], None]
-"""Fills rows, values and counts from x as it is stored, [batch, n] (see `listing`)."""
+"""Function that fills rows, values and counts from stored x [batch, n] (see `listing`)."""
 
 _WORTH_A_THREAD = 1 << 18
-"""Products, of which perhaps half are dropped; they take some 20 microseconds, as waking another thread does."""
+"""Products, perhaps half of them dropped; they take some 20 microseconds, as long as waking a thread."""
 
 
 def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: Lists) -> Tensor:
-    """y [..., m] in x's dtype of what is listed of x [..., n]."""
+    """Return y [..., m] in x's dtype of the listed inputs of x [..., n]."""
     n, m = weight_t.shape
     flat = array_of(x.detach().reshape(-1, n).contiguous())
     starts = np.cumsum((0, *(splits or (m,))))
@@ -42,12 +42,12 @@ def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: L
 
 
 def use_threads_for(products: int) -> int:
-    """As many threads as a matrix of so many products is worth."""
+    """Set and return the number of threads for a matrix of so many products."""
     return use_threads(1 + products // _WORTH_A_THREAD)
 
 
 def memory(weight_t: Tensor) -> Array:
-    """The memory from a weight's first number to its last: numba vectorizes over one dimension without gaps alone."""
+    """Return a weight's memory as one dimension: numba vectorizes only over one without gaps."""
     n, m = weight_t.shape
     return array_of(torch.as_strided(weight_t.detach(), ((n - 1) * weight_t.stride(0) + m,), (1,)))
 

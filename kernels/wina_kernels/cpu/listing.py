@@ -1,4 +1,4 @@
-"""Lists of the inputs that are kept, of every part of the outputs and every row of the batch."""
+"""Lists of kept inputs, for every part of the outputs and every row of the batch."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from wina_kernels.rows import above_rows, top_rows
 def rows_above(
     x: Array, scale: Array, thresholds: Array, rows: Array, values: Array, counts: Array
 ) -> None:  # pragma: no cover - compiled
-    """Lists i and x_i where not |x_i| * scale_i <= threshold.
+    """List i and x_i where not |x_i| * scale_i <= threshold.
 
-    x: stored [batch, n]; scale: float32 [parts or 1, n], or [1, 0] in place of ones; thresholds: float32 [parts]. Into
-    rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch].
+    x: stored [batch, n]; scale: float32 [parts or 1, n], or [1, 0] for ones; thresholds: float32 [parts]. Fills rows:
+    int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch].
     """
     scaled = scale.shape[1] > 0
     for part in range(len(thresholds)):
@@ -36,7 +36,7 @@ def rows_above(
 def rows_masked(
     x: Array, masks: Array, rows: Array, values: Array, counts: Array
 ) -> None:  # pragma: no cover - compiled
-    """The same where masks, bool [parts, batch, n], is True."""
+    """List the same where masks, bool [parts, batch, n], is True."""
     for part in range(len(masks)):
         for row in range(len(x)):
             count = np.uint64(0)
@@ -49,16 +49,19 @@ def rows_masked(
 
 @njit()
 def rows_gated(
-    x: Array, scale: Array, cut: int, keep: int, rows: Array, values: Array, counts: Array
+    x: Array, scale: Array, threshold: int, keep: int, rows: Array, values: Array, counts: Array
 ) -> Any:  # pragma: no cover - compiled
-    """The same for one part, by the gates of `wina_kernels.rows`: the `keep` highest scores of each row, or with keep 0
-    those whose bits are above `cut`. x: float32 or bfloat16; gives how many are kept in all."""
+    """List the same for one part by the gates of `wina_kernels.rows`, and return the number of kept inputs.
+
+    Keeps the `keep` highest scores of each row, or with keep 0 those with bits above `threshold`. x: float32 or
+    bfloat16.
+    """
     batch = len(x)
     gated, kept, dense = np.empty_like(x), np.empty(batch, np.int32), np.zeros(batch, np.bool_)
     if keep > 0:
         top_rows(x, scale, keep, dense, gated, kept)
     else:
-        above_rows(x, scale, np.int32(cut), dense, gated, kept)
+        above_rows(x, scale, np.int32(threshold), dense, gated, kept)
     for row in range(batch):
         count = np.uint64(0)
         for i in range(x.shape[1]):

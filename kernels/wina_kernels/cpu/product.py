@@ -1,9 +1,8 @@
-"""The product with listed rows of W^T: what every operation here ends in.
+"""The product with listed rows of W^T, the last step of every operation here.
 
-Bound by memory: of W^T [n, m] row-major only the listed rows are read, each as one long run, and nothing else is as
-large. Threads divide the inputs, not the outputs, because a run cut in two is read at a lower rate; each sums into
-numbers of its own, and those are added in a fixed order, so that the same threads give the same bits. Four rows are
-added at a time: the sums, in the cache, are then loaded and stored once for four multiplications.
+Bound by memory: of W^T [n, m] row-major only the listed rows are read, each as one long run. Threads divide the inputs,
+because a split run is read more slowly; each sums separately, and the sums are added in a fixed order, so that the same
+threads give the same bits. Four rows are added at a time: cached sums are loaded and stored once for four products.
 """
 
 from typing import Any
@@ -15,19 +14,19 @@ from wina_kernels.compiled import njit
 from wina_kernels.cpu.formats import Array, rounded, to_float32
 
 ALONE = 1 << 16
-"""Sums that one thread adds up sooner than it wakes others."""
+"""Sums that one thread adds up faster than it wakes others."""
 CHUNK, BLOCK = 16, 4096
-"""With several rows of a batch: inputs and outputs whose weights are brought into the cache for all of them at once."""
+"""Inputs and outputs whose weights are brought into the cache for all rows of a batch at once."""
 
 
 @njit(fastmath={"contract"})
 def add_rows(
     sums: Array, weights: Array, stride: Any, rows: Array, values: Array, begin: Any, end: Any, first: Any, last: Any
 ) -> None:  # pragma: no cover - compiled
-    """sums[j] += values[r] * W^T[rows[r], j] for r in begin .. end, j in first .. last.
+    """Add sums[j] += values[r] * W^T[rows[r], j] for r in begin .. end, j in first .. last.
 
-    `weights` is W^T's memory from its beginning, `stride` the length of a row in it. Unsigned numbers throughout:
-    with signed ones numba allows for indices that count from the end, and nothing is vectorized.
+    `weights` is W^T's memory from its beginning, `stride` the length of a row. Unsigned numbers throughout: with signed
+    ones numba allows for negative indices, and nothing is vectorized.
     """
     stride, begin, end = np.uint64(stride), np.uint64(begin), np.uint64(end)
     first, last = np.uint64(first), np.uint64(last)
@@ -55,10 +54,10 @@ def add_rows(
 def multiply(
     weights: Array, stride: int, rows: Array, values: Array, counts: Array, starts: Array, threads: int, y: Array
 ) -> None:  # pragma: no cover - compiled
-    """y [batch, m] = the product with the listed rows, as y is stored.
+    """Set y [batch, m] to the product with the listed rows, in y's format.
 
-    rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch]; starts: int64 [parts + 1], where
-    the outputs of each part begin.
+    rows: int32 [parts, batch, n], values: float32 alike, counts: int64 [parts, batch]; starts: int64 [parts + 1], the
+    first outputs of each part.
     """
     parts, batch, n = rows.shape
     m = y.shape[1]
@@ -87,7 +86,7 @@ def multiply(
 
 @njit()
 def total(sums: Array, first: int, last: int, y: Array) -> None:  # pragma: no cover - compiled
-    """y[row, j] = sums[0, row, j] + sums[1, row, j] + ..., j in first .. last."""
+    """Set y[row, j] = sums[0, row, j] + sums[1, row, j] + ..., j in first .. last."""
     for row in range(y.shape[0]):
         for j in range(first, last):
             own = sums[0, row, j]
@@ -109,8 +108,10 @@ def _add_together(
     first: int,
     last: int,
 ) -> None:  # pragma: no cover - compiled
-    """Adds inputs begin .. end to all rows of a batch, a chunk at a time, so that a weight that several of them keep
-    comes from memory once, while each adds its own inputs alone."""
+    """Add inputs begin .. end to all rows of a batch, a chunk at a time.
+
+    A weight that several rows keep comes from memory once; each row adds only its own inputs.
+    """
     batch = len(rows)
     at = np.empty(batch, np.int64)
     until = np.empty(batch, np.int64)

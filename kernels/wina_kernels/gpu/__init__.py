@@ -1,7 +1,7 @@
-"""The operations of `reference` on a GPU, in Triton; under Triton's interpreter (TRITON_INTERPRET=1) on the processor.
+"""The operations of `reference` on a GPU, in Triton; under its interpreter (TRITON_INTERPRET=1) on the processor.
 
-Three launches at most: gate and multiply in one kernel, which leaves a sum for each share of the inputs; add the shares
-in a fixed order; and for top-k, find the mask first. No atomics: the same input gives the same bits, run after run.
+Three launches at most: gate and multiply in one kernel, with a sum for each share of the inputs; add the shares in a
+fixed order; for top-k, find the mask first. No atomics: the same input gives the same bits in every run.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Compiling ahead of time, without a GPU: every kernel with every tile that ships."""
+"""Ahead-of-time compilation, without a GPU, of every kernel with every shipped tile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WEIGHTS = {32: "*fp32", 16: "*bf16", 8: "*i8", 4: "*u8"}
 
 @dataclass(frozen=True)
 class Build:
-    """A kernel as it is launched: what its arguments are and what it is compiled for."""
+    """A kernel's launch: its arguments and compile-time values."""
 
     name: str
     kernel: Any
@@ -38,7 +38,7 @@ class Build:
     warps: int
 
     def compiled(self, target: GPUTarget) -> CompiledKernel:
-        """The binary for one of TARGETS, as for tensors and sizes that are multiples of 16."""
+        """Return the binary for one of TARGETS, for tensors and sizes that are multiples of 16."""
         signature = {name: value if _is_type(value) else "constexpr" for name, value in self.arguments.items()}
         constants = {name: value for name, value in self.arguments.items() if not _is_type(value)}
         aligned = {path: [["tt.divisibility", 16]] for path in _aligned(signature)}
@@ -47,7 +47,7 @@ class Build:
 
 
 def builds() -> list[Build]:
-    """Every kernel with every tile that ships, for as many rows as it is meant for, and every kind of operand once."""
+    """Return every kernel with every shipped tile, for its row counts, and every kind of operand once."""
     found = []
     for bits, by_rows in TILES.items():
         for rows, tiles in by_rows.items():
@@ -132,7 +132,7 @@ def _is_type(value: Any) -> bool:
 
 
 def _aligned(signature: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
-    """Where pointers and integers are."""
+    """Yield the positions of pointers and integers."""
     for index, kind in enumerate(signature.values()):
         if isinstance(kind, tuple):
             yield from ((index, at) for at, inner in enumerate(kind) if inner == "i32")

@@ -1,7 +1,7 @@
-"""How the work is divided among programs: what ships, what is taken untuned, and what tuning tries.
+"""Division of the work among programs: the shipped tiles, the default, and tuning's candidates.
 
-The choice is explicit and nothing is measured behind a call's back: another division adds in another order, and the
-same input must give the same bits, also in the next process.
+The choice is explicit: another division adds in another order, and the same input must give the same bits in every
+process.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MOST_SHARES = 64
 
 @dataclass(frozen=True)
 class Tile:
-    """What a program holds at a time: weights of `inputs` x `outputs`.
+    """The weights that a program holds at a time: `inputs` x `outputs`.
 
-    Each thread of its `warps`, of 32, takes `vector` outputs with one load for each input: all its loads are in flight
-    together, and its sums are its own. Weights, values of x, and sums cost it registers.
+    Each thread of its `warps`, of 32, loads `vector` outputs at once for each input: all its loads are in flight
+    together, and its sums are its own. Weights, values of x, and sums use its registers.
     """
 
     inputs: int
@@ -26,13 +26,13 @@ class Tile:
 
     @property
     def outputs(self) -> int:
-        """Of all threads."""
+        """Outputs of all threads."""
         return 32 * self.warps * self.vector
 
 
 @dataclass(frozen=True)
 class Config:
-    """A tile, and among how many programs the inputs are shared out for each tile of outputs: a power of 2."""
+    """A tile, and the number of programs that share the inputs of each tile of outputs: a power of 2."""
 
     tile: Tile
     shares: int
@@ -55,13 +55,13 @@ TILES: dict[int, dict[int, tuple[Tile, ...]]] = {
 
 
 def default(inputs: int, outputs: int, rows: int, bits: int) -> Config:
-    """The first tile, and as many shares as keep a large GPU busy; a function of its arguments alone."""
+    """Return the first tile, with enough shares to keep a large GPU busy; a function of its arguments alone."""
     tile = tiles(rows, bits)[0]
     return Config(tile, _enough_shares(tile, inputs, outputs))
 
 
 def candidates(inputs: int, outputs: int, rows: int, bits: int) -> list[Config]:
-    """What is worth trying: every tile, with a quarter to twice the shares that `default` would take."""
+    """Return every tile, with a quarter to twice the shares of `default`."""
     found = []
     for tile in tiles(rows, bits):
         enough = _enough_shares(tile, inputs, outputs)
@@ -71,7 +71,7 @@ def candidates(inputs: int, outputs: int, rows: int, bits: int) -> list[Config]:
 
 
 def tiles(rows: int, bits: int) -> tuple[Tile, ...]:
-    """Those that ship for 1 to 8 rows of x and weights of that many bits."""
+    """Return the shipped tiles for 1 to 8 rows of x and weights of that many bits."""
     by_rows = TILES[bits]
     return by_rows[next(most for most in sorted(by_rows) if rows <= most)]
 

@@ -1,7 +1,7 @@
-"""Gate and multiply for a weight that sees one token after another, without ever asking the device for a number.
+"""Gate and product for a weight that reads token after token, without reading a number back from the device.
 
-So that a step of decoding can be captured in a CUDA graph: what is kept is counted on the device, a captured launch
-counts in every replay, and the division of work is settled when the weight is prepared.
+So a CUDA graph can capture a decoding step: kept inputs are counted on the device, also in every replay, and the
+division of work is settled when the weight is prepared.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from wina_kernels.tuning import fastest
 
 
 class Prepared:
-    """W^T [n, m], the scale that its inputs are scored with, float32 [n], None for ones, and the fraction of them that
-    is expected to be dropped."""
+    """W^T [n, m], the scale of its inputs' scores, float32 [n] or None for ones, and the fraction that will probably be
+    dropped."""
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> None:
         self.counts = torch.zeros(MOST_SHARES, 2, dtype=torch.int64, device=weight_t.device)
@@ -30,19 +30,19 @@ class Prepared:
         self._config = _fastest(weight_t, self._scale, sparsity) if weight_t.is_cuda else None
 
     def above(self, x: Tensor, threshold: float) -> tuple[Tensor, None]:
-        """y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, 1 to 8 rows."""
+        """Return y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, 1 to 8 rows."""
         config = self._config if x.numel() == x.shape[-1] else None
         return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, None]:
-        """The same of each row's `keep` highest scores, the lower index first among equals."""
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
         self.counts[0, 0].add_(keep * (x.numel() // x.shape[-1]))
         self.counts[0, 1].add_(x.numel())
         return top_k_linear(x, self._weight_t, self._scale, keep), None
 
 
 def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> Config:
-    """How to divide the work for one row, measured once for a device, shape, dtype and twentieth of sparsity."""
+    """Return the division of work for one row, measured once for a device, shape, dtype and twentieth of sparsity."""
     n, m = weight_t.shape
     bits = bits_of(weight_t)
     dropped = round(20 * sparsity) / 20

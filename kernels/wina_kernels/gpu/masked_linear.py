@@ -52,7 +52,7 @@ def masked_linear(
     *,
     config: Config | None = None,
 ) -> Tensor:
-    """y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True.
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True.
 
     Rows, `config` and errors as in `sparse_linear`.
     """

@@ -1,4 +1,4 @@
-"""What the kernels are given. That arguments fit together is checked before a backend is called, by `checks`."""
+"""The kernels' operands. `checks` checks before a backend is called that arguments fit together."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from torch import Tensor
 from wina_kernels.weights import QuantizedWeight, WeightT
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
-"""Whether the kernels run on the processor, as set by TRITON_INTERPRET when this was imported."""
+"""Whether the kernels run on the processor: TRITON_INTERPRET at import."""
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """x [..., n] as [rows, n], each row contiguous. ValueError where Triton cannot work on its device."""
+    """Return x [..., n] as [rows, n], each row contiguous; raise ValueError if Triton cannot work on its device."""
     require_gpu(x.device, x.dtype)
     n = x.shape[-1]
     rows = x.detach().reshape(math.prod(x.shape[:-1]), n)
@@ -30,12 +30,12 @@ def rows_of(x: Tensor) -> Tensor:
 
 
 def ends_of(splits: Sequence[int] | None, outputs: int) -> tuple[int, ...]:
-    """Where each part of the outputs ends."""
+    """Return the end of each part of the outputs."""
     return tuple(accumulate(splits or (outputs,)))
 
 
 def column_scale_of(scale: Tensor | None) -> tuple[Tensor | None, int]:
-    """The scale with contiguous rows, and the distance from one part's to the next one's: 0 where they share it."""
+    """Return the scale with contiguous rows, and the distance between two parts' rows, 0 if they share one."""
     if scale is None:
         return None, 0
     own = scale.detach().contiguous()
@@ -43,7 +43,7 @@ def column_scale_of(scale: Tensor | None) -> tuple[Tensor | None, int]:
 
 
 def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:
-    """weight, stride, scale, scale_stride, zero, zero_stride, group of the kernels."""
+    """Return weight, stride, scale, scale_stride, zero, zero_stride, group of the kernels."""
     if isinstance(weight_t, Tensor):
         return *_matrix(weight_t), None, 0, None, 0, 1
     zero = (None, 0) if weight_t.zero is None else _matrix(weight_t.zero)
@@ -51,23 +51,23 @@ def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:
 
 
 def bits_of(weight_t: WeightT) -> int:
-    """Of a weight in memory."""
+    """Return the bits of a stored weight."""
     return weight_t.bits if isinstance(weight_t, QuantizedWeight) else 8 * weight_t.element_size()
 
 
 def is_uniform(weight_t: WeightT, block: int) -> bool:
-    """Whether no block of inputs lies in two groups of scales."""
+    """Return whether every block of inputs lies within one group of scales."""
     return isinstance(weight_t, Tensor) or weight_t.group >= weight_t.shape[0] or weight_t.group % block == 0
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:
-    """Triton launches on the current device: make it this one."""
+    """Make the device current, as Triton's launches need."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @functools.cache
 def require_gpu(device: torch.device, dtype: torch.dtype) -> None:
-    """ValueError where Triton cannot work on this device, or not in this dtype: why, and what can."""
+    """Raise ValueError, with the reason and an alternative, if Triton cannot work on this device or in this dtype."""
     if INTERPRETED:
         return
     if device.type != "cuda":

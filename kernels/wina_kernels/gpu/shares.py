@@ -1,4 +1,4 @@
-"""Launching a product: shares of the inputs that programs sum, and how those sums are added."""
+"""Launch of a product: programs sum shares of the inputs, and a second kernel adds the sums."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wina_kernels.gpu.configs import Config, default
 from wina_kernels.weights import WeightT
 
 OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
-"""For the compiler, whose default depends on its version."""
+"""Compiler options whose defaults depend on its version."""
 BLOCK = 256
 WARPS = 4
 
 
 @triton.jit
 def add_kernel(sums, out, length, SHARES: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """out[i] = sums[0, i] + ... + sums[SHARES - 1, i], in an order that the compiled code fixes."""
+    """Set out[i] = sums[0, i] + ... + sums[SHARES - 1, i], in an order that the compiled code fixes."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     lines = tl.arange(0, SHARES).to(tl.int64)[:, None] * length
     values = tl.load(sums + lines + at[None, :], (at < length)[None, :], 0.0)
@@ -29,7 +29,7 @@ def add_kernel(sums, out, length, SHARES: tl.constexpr, BLOCK: tl.constexpr):  #
 
 
 def add(sums: Tensor, out: Tensor) -> None:
-    """out [...] = sums [shares, ...] added up in float32 and rounded to out's dtype."""
+    """Set out [...] to sums [shares, ...] added in float32 and rounded to out's dtype."""
     length = out.numel()
     add_kernel[(triton.cdiv(length, BLOCK),)](sums, out, length, len(sums), BLOCK, num_warps=WARPS, **OPTIONS)
 
@@ -37,9 +37,10 @@ def add(sums: Tensor, out: Tensor) -> None:
 def product(
     kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, ends: tuple[int, ...], config: Config | None
 ) -> Tensor:
-    """y [rows, m] of x [rows, n], by a kernel that fills [shares, rows, m] with sums on a grid of tiles and shares.
+    """Return y [rows, m] of x [rows, n], by a kernel that fills [shares, rows, m] with sums on a grid of tiles and
+    shares.
 
-    `own` are the kernel's arguments between x and out, `ends` where the parts of the outputs end. `config` None takes
+    `own` are the kernel's arguments between x and out, `ends` the ends of the parts of the outputs. `config` None takes
     the default for the shape.
     """
     n, m = weight_t.shape
@@ -62,7 +63,7 @@ def product(
 
 
 def _tiles(ends: tuple[int, ...], outputs: int, bits: int) -> int:
-    """How many of that many outputs there are, as `tiles.output_tile` counts them."""
+    """Return the number of tiles of the outputs, as `tiles.output_tile` counts them."""
     starts = (0, *ends[:-1])
     return sum(
         triton.cdiv(end - (start // 2 * 2 if bits == 4 else start), outputs)

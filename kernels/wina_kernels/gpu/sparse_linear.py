@@ -1,10 +1,9 @@
 """Gate by a threshold on |x_i| * scale_i and multiply; defined by `reference.sparse_linear`.
 
-One kernel gates and multiplies: each program scores its inputs anew, some kilobytes that lie in the cache, and loads
-the rows of W^T under the mask, so that what is dropped makes no memory traffic. Compacting the kept indices first would
-make every load useful, but needs one launch more, whose latency (an estimated 2 to 3 microseconds) is half of what
-reading half of a 4096 x 4096 matrix in bfloat16 takes at 3 TB/s. A load that is masked off costs an issue slot, not
-bandwidth, and at batch 1 a multiprocessor has several times the slots that its share of the memory's bandwidth needs.
+Each program scores its inputs anew, some cached kilobytes, and loads the rows of W^T under the mask, so dropped rows
+cause no memory traffic. Compacting the kept indices first would make every load useful, but needs another launch, whose
+latency (an estimated 2 to 3 microseconds) is half of reading half of a 4096 x 4096 matrix in bfloat16 at 3 TB/s. A
+masked load costs an issue slot, not bandwidth, and at batch 1 a multiprocessor has slots to spare.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ def sparse_linear(
     config: Config | None = None,
     counts: Tensor | None = None,
 ) -> Tensor:
-    """y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
+    """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
 
-    More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it; None takes the
-    default for the shape. To `counts`, int64 [MOST_SHARES, 2] on the device, the kernel adds how many inputs it kept
-    and how many it saw, in any of its lines: for MOST_ROWS rows at most, and one mask for all outputs. ValueError where
-    Triton cannot work.
+    More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it, or None for
+    the default. The kernel adds the numbers of inputs (kept, seen) to `counts`, int64 [MOST_SHARES, 2] on the device,
+    in any of its rows: for MOST_ROWS rows at most, and one mask for all outputs. Raises ValueError if Triton cannot
+    work.
     """
     rows, m = operands.rows_of(x), weight_t.shape[1]
     if counts is not None and (len(rows) > MOST_ROWS or splits is not None or counts.shape != (MOST_SHARES, 2)):

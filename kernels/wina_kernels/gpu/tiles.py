@@ -1,9 +1,8 @@
 # mypy: disable-error-code="no-untyped-def, assignment"
-"""What the kernels share: which outputs a program computes, weights read as float32, and their products summed.
+"""Shared parts of the kernels: a program's outputs, weights read as float32, and sums of their products.
 
 A program owns BLOCK_M outputs of one part and visits every num_programs(1)-th block of BLOCK_N inputs. Blocks are dealt
-out in turn rather than in runs, because a rotated model has its large inputs side by side, and a run of them would be
-one program's alone.
+out in turn rather than in runs, because a rotated model has its large inputs side by side.
 """
 
 import triton
@@ -24,7 +23,7 @@ def _count(start, end, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
 
 @triton.jit
 def output_tile(ends, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
-    """The program's part, the first of its BLOCK_M outputs, and where the part itself starts and ends.
+    """Return the program's part, the first of its BLOCK_M outputs, and the part's start and end.
 
     A program beyond the last tile gets outputs beyond the last part's end.
     """
@@ -46,7 +45,7 @@ def output_tile(ends, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
 
 @triton.jit
 def one_of(values, part):
-    """values[part] of a tuple."""
+    """Return values[part] of a tuple."""
     value = values[0]
     for other in tl.static_range(1, len(values)):
         value = tl.where(part == other, values[other], value)
@@ -55,7 +54,7 @@ def one_of(values, part):
 
 @triton.jit
 def zeros(ROWS: tl.constexpr, BLOCK_M: tl.constexpr):
-    """A sum for each row of x, float32 [BLOCK_M]."""
+    """Return a sum for each row of x, float32 [BLOCK_M]."""
     sums = ()
     for _ in tl.static_range(ROWS):
         sums += (tl.zeros((BLOCK_M,), tl.float32),)
@@ -67,11 +66,11 @@ def weight_tile(
     weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """W^T [BLOCK_N, BLOCK_M] in float32 of the inputs from `block` and the outputs from `first` on.
+    """Load W^T [BLOCK_N, BLOCK_M] in float32 of the inputs from `block` and the outputs from `first` on.
 
-    `kept`, a tuple of bool [BLOCK_N], holds each row's mask: what none of them keeps is not read, nor are outputs from
-    `end` on. What is not read is 0 in float weights and anything in quantized ones. UNIFORM: the block lies within one
-    group of scales. A thread loads VECTOR outputs at a time.
+    `kept`, a tuple of bool [BLOCK_N], holds each row's mask: rows that none keeps are not read, nor outputs from `end`
+    on. What is not read is 0 in float weights and anything in quantized ones. UNIFORM: the block lies within one group
+    of scales. A thread loads VECTOR outputs at a time.
     """
     outputs = first + tl.arange(0, BLOCK_M)
     inside = outputs < end
@@ -108,7 +107,7 @@ def weight_tile(
 
 @triton.jit
 def add_products(sums, values, kept, weights, BITS: tl.constexpr):
-    """Each row's sums + x @ W^T over the inputs that this row keeps; `values` are x, float32 [BLOCK_N]."""
+    """Return each row's sums + x @ W^T over the inputs that this row keeps; `values` are x, float32 [BLOCK_N]."""
     added = ()
     for row in tl.static_range(len(sums)):
         own = weights
@@ -121,7 +120,7 @@ def add_products(sums, values, kept, weights, BITS: tl.constexpr):
 
 @triton.jit
 def store(sums, out, outputs_in_all, first, start, end, BLOCK_M: tl.constexpr):
-    """Each row's sums to out[program_id(1), row, outputs] of [num_programs(1), rows, m], rounded to its dtype."""
+    """Store each row's sums to out[program_id(1), row, outputs] of [num_programs(1), rows, m], rounded to its dtype."""
     outputs = first + tl.arange(0, BLOCK_M)
     inside = (outputs >= start) & (outputs < end)
     for row in tl.static_range(len(sums)):

@@ -28,7 +28,7 @@ WARPS = 8
 
 @triton.jit
 def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
-    """The bits of |x_i| * scale_i, int32, in which NaN is above everything."""
+    """Return the bits of |x_i| * scale_i, int32, in which NaN is above everything."""
     score = tl.abs(tl.load(x + inputs, inside, 0.0).to(tl.float32))
     if column_scale is not None:
         score *= tl.load(column_scale + inputs, inside, 0.0)
@@ -74,7 +74,8 @@ def top_k_kernel(  # type: ignore[no-untyped-def]
 def top_k_masks(
     x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
-    """True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a GPU."""
+    """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a
+    GPU."""
     rows, n = operands.rows_of(x), x.shape[-1]
     keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)

@@ -204,8 +204,8 @@ def _by_refine(problem: Problem) -> Found:
 
     def progress(part: float) -> None:
         known = journal.state.get("cost")
-        told = "" if known is None else f"KL {known:.4g}"
-        problem.reporter.progress(1 + journal.state.get("round", 0) + part, rounds + 1, "rounds", told)
+        text = "" if known is None else f"KL {known:.4g}"
+        problem.reporter.progress(1 + journal.state.get("round", 0) + part, rounds + 1, "rounds", text)
 
     if "values" not in journal.state:
         start = Candidate(_on_curves(problem, rounds + 1, "rounds").values)

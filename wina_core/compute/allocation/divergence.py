@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
-from wina_core.compute.models.passes import standing_in
+from wina_core.compute.models.passes import hooked, replaced
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -119,25 +119,19 @@ class Divergence:
         with self._subject.gated(plan, range(first, last + 1)):
             yield
 
-    @contextmanager
-    def _recording(self, hidden: list[Any]) -> Iterator[None]:
+    def _recording(self, hidden: list[Any]) -> AbstractContextManager[None]:
         """Append each decoder layer's output to `hidden` within the block."""
-        hooks = [
+        return hooked(
             layer.module.register_forward_hook(lambda _module, _args, output: hidden.append(output))
             for layer in self._loaded.view.layers
-        ]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+        )
 
     @contextmanager
     def _replaying(self, hidden: Sequence[Any]) -> Iterator[None]:
         """Let the first decoder layers return their recorded outputs within the block."""
         with ExitStack() as stack:
             for layer, output in zip(self._loaded.view.layers, hidden, strict=False):
-                stack.enter_context(standing_in(layer.module, lambda *_args, output=output, **_kwargs: output))
+                stack.enter_context(replaced(layer.module, lambda *_args, output=output, **_kwargs: output))
             yield
 
 

@@ -25,7 +25,7 @@ from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.gating.linear import GatedForward
 from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.passes import layer_call, standing_in, stopping_at
+from wina_core.compute.models.passes import layer_call, replaced, stopping_at
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.specs.plans import SparsityPlan
@@ -71,22 +71,22 @@ class LayerErrors:
         everything = torch.ones(tokens.shape, dtype=torch.bool, device=tokens.device)
         self._prefix = dense_prefix(everything, prefix) if prefix > 0 else None
         self.evaluations = 0
-        """How often it was asked."""
+        """Number of evaluations."""
         self.latest = 0.0
-        """What it answered last."""
+        """Latest error."""
         self._cells = cells
         self._view = subject.loaded.view.layers[layer]
         self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
         self._first = first_counted(tokens.shape[1])
         self._columns: dict[nn.Module, list[int]] = {}
-        """Of the plan, for each linear layer: fused ones have several."""
+        """{linear layer: its columns of the plan}, several for fused ones."""
         for name, projection in self._view.projections.items():
             column = cells.layout.projections.index(name)
             self._columns.setdefault(projection.linear, []).append(column)
         self._output = self._view.projections["o"].linear
         self._attention = _owner(self._view.module, self._output)
         self._together = get_method(subject.method).by_gate_activation
-        """Whether a gate needs what another part of the layer did, so that none works on its own."""
+        """Whether a gate needs another part of the layer, so that none works alone."""
         self._memory: _Memory[Tensor] = _Memory(2 * len(cells.blocks))
         self._gates: _Memory[Forward] = _Memory(2 * len(cells.blocks))
         self._dense = self._outputs((0.0,) * len(cells.blocks))
@@ -131,7 +131,7 @@ class LayerErrors:
             forwards = {linear: self._gates(key, partial(getattr, linear, "forward")) for linear, key in keys.items()}
         with ExitStack() as stack:
             for linear, forward in forwards.items():
-                stack.enter_context(standing_in(linear, forward))
+                stack.enter_context(replaced(linear, forward))
             yield
 
     def _attended(self, targets: tuple[float, ...]) -> Tensor:
@@ -158,7 +158,7 @@ class LayerErrors:
         before = (attention, self._targets(self._output, targets))
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
-            standing_in(self._attention, lambda *_args, **_kwargs: (output, None)),
+            replaced(self._attention, lambda *_args, **_kwargs: (output, None)),
             self._remembering(_MLP, targets, before),
         ):
             result = self._view.module(self._hidden[:, self._first :], **self._arguments)
@@ -171,7 +171,7 @@ class LayerErrors:
         with ExitStack() as stack:
             for linear in dict.fromkeys(projection.linear for projection in projections):
                 key = (linear, before, self._targets(linear, targets))
-                stack.enter_context(standing_in(linear, partial(self._recall, linear.forward, key)))
+                stack.enter_context(replaced(linear, partial(self._recall, linear.forward, key)))
             yield
 
     def _recall(self, forward: Forward, key: Hashable, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ class ScoreHistogram:
     def __init__(self, device: torch.device) -> None:
         self._counts = torch.zeros(_BINS, dtype=torch.int64, device=device)
         self._only_edges = True
-        """True while every score was a bfloat16 number, which always lies on the lower edge of its bin."""
+        """Whether every score was a bfloat16 number, which lies on the lower edge of its bin."""
 
     def add(self, scores: Tensor) -> None:
         """Count non-negative scores of any shape and floating dtype."""

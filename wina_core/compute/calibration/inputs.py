@@ -1,13 +1,14 @@
 """Collection of a model's projection inputs while it runs, each input once for all its readers."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.scales import scales_of
@@ -33,7 +34,7 @@ class Scored:
     def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
         self.names: list[str] = []
         self.scale = scale
-        """c [n]; None stands for 1."""
+        """c [n]; None for 1."""
         self.histogram = ScoreHistogram(device)
         self._keys = keys
 
@@ -57,11 +58,11 @@ class Site:
         self.layer = layer
         self.linear = linear
         self.centre: Tensor | None = None
-        """What is taken off x before scoring, [n] in x's dtype; None for nothing."""
+        """Centre subtracted before scoring, [n] in x's dtype, or None."""
         self.scoring = self.sampling = True
         self.signal = signal
         self._sampled = sampled
-        """Positions in the text of the tokens to keep, int64, ascending."""
+        """Positions of the sampled tokens in the text, int64, ascending."""
         self._tokens = 0
         self._kept: list[Tensor] = []
         self._kept_sources: list[Tensor] = []
@@ -118,15 +119,9 @@ def sites(
     return tuple(found)
 
 
-@contextmanager
-def reading(sites: tuple[Site, ...]) -> Iterator[None]:
+def reading(sites: tuple[Site, ...]) -> AbstractContextManager[None]:
     """Let the sites collect their inputs within the block."""
-    hooks = [site.linear.register_forward_pre_hook(site.read) for site in sites]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return hooked(site.linear.register_forward_pre_hook(site.read) for site in sites)
 
 
 def check_finite(sites: tuple[Site, ...]) -> None:

@@ -31,7 +31,7 @@ class Batches:
         self._limit = limit
         self._estimated = estimated
         self.largest = 0
-        """The most sequences at once that were answered so far."""
+        """Largest batch so far."""
 
     def size(self, tokens: int) -> int:
         """Return the batch size if the longest sequence has so many tokens."""

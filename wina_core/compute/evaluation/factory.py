@@ -29,7 +29,7 @@ class Factory(TaskFactory):
         self._data = data
         self._run_model_code = run_model_code
         self._config: dict[str, Any] = {}
-        """Of the task that is being built."""
+        """Configuration of the task being built."""
 
     def _load_full_config(self, entry: Entry, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
         if entry.yaml_path and not self._run_model_code:

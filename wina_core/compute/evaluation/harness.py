@@ -5,14 +5,13 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 
+from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
 from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate
@@ -86,7 +85,11 @@ def _evaluate(
             member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
     if gates is not None:
         gates.reset_counts()
-    with compile_templates_once(), _checking(loaded.model, reporter), numbers_only(loaded.view, f"on {task}"):
+    with (
+        compile_templates_once(),
+        cancellable(loaded.model, reporter, [loaded.model]),
+        numbers_only(loaded.view, f"on {task}"),
+    ):
         language_model = LanguageModel(loaded, gates, batches, reporter, task)
         results: Any = evaluate(
             language_model,
@@ -113,16 +116,6 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
     elif default is None:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=seed)
-
-
-@contextmanager
-def _checking(model: torch.nn.Module, reporter: Reporter) -> Iterator[None]:
-    """Check for cancellation before every forward pass of the model within the block."""
-    hook = model.register_forward_pre_hook(lambda *_: reporter.check())
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def _facts(task: str, results: Any, language_model: LanguageModel, member: Any) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class LanguageModel(HFLM):
         if self.prefix_token_id is None:
             raise WinaError(_nameless(loaded, "neither the beginning nor the end of a text"))
         self.truncated: set[int] = set()
-        """The id() of every request whose beginning was cut off."""
+        """The id() of every request whose beginning was truncated."""
         self._loaded = loaded
         self._gates = gates
         self._batches = batches
@@ -52,7 +52,7 @@ class LanguageModel(HFLM):
         self._lengths: dict[str, int] | None = None
         """Tokens of the prompts of generations."""
         self._scored: dict[int, int] = {}
-        """Hash of a request's ids as they are read -> the position of its first logits that are scored."""
+        """{hash of a request's read ids: position of its first scored logits}."""
         self._encode = lru_cache(maxsize=4)(super().tok_encode)  # lm-eval asks for the context anew with every choice
         self.set_cache_hook(self)
 

@@ -21,6 +21,7 @@ from datasets import Dataset
 from jinja2 import TemplateError, meta
 
 from wina_core.compute.evaluation.lm_eval_adapter import env
+from wina_core.compute.models.loading import first_line
 from wina_core.errors import WinaError
 from wina_core.sources.resolve import DATA_SUFFIXES
 
@@ -85,7 +86,7 @@ def read_documents(path: Path) -> Dataset:
     try:
         table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
     except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
-        raise WinaError(f"The data file {path} cannot be read ({_first_line(error)}); replace it.") from error
+        raise WinaError(f"The data file {path} cannot be read ({first_line(error)}); replace it.") from error
     if not table.num_rows:
         raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
     return Dataset(table, fingerprint=hashlib.sha256(path.read_bytes()).hexdigest()[:16])
@@ -151,7 +152,7 @@ def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
         if isinstance(template, str) and template.isidentifier():
             names.add(template)
         elif isinstance(template, str):
-            with contextlib.suppress(TemplateError):  # which then is the task's mistake, told as such
+            with contextlib.suppress(TemplateError):  # a mistake of the task, reported elsewhere
                 names |= meta.find_undeclared_variables(env.parse(template)) - env.globals.keys()
     return names
 
@@ -187,7 +188,7 @@ def _table(path: Path) -> pyarrow.Table:
             arrays[column] = pyarrow.array([row.get(column) for row in rows])
         except pyarrow.ArrowException as error:
             raise WinaError(
-                f'The column "{column}" of the data file {path} mixes kinds of values ({_first_line(error)}); '
+                f'The column "{column}" of the data file {path} mixes kinds of values ({first_line(error)}); '
                 "give all its documents the same kind."
             ) from error
     return pyarrow.table(arrays)
@@ -195,7 +196,3 @@ def _table(path: Path) -> pyarrow.Table:
 
 def _without_rows(documents: Dataset) -> Dataset:
     return Dataset.from_dict({column: [] for column in documents.column_names}, features=documents.features)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -25,6 +25,7 @@ from wina_core.compute.evaluation.lm_eval_adapter import (
 )
 from wina_core.compute.evaluation.local_data import LocalData
 from wina_core.compute.evaluation.samples import metric_name
+from wina_core.compute.models.loading import first_line
 from wina_core.compute.sandbox.code_eval import sandboxed
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
@@ -104,12 +105,12 @@ def load_task(
         raise WinaError(_missing_package(name, error)) from error
     except (OSError, RuntimeError, DatasetsError) as error:
         raise WinaError(
-            f'The data of the task "{name}" cannot be had ({_first_line(error)}); run the task once while online, '
+            f'The data of the task "{name}" cannot be had ({first_line(error)}); run the task once while online, '
             "or point to a local data file: in the task's file, or as a file for each split in a data folder."
         ) from error
     except Exception as error:  # task files are the user's, and their mistakes come as any exception
         raise WinaError(
-            f'The task "{name}" cannot be built ({_first_line(error)}); correct its task file or choose another task.'
+            f'The task "{name}" cannot be built ({first_line(error)}); correct its task file or choose another task.'
         ) from error
     for task in loaded["tasks"].values():
         _check_supported(task)
@@ -197,9 +198,5 @@ def _missing_package(task: str, error: ImportError) -> str:
     if package in _LONGBENCH_PACKAGES:
         return f'The task "{task}" needs more packages; install them by pip install "wina-workbench[longbench]".'
     if package is None:
-        return f'The task "{task}" cannot be imported ({_first_line(error)}); install what it needs and try again.'
+        return f'The task "{task}" cannot be imported ({first_line(error)}); install what it needs and try again.'
     return f'The task "{task}" needs the Python package {package}; install it with pip and try again.'
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

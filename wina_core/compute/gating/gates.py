@@ -119,7 +119,7 @@ class Gates:
 
     @property
     def enabled(self) -> bool:
-        """Whether gates apply. If not, the model is dense, except for the rounding of transposed products."""
+        """True while gates apply. When False, the model is dense, except for the rounding of transposed products."""
         return self._context.enabled
 
     @enabled.setter
@@ -128,7 +128,7 @@ class Gates:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the method gates nothing."""
+        """True if the method gates nothing."""
         return not self._forwards
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What methods keep of one matrix's input on the tokens of a prompt: decided by the very rules that gate a model."""
+"""Decisions of methods on one matrix's input over a prompt's tokens, by the same rules that gate a model."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
 
 MOST_NUMBERS = 1 << 18
-"""Of tokens times inputs, so that a record stays at a MB or two and a window follows its masks without a stall: 23
-tokens of 11,008 inputs."""
+"""Tokens times inputs of a record, at most (23 tokens of 11,008 inputs): a MB or two, so that a window follows without
+a stall."""
 
 
 def inspect_gate(
@@ -45,12 +45,12 @@ def inspect_gate(
     calibrated: Callable[[MethodSpec], Calibration | None],
     reporter: Reporter,
 ) -> GateRecord:
-    """The input of the cell (layer, projection) on the first tokens of a prompt, and what each method keeps of it.
+    """Return the input of the cell (layer, projection) on the first tokens of a prompt, and what each method keeps of
+    it.
 
-    The model runs dense up to the cell, so that all methods decide on the same numbers. No more tokens are taken than
-    `tokens`, and than make `MOST_NUMBERS`. `calibrated` gives the calibration of a method that needs one. Raises
-    WinaError for a cell that there is not, an empty prompt, an input that is not finite, and a method that does not
-    gate this cell.
+    The model runs dense up to the cell, so all methods decide on the same numbers. At most `tokens` tokens and
+    `MOST_NUMBERS` numbers are taken. `calibrated` returns the calibration of a method that needs one. Raises WinaError
+    for an unknown cell, an empty prompt, an input that is not finite, and a method that does not gate this cell.
     """
     start = pausable_clock.now()
     layer, projection = _found(loaded.view, cell)
@@ -110,7 +110,7 @@ def _scored(asked: GateTarget) -> MethodSpec:
 def _reaching(
     loaded: LoadedModel, layer: LayerView, projection: Projection, ids: list[int], asked: Sequence[GateTarget]
 ) -> tuple[Tensor, Tensor | None]:
-    """The matrix's input [tokens, n], and the MLP's activation likewise where a method scores that."""
+    """Return the matrix's input [tokens, n], and the MLP's activation likewise if a method scores that."""
     with ExitStack() as stack:
         signal = None
         if any(get_method(each.method).by_gate_activation for each in asked):
@@ -156,7 +156,7 @@ def _decision(
 
 
 def _source(rule: Rule, x: Tensor, signal: Tensor | None) -> tuple[Scored, Tensor]:
-    """What is scored by its magnitude, [tokens, n]."""
+    """Return the scored values, [tokens, n]."""
     if signal is not None:
         return "activation", signal
     return ("input", x) if rule.centre is None else ("distance", x - rule.centre)
@@ -165,7 +165,7 @@ def _source(rule: Rule, x: Tensor, signal: Tensor | None) -> tuple[Scored, Tenso
 def _rule(
     view: ModelView, layer: LayerView, projection: Projection, asked: GateTarget, calibration: Calibration | None
 ) -> tuple[Rule, LowRank | None]:
-    """The cell's rule, and what is added for its dropped inputs, by the functions that gate a whole model."""
+    """Return the cell's rule and low-rank part, by the functions that gate a whole model."""
     layout = view.layout
     cell = layer.index, layout.projections.index(projection.name)
     rho = None if asked.rho is None else ((asked.rho,) * len(layout.projections),) * layout.layers
@@ -176,7 +176,7 @@ def _rule(
 
 
 def _packed(numbers: Tensor) -> PackedArray:
-    """In float32, which holds what models of 16 bits compute exactly, but for a model in float64."""
+    """Pack in float32, exact for models of 16 bits, or in float64 for such a model."""
     plain = numbers.detach().cpu()
     wide = plain.dtype in (torch.bool, torch.float64)
     return PackedArray.of((plain if wide else plain.float()).numpy())

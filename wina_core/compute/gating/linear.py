@@ -149,7 +149,7 @@ class GatedForward:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the layer has its own forward, which may load its weight from another device."""
+        """True if the layer has its own forward, which may load its weight from another device."""
         return self._own is not None
 
     def install(self) -> None:

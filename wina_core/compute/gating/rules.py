@@ -44,7 +44,7 @@ class Rule:
 
     @property
     def replaces(self) -> bool:
-        """Whether inputs are dropped and replaced by something other than 0."""
+        """True if inputs are dropped and replaced by something other than 0."""
         return self.replacement is not None and not self.select.keeps_all(len(self.replacement))
 
     def mask(self, x: Tensor) -> Tensor | None:

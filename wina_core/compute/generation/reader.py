@@ -25,7 +25,7 @@ class Reader:
         self._gated = gated
         self._cache = DynamicCache(config=loaded.model.config)
         self.seconds = 0.0
-        """What the last pass took; all that follows it is left out."""
+        """Seconds of the last forward pass alone."""
 
     @torch.no_grad()
     def read(self, ids: Sequence[int]) -> Tensor:

@@ -97,7 +97,7 @@ class _Sweep:
         self._reporter = reporter
         self._cache = cache_bytes(device)
         self.skipped: Counter[str] = Counter()
-        """How many points were left out, by the reason."""
+        """Skipped points, by reason."""
 
     def records(self, points: Sequence[LatencyPoint]) -> Iterator[LatencyRecord]:
         """Yield one record for each measurable point; points on the same weights come together."""

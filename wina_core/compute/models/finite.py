@@ -1,12 +1,13 @@
 """Checks for NaN and infinity, and the search for their origin."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError
 
@@ -19,18 +20,13 @@ def check_numbers(values: Tensor, what: str = "logits") -> None:
         )
 
 
-@contextmanager
-def numbers_only(view: ModelView, where: str) -> Iterator[None]:
+def numbers_only(view: ModelView, where: str) -> AbstractContextManager[None]:
     """Raise WinaError within the block when a forward pass gives logits that are not numbers.
 
     The error names the measurement (`where`, as in "on demo_choice") and the module of origin, found by repeating the
     pass.
     """
-    hook = view.model.register_forward_hook(_LogitsCheck(view, where), with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return hooked([view.model.register_forward_hook(_LogitsCheck(view, where), with_kwargs=True)])
 
 
 class _LogitsCheck:
@@ -64,9 +60,9 @@ class _LogitsCheck:
 
 
 def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
-    """Where a pass first has a NaN or an infinity, such as "comes out of o in decoder layer 3"; empty where nowhere.
+    """Return the first place of a NaN or an infinity, such as "comes out of o in decoder layer 3", or an empty text.
 
-    It "goes into" a module where it arises between modules: in attention's scores, or in a sum.
+    It "goes into" a module if it arises between modules: in attention's scores, or in a sum.
     """
     found: list[str] = []
 
@@ -85,17 +81,13 @@ def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
             look(output, f"comes out of {name}")
 
         hooks += [module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)]
-    try:
-        with torch.no_grad():
-            forward()
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with hooked(hooks), torch.no_grad():
+        forward()
     return found[0] if found else ""
 
 
 def _names(view: ModelView) -> dict[nn.Module, str]:
-    """What each module of the model is called: a projection by its name in plans, any other by its name in the code."""
+    """Return each module's name: a projection's from plans, any other's from the code."""
     names = {module: name for name, module in view.model.named_modules() if name}
     for layer in view.layers:
         place = f"decoder layer {layer.index}"

@@ -10,7 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import family_of, view
 from wina_core.compute.models.precision import compute_norms_in_float64
-from wina_core.compute.models.reading import download_bar, reading_told
+from wina_core.compute.models.reading import download_bar, reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
@@ -57,12 +57,10 @@ class LoadedModel:
 
 
 def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
-    """Load a model and its tokenizer from a local folder, or from the Hugging Face hub.
+    """Load a model and its tokenizer from a local folder or the Hugging Face hub, with residual shortcuts of an export.
 
-    A folder exported by `save_rotated` gets its residual shortcuts attached.
-
-    Raises WinaError for every foreseen bad input, before anything large is read where that is possible, and
-    Cancelled between the stages (files, weights, tokenizer) and between two weights.
+    Raises WinaError for every foreseen bad input, if possible before anything large is read, and Cancelled between the
+    stages (files, weights, tokenizer) and between two weights.
     """
     placed = placement(source.device, reporter)
     folder = local_folder(source) or download(source, reporter)
@@ -74,7 +72,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
-    with reading_told(sizes, reporter):
+    with reporting_weights(sizes, reporter):
         model = _load_weights(folder, source, placed)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
@@ -87,8 +85,10 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
 
 
 def placement(name: str, reporter: Reporter) -> Placement:
-    """Where transformers is to put the weights (its `device_map`): None for main memory, "auto" to spread them over all
-    accelerators, which takes two; where there are fewer, "spread" is "auto" and the log says so."""
+    """Return transformers' `device_map`: None for main memory, "auto" to spread over all accelerators, or one device.
+
+    "spread" with fewer than two accelerators is "auto", with a warning.
+    """
     if name == SPREAD:
         found = torch.cuda.device_count()
         if found > 1:
@@ -101,8 +101,8 @@ def placement(name: str, reporter: Reporter) -> Placement:
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of that name, "auto" and "spread" the first accelerator if there is one; WinaError where there is none
-    such."""
+    """Return the device of that name, with "auto" and "spread" the first accelerator; raise WinaError if it does not
+    exist."""
     if name in ("auto", SPREAD):
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -115,7 +115,7 @@ def torch_device(name: str) -> torch.device:
 
 
 def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _DOWNLOADED) -> Path:
-    """The hub's snapshot of a model in the local cache; those of `files` (patterns) that are missing are downloaded."""
+    """Return the hub's snapshot of a model in the local cache; missing `files` (patterns) are downloaded."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 
@@ -159,7 +159,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
         raise WinaError(_does_not_fit(source)) from error
     except (OSError, ValueError, RuntimeError) as error:
         others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
-        reason = "they have other shapes than it asks for; copy both anew" if others else _first_line(error).rstrip(".")
+        reason = "they have other shapes than it asks for; copy both anew" if others else first_line(error).rstrip(".")
         raise WinaError(f"The weights in {folder} do not fit its config.json: {reason}.") from error
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
@@ -184,9 +184,10 @@ def _load_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the tokenizers library raises plain Exception for a broken file
         raise WinaError(
-            f"The tokenizer in {folder} cannot be opened ({_first_line(error)}); restore it from the model's source."
+            f"The tokenizer in {folder} cannot be opened ({first_line(error)}); restore it from the model's source."
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or the name of its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

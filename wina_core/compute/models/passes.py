@@ -1,7 +1,7 @@
-"""Forward passes that end early or have parts replaced."""
+"""Forward passes that have hooks, end early, or have parts replaced."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -11,8 +11,17 @@ from wina_core.compute.models.view import ModelView
 
 
 @contextmanager
-def standing_in(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within: calls of the module go to `forward`."""
+def hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Remove the hooks of these handles at the end of the block."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
+        yield
+
+
+@contextmanager
+def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Redirect calls of the module to `forward` within the block."""
     own = module.__dict__.get("forward")
     module.forward = forward
     try:
@@ -33,13 +42,13 @@ class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an
 
 @contextmanager
 def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Within: a pass ends where the module is called, and what it was called with, (args, kwargs), is in the list."""
+    """End a pass within the block at the module's call; the yielded list receives the call's (args, kwargs)."""
 
     def stop(*args: Any, **kwargs: Any) -> None:
         raise _Reached(*args, **kwargs)
 
     given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    with standing_in(module, stop):
+    with replaced(module, stop):
         try:
             yield given
         except _Reached as reached:
@@ -47,7 +56,7 @@ def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[
 
 
 def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dict[str, Any]]:
-    """What a pass over `tokens` [rows, sequence] calls a decoder layer with: hidden states, and the rest."""
+    """Return a decoder layer's inputs in a pass over `tokens` [rows, sequence]: hidden states, other arguments."""
     with stopping_at(view.layers[layer].module) as given, torch.no_grad():
         view.model(tokens, use_cache=False)
     (args, kwargs), *_ = given

@@ -20,7 +20,7 @@ class QuantizedLinear(nn.Linear):
     zero: Tensor | None
 
     def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight) -> None:
-        """`weight_t` stands for `linear`'s W^T, whose dtype it has when it is dequantized; the bias is `linear`'s."""
+        """Replace `linear` by `weight_t`, its W^T; dtype when dequantized and bias are `linear`'s."""
         nn.Module.__init__(self)  # nn.Linear's own would make a weight of full size
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias

@@ -1,4 +1,4 @@
-"""How far fetching a model and reading its weights is, as the libraries that do it tell; both can be cancelled."""
+"""Progress and cancellation while the libraries download a model and read its weights."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,20 +9,20 @@ from transformers.utils import logging as transformers_logging
 from wina_core.compute.reporter import Reporter
 
 _LOADING = "Loading weights"
-"""What transformers calls its bar over the weights."""
+"""transformers' name of its bar over the weights."""
 _TRANSFER = ".transfer"
-"""How huggingface_hub's second bar over the same files is named: bytes on the network, which may be compressed."""
+"""Suffix of huggingface_hub's second bar over the same files: bytes on the network, which may be compressed."""
 
 
 @contextmanager
-def reading_told(sizes: Mapping[str, int], reporter: Reporter) -> Iterator[None]:
-    """Within: progress in bytes after every weight that transformers puts into a model, and Cancelled before the next.
+def reporting_weights(sizes: Mapping[str, int], reporter: Reporter) -> Iterator[None]:
+    """Report bytes after every weight that transformers loads within the block, and raise Cancelled before the next.
 
-    `sizes` are the bytes of each weight by its name. Weights that are made from several others count as nothing.
+    `sizes` are the bytes of each weight by its name. Weights made from several others count as nothing.
     """
 
     def hook(bar: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _told(args[0], sizes, reporter) if kwargs.get("desc") == _LOADING else bar(*args, **kwargs)
+        return _reported(args[0], sizes, reporter) if kwargs.get("desc") == _LOADING else bar(*args, **kwargs)
 
     before = transformers_logging.set_tqdm_hook(hook)
     try:
@@ -31,7 +31,7 @@ def reading_told(sizes: Mapping[str, int], reporter: Reporter) -> Iterator[None]
         transformers_logging.set_tqdm_hook(before)
 
 
-def _told(weights: Iterable[tuple[str, Any]], sizes: Mapping[str, int], reporter: Reporter) -> Iterator[Any]:
+def _reported(weights: Iterable[tuple[str, Any]], sizes: Mapping[str, int], reporter: Reporter) -> Iterator[Any]:
     total, done = sum(sizes.values()), 0
     for name, weight in weights:
         reporter.check()
@@ -41,7 +41,7 @@ def _told(weights: Iterable[tuple[str, Any]], sizes: Mapping[str, int], reporter
 
 
 def download_bar(reporter: Reporter, metric: str) -> type:
-    """A class of bars for `snapshot_download` that tells the bytes that have arrived, and raises Cancelled."""
+    """Return a class of bars for `snapshot_download` that reports received bytes and raises Cancelled."""
     from huggingface_hub.utils.tqdm import tqdm
 
     class Bar(tqdm):

@@ -1,4 +1,4 @@
-"""What an exported rotated model adds to a Hugging Face folder: how it was rotated, and its residual shortcuts."""
+"""Additions of an exported rotated model to a Hugging Face folder: its rotation and its residual shortcuts."""
 
 from pathlib import Path
 from typing import Literal
@@ -30,13 +30,13 @@ class RotationFile(BaseModel):
     shortcuts: tuple[str, ...]
     """Names of the matrices in `SHORTCUTS_FILE`."""
     matrices: str | None = None
-    """Name of the file in the folder that holds the bases, from which the original can be rotated alike again."""
+    """Name of the file of the bases in the folder, for replay on the original."""
 
 
 def read_rotation_file(folder: Path) -> RotationFile | None:
-    """How the folder's model was rotated by an export, with its shortcuts known to be there; None if it was not.
+    """Return the rotation of an exported folder, with its shortcuts checked; None if it was not exported here.
 
-    Raises WinaError when the file is damaged or of a newer format, or shortcuts are missing or cut off.
+    Raises WinaError if the file is damaged or of a newer format, or shortcuts are missing or truncated.
     """
     path = folder / ROTATION_FILE
     if not path.is_file():

@@ -1,5 +1,4 @@
-"""A model's sizes, read off its modules: of a loaded model, or of one built from its config.json on the meta device,
-where tensors have shapes and no storage."""
+"""A model's sizes, read off a loaded model, or off one built from its config.json on the meta device."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -25,19 +24,18 @@ _NEEDED = (
     ("intermediate_size", "ffn_dim"),
     ("vocab_size",),
 )
-"""What a config must say itself, each in one of these names: the library's defaults are some other model's sizes."""
+"""Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
 _POSITIVE = (*(name for names in _NEEDED for name in names), "num_key_value_heads", "head_dim", "sliding_window")
 _MOST_LAYERS = 1000
-"""Several times those of the deepest published models; every layer takes time to build."""
+"""Several times the deepest published models; every layer takes time to build."""
 _LONGEST_REASON = 200
 
 
 def empty_model(source: ModelSource, reporter: Reporter) -> Any:
-    """The model that a config.json describes, all on the meta device: nothing is allocated, and of a hub id only
-    that file is fetched.
+    """Return the model of a config.json on the meta device, without allocation; of a hub id only that file is fetched.
 
     Its dtype is the source's, or with "auto" the config's, or else float32. Raises WinaError for what `load_model`
-    refuses by the config alone, for a config that describes no model, and for one that leaves its sizes out.
+    refuses by the config alone, for a config that describes no model, and for missing sizes.
     """
     folder = local_folder(source) or download(source, reporter, ("config.json",))
     content = read_config(folder)
@@ -58,7 +56,7 @@ def empty_model(source: ModelSource, reporter: Reporter) -> Any:
 
 
 def _check_sizes(content: dict[str, Any]) -> None:
-    """Raise ValueError, saying which, for a size that is left out or that no model has."""
+    """Raise ValueError for a size that is missing or that no model has."""
     for names in _NEEDED:
         if all(content.get(name) is None for name in names):
             raise ValueError(f"it has no {names[0]}")
@@ -77,7 +75,7 @@ def _check_sizes(content: dict[str, Any]) -> None:
 
 
 def model_shape(view: ModelView) -> ModelShape:
-    """The sizes of a model that is not quantized; its tensors may be on the meta device."""
+    """Return the sizes of a model that is not quantized; its tensors may be on the meta device."""
     config: Any = view.model.config
     layout = view.layout
     gated = {projection.linear for layer in view.layers for projection in layer.projections.values()}
@@ -115,10 +113,10 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _norm_inputs(norms: Iterable[nn.Module], view: ModelView) -> int:
-    """Inputs of these norms for one token.
+    """Return the inputs of these norms for one token.
 
-    A norm is called once, but for one that an attention has for its queries or keys and that is as wide as one head:
-    that is called for each of them. What has a norm of its own for each head (stablelm) keeps them one level deeper.
+    A norm is called once, except one that an attention has for its queries or keys and that is as wide as one head:
+    that is called for each head. A separate norm for each head (stablelm) lies one level deeper.
     """
     heads = {
         norm: view.heads if name.startswith("q") else view.kv_heads
@@ -134,7 +132,7 @@ def _norm_inputs(norms: Iterable[nn.Module], view: ModelView) -> int:
 
 
 def _rotary_dim(model: nn.Module) -> int:
-    """Two elements for each frequency."""
+    """Return two elements for each frequency."""
     return max((2 * buffer.numel() for name, buffer in model.named_buffers() if name.endswith("inv_freq")), default=0)
 
 

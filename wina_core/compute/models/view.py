@@ -117,7 +117,7 @@ class ModelView:
 
     @property
     def centred(self) -> bool:
-        """Whether the norms of the stream subtract its mean, as LayerNorm does."""
+        """True if the norms of the stream subtract its mean, as LayerNorm does."""
         return centres(self.final_norm)
 
     @property

@@ -1,8 +1,8 @@
 """Refinement of all bases of a model at once for the least KL divergence of the gated model from the dense one."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.norms import norm_gain, normalized
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend
@@ -77,10 +78,10 @@ def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
     return log_probabilities(view.model(rows, use_cache=False).logits)
 
 
-@contextmanager
-def _gated(view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sparsity: float) -> Iterator[None]:
-    """Gate every input by WINA's rule within the block, with masks shared by its readers, differentiably in the
-    bases."""
+def _gated(
+    view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sparsity: float
+) -> AbstractContextManager[None]:
+    """Gate every input by WINA's rule within the block, with masks shared by its readers, differentiably in bases."""
     by_reader: Mapping[tuple[int, Reader], Place] = {(place.site.layer, place.site.reader): place for place in places}
     turned = {name for _, reader in by_reader for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
     hooks: list[Any] = []
@@ -99,11 +100,7 @@ def _gated(view: ModelView, bases: Sequence[Tensor], places: Sequence[Place], sp
                 as_it_is = _PlainGate([projection.weight for projection in plain], sparsity)
                 linears = {projection.linear for projection in plain}
                 hooks += [linear.register_forward_pre_hook(as_it_is) for linear in linears]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return hooked(hooks)
 
 
 class _StreamGate:

@@ -1,7 +1,7 @@
 """Samples and sensitivities of each rotated input, measured in one forward and one backward pass."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.norms import centres, norm_gain, normalized
+from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -129,13 +130,7 @@ def _collectors(view: ModelView, stream: bool, heads: bool, stride: int) -> Iter
             yield _Collector(layer, "mlp", layer.mlp_norm, stride)
 
 
-@contextmanager
-def _collecting(view: ModelView, collectors: Sequence[_Collector]) -> Iterator[None]:
+def _collecting(view: ModelView, collectors: Sequence[_Collector]) -> AbstractContextManager[None]:
     """Collect within the block, with gradients from the embedding on although no weight requires them."""
     hooks = [view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())]
-    hooks += [collector.attach() for collector in collectors]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return hooked([*hooks, *(collector.attach() for collector in collectors)])

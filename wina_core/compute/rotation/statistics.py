@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passes import layer_call
+from wina_core.compute.models.passes import hooked, layer_call
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -85,11 +85,8 @@ def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
 
     hooks = [layer.module.register_forward_pre_hook(record, with_kwargs=True) for layer in view.layers]
     decoder: Any = view.model.base_model
-    try:
+    with hooked(hooks):
         decoder(row, use_cache=False)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return arguments
 
 

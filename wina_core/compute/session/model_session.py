@@ -1,4 +1,4 @@
-"""What an engine keeps between jobs: the last few models, rotated or not; bases, calibrations and plans on disk."""
+"""State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
@@ -22,7 +21,8 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.choose import takes_whole
 from wina_core.compute.rotation.matrices import given_bases, save_matrices
-from wina_core.errors import WinaError, explain
+from wina_core.compute.session.cache import digest, read_cached, write_cached
+from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.masks.targets import resolve_plan
@@ -40,16 +40,17 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
+_CORRECTION = "correction of thresholds"
 CAPACITY = 2
-"""Models held at once: enough to go back and forth between dense and rotated, and no more than twice the memory."""
+"""Models held at once: enough to switch between dense and rotated."""
 
 
 BASES_VERSION = "1"
-"""Of the way bases are found: raised whenever it would find others, so that no old ones are taken from the cache."""
+"""Version of the search for bases; raise it whenever it would find others."""
 CALIBRATION_VERSION = "3"
-"""Of what a calibration measures, and raised like it."""
+"""Version of calibration; raise it whenever results change."""
 CORRECTION_VERSION = "2"
-"""Of the way calibrated cuts are corrected, and raised like it."""
+"""Version of the correction of thresholds, likewise."""
 
 
 class Session:
@@ -60,11 +61,10 @@ class Session:
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
 
     def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
-        """The model, loaded, rotated and quantized unless it still is.
+        """Return the model, loaded, rotated and quantized unless it still is.
 
-        A rotated model is always made from a fresh load, since rotation is in place; its bases are kept on disk, since
-        they can take minutes to find. Raises WinaError when the files are no longer those that `source.fingerprint`
-        names, and what loading, rotating and quantizing raise.
+        A rotated model starts from a fresh load, since rotation is in place; its bases are cached on disk. Raises
+        WinaError if the files differ from `source.fingerprint`, and as loading, rotating and quantizing do.
         """
         current = unchanged(source)
         key = (current.content_hash(), rotation.content_hash())
@@ -91,8 +91,11 @@ class Session:
         spec: CalibrationSpec | None,
         reporter: Reporter,
     ) -> tuple[Calibration | None, SparsityPlan | None]:
-        """Return what `attach` needs for a run beside method and plan: the method's calibration, and where its cuts are
-        read; None each where there is no need. `spec` is given where the method needs a calibration."""
+        """Return the calibration and corrected targets that `attach` needs for a method and plan, None each if not
+        needed.
+
+        `spec` is required if the method needs a calibration.
+        """
         if not method.needs_calibration:
             return None, None
         assert spec is not None  # the specs of runs see to it
@@ -107,17 +110,14 @@ class Session:
             "plan": identity,
             "steps": CORRECTION_VERSION,
         }
-        file = cache_folder() / "thresholds" / f"{_digest(parts)}.json"
-        corrected = _cached_correction(file, table, reporter)
+        file = cache_folder() / "thresholds" / f"{digest(parts)}.json"
+        corrected = read_cached(file, _CORRECTION, lambda path: _read_plan(path, table), reporter)
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
             with cancellable(loaded.model, reporter):
                 corrected = correct_targets(loaded, method, table, calibration, tokens, reporter)
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, corrected.model_dump_json().encode())
-            except (OSError, WinaError) as error:
-                reporter.log("warning", f"The corrected thresholds are not kept for later. {error}")
+            content = corrected.model_dump_json().encode()
+            write_cached(file, _CORRECTION, lambda path: write_atomically(path, content), reporter)
         return calibration, corrected
 
     def calibration(
@@ -129,18 +129,18 @@ class Session:
         reporter: Reporter,
         plan: UniformSparsity | SparsityPlan | None = None,
     ) -> tuple[Calibration, CalibrationRecord]:
-        """The method's thresholds and error curves on this model, read from the cache or measured and kept there; for a
-        method whose scores depend on a plan's shares, those of `plan`."""
+        """Return the method's calibration on this model, from the cache or measured; for a method whose scores depend
+        on a plan's shares, those of `plan`."""
         shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
         shares = shares if get_method(method).scores_by_shares else None
         key = calibration_key(loaded, rotation, method, spec, shares)
         file = cache_folder() / "calibrations" / f"{key}.safetensors"
         start = pausable_clock.now()
-        calibration = _cached(file, reporter)
+        calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter, shares)
-            _keep(calibration, file, reporter)
+            write_cached(file, "calibration", calibration.save, reporter)
         return calibration, calibration.record(key, pausable_clock.now() - start, method.selection)
 
     def allocation(
@@ -152,19 +152,19 @@ class Session:
         spec: CalibrationSpec | None,
         reporter: Reporter,
     ) -> tuple[SparsityPlan, AllocationRecord]:
-        """The table that an allocator finds on this model, read from the cache or searched and kept there.
+        """Return the table that an allocator finds on this model, from the cache or searched.
 
-        A search that ended early goes on from its last finished step. `spec` is for methods that need a calibration
-        as they are searched, by default the usual one; the tables of others do not depend on it.
+        An interrupted search resumes from its last finished step. `spec` is for methods that need a calibration in the
+        search, by default the usual one.
         """
         method = searched(method, plan.allocator)
         spec = spec or CalibrationSpec() if method.needs_calibration else None
         common = _searched_on(loaded, rotation, method, plan.allocator.text, spec)
-        key = _digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
+        key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
         folder = cache_folder() / "allocations"
         file = folder / f"{key}.json"
-        curves = folder / f"{_digest(common)}.curves"
-        record = _cached_allocation(file, key, reporter)
+        curves = folder / f"{digest(common)}.curves"
+        record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
         if record is not None and not record.curves:  # kept before they were part of it
             known = stored_curves(loaded.view.layout, method, curves, reporter)
             record = record.model_copy(update={"curves": known})
@@ -185,12 +185,12 @@ class Session:
         return record.plan, record
 
     def clear(self) -> None:
-        """Let go of all models, to have their memory back."""
+        """Free all models."""
         self._models.clear()
 
 
 def unchanged(source: ModelSource) -> ModelSource:
-    """The source with the fingerprint of its files; WinaError when they are no longer those that it names."""
+    """Return the source with the fingerprint of its files; raise WinaError if they have changed."""
     current = resolve(source)
     if source.fingerprint and current.fingerprint != source.fingerprint:
         raise WinaError(
@@ -201,29 +201,21 @@ def unchanged(source: ModelSource) -> ModelSource:
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:
-    """Rotate by the bases in the cache; where there are none, or none that can be read, find them and keep them."""
+    """Rotate by the cached bases, or find and cache them."""
     file = bases_file(loaded, rotation)
-    known = None
-    if file.is_file():
-        try:
-            known = given_bases(loaded.view, rotation, file, file.stem)
-        except WinaError as error:
-            reporter.log("warning", f"Finding again the bases that the cache should hold: {error}")
+    known = read_cached(file, "basis", lambda path: given_bases(loaded.view, rotation, path, path.stem), reporter)
     if known is not None:
         rotate(loaded, rotation, reporter, bases=known)
         return
     found: dict[str, Tensor] = {}
     rotate(loaded, rotation, reporter, into=found)
-    try:
-        save_matrices(found, file, file.stem)
-    except WinaError as error:
-        reporter.log("warning", f"The bases are not kept for later. {error}")
+    write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem), reporter)
 
 
 def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
-    """Where the bases are kept: named by the very weights and text, the rotation, and how bases are found.
+    """Return the file of the bases, named by the weights, the text, the rotation and the version of the search.
 
-    They are found before quantizing, so models that differ in nothing else share them.
+    They are found before quantizing, so models that differ only in that share them.
     """
     parts = {
         "model": _identity(replace(loaded, source=loaded.source.model_copy(update={"quantization": "none"}))),
@@ -233,7 +225,7 @@ def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
     }
     if takes_whole(loaded.view, rotation):  # which older versions did not
         parts["fused"] = "whole"
-    return cache_folder() / "rotations" / f"{_digest(parts)}.safetensors"
+    return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
 
 
 def calibration_key(
@@ -243,10 +235,9 @@ def calibration_key(
     spec: CalibrationSpec,
     shares: SparsityPlan | None = None,
 ) -> str:
-    """Hash over all that a calibration depends on: the very weights and text, the rotation, the method's score, and how
-    bases are found and calibrations measured.
+    """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
 
-    Top-k and threshold runs of a method share its calibration, unless what it corrects by depends on the selection.
+    Top-k and threshold runs of a method share its calibration, unless its correction depends on the selection.
     """
     parts = {
         "model": _identity(loaded),
@@ -257,13 +248,13 @@ def calibration_key(
         "text": _text_digest(spec.text),
         "measurement": CALIBRATION_VERSION,
     }
-    return _digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
+    return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
 
 
 def _searched_on(
     loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, text: TextSpec, spec: CalibrationSpec | None
 ) -> dict[str, str]:
-    """All that an allocation depends on beside the budget and the allocator."""
+    """Return all that an allocation depends on beside the budget and the allocator."""
     return {
         "model": _identity(loaded),
         "rotation": rotation.content_hash(),
@@ -287,70 +278,26 @@ def _text_digest(text: TextSpec) -> str:
     return hashlib.sha256(text_file(text.source).read_bytes()).hexdigest()
 
 
-def _digest(parts: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def _calibrated_selection(method: MethodSpec) -> Selection:
     shared = method.selection == "threshold" and method.correction == "none"
     return "topk" if shared else method.selection
 
 
-def _cached(file: Path, reporter: Reporter) -> Calibration | None:
-    """The calibration in a file of the cache; one that cannot be read is as good as none."""
-    if not file.is_file():
-        return None
-    try:
-        return Calibration.load(file)
-    except WinaError as error:
-        reporter.log("warning", f"Measuring again what the cache should hold: {error}")
-        return None
+def _read_plan(file: Path, table: SparsityPlan) -> SparsityPlan:
+    return SparsityPlan.model_validate_json(file.read_bytes()).for_layout(table.layout)
 
 
-def _cached_correction(file: Path, table: SparsityPlan, reporter: Reporter) -> SparsityPlan | None:
-    """Return where corrected cuts are read, from a file of the cache; None where it is missing or damaged."""
-    if not file.is_file():
-        return None
-    try:
-        return SparsityPlan.model_validate_json(file.read_bytes()).for_layout(table.layout)
-    except (OSError, ValidationError, WinaError) as error:
-        reason = explain(error) if isinstance(error, ValidationError) else error
-        reporter.log("warning", f"The thresholds are corrected again, since {file} cannot be read: {reason}")
-        return None
-
-
-def _keep(calibration: Calibration, file: Path, reporter: Reporter) -> None:
-    """Write a calibration to the cache; a full disk costs no more than measuring it again."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        calibration.save(file)
-    except OSError as error:
-        reporter.log("warning", f"The calibration is not kept for later, {file} cannot be written: {error}.")
-
-
-def _cached_allocation(file: Path, key: str, reporter: Reporter) -> AllocationRecord | None:
-    """The allocation in a file of the cache; one that cannot be read, or has another key, is as good as none."""
-    if not file.is_file():
-        return None
-    try:
-        record = AllocationRecord.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        reason = explain(error) if isinstance(error, ValidationError) else f"{error.strerror}."
-        reporter.log("warning", f"Searching again for what the cache should hold, {file} cannot be read: {reason}")
-        return None
+def _read_allocation(file: Path, key: str) -> AllocationRecord:
+    record = AllocationRecord.model_validate_json(file.read_bytes())
     if record.key != key:
-        reporter.log("warning", f"Searching again for what the cache should hold, {file} is of another search.")
-        return None
+        raise WinaError("it holds another search.")
     return record
 
 
 def _keep_allocation(record: AllocationRecord, file: Path, state: Path, reporter: Reporter) -> None:
-    """Write an allocation to the cache, and only then remove what its search had written on the way: after a full disk
-    that is all there is to go on from."""
-    try:
-        write_atomically(file, record.model_dump_json().encode())
-    except WinaError as error:
-        reporter.log("warning", f"The allocation is not kept for later. {error}")
+    """Cache an allocation, and only then remove the state of its search, which resumes after a full disk."""
+    content = record.model_dump_json().encode()
+    if not write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter):
         return
     try:
         state.unlink(missing_ok=True)

@@ -9,12 +9,11 @@ from wina_core.compute.allocation import allocate
 from wina_core.compute.allocation.cells import LARGEST
 from wina_core.compute.allocation.divergence import Candidate, Divergence
 from wina_core.compute.allocation.gated import Subject, cells_of, searched
-from wina_core.compute.allocation.greedy import corrected_steps, released_steps, search
+from wina_core.compute.allocation.greedy import corrected_steps, search
 from wina_core.compute.allocation.journal import Journal
-from wina_core.compute.allocation.layer_error import LayerErrors, output_error
+from wina_core.compute.allocation.layer_error import LayerErrors
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
@@ -82,51 +81,6 @@ def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
     assert paths[0][:2] == paths[1][:2]
     assert paths[0][2] == pytest.approx(paths[1][2], rel=1e-9)
     assert paths[0][2] > 0
-
-
-class NaivePrefixed(NaiveErrors):
-    """The same with the first tokens of each sequence dense, in a whole pass."""
-
-    prefix = 0.0
-
-    def __call__(self, values):
-        self.evaluations += 1
-        with self._subject.gated(self._cells.plan(values, "greedy"), [self._layer]) as gates:
-            gates._context.begin(dense=dense_prefix(torch.ones(self._hidden.shape[:2], dtype=torch.bool), self.prefix))
-            return output_error(self._dense, self._outputs())
-
-
-@pytest.mark.parametrize("prefix", [0.01, 0.5])
-@pytest.mark.parametrize(
-    ("family", "name", "variant"),
-    [
-        ("llama", "teal", "as_released"),
-        ("llama", "scap", "own"),
-        ("phi3", "wina", "as_released"),
-        ("llama", "cats", "paper"),
-    ],
-)
-def test_the_released_search_is_by_dense_thresholds_and_leaves_the_first_tokens_dense(
-    family, name, variant, prefix, text, monkeypatch
-):
-    loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
-    method = searched(MethodSpec(name=name, variant=variant), AllocatorSpec(name="greedy", variant="wina_released"))
-    assert method.selection == "threshold"
-    subject = Subject(loaded, method, calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()))
-    cells = cells_of(loaded.view.layout, method, subject.fused).in_layer(1)
-    steps = released_steps(cells.blocks, cells.layout, 0.3, 0.3)
-    monkeypatch.setattr(NaivePrefixed, "prefix", prefix)
-    paths = []
-    for measure in (
-        LayerErrors(subject, cells, 1, tiny_tokens(length=40), prefix=prefix),
-        NaivePrefixed(subject, cells, 1, tiny_tokens(length=40)),
-    ):
-        path = []
-        end = search(measure, steps, (0.0,) * len(cells.blocks), path.append)
-        paths.append((path, end, measure.evaluations, measure((0.4,) * len(cells.blocks))))
-    assert paths[0][:3] == paths[1][:3]
-    assert paths[0][3] == pytest.approx(paths[1][3], rel=1e-9)
-    assert paths[0][3] > 0
 
 
 def test_a_dense_prefix_reaches_q_k_and_v_alone():

@@ -405,24 +405,6 @@ def test_the_one_mode_is_where_a_kernel_density_estimate_is_highest() -> None:
     assert float(density_peak(x)) == pytest.approx(float(grid[density.argmax()]), abs=1.5 * bins)
 
 
-def test_scap_finds_one_mode_for_each_matrix_of_the_mlp(tmp_path: Path) -> None:
-    loaded = tiny_loaded(layers=1)
-    inputs: dict[str, list[torch.Tensor]] = {}
-    for name in ("gate", "down"):
-        loaded.view.layers[0].projections[name].linear.register_forward_pre_hook(
-            lambda _, args, name=name: inputs.setdefault(name, []).append(args[0].flatten(0, -2))
-        )
-    calibration = calibrated(tmp_path, loaded, MethodSpec(name="scap", selection="threshold"), 256)
-    assert set(calibration.centres) == {(0, PROJECTIONS.index(name)) for name in ("gate", "up", "down")}
-    read = {name: torch.cat(rows[: len(rows) // 2]) for name, rows in inputs.items()}  # once for the modes alone
-    for name, like in (("gate", "gate"), ("up", "gate"), ("down", "down")):
-        centre = calibration.centres[0, PROJECTIONS.index(name)]
-        assert torch.equal(centre, density_peak(read[like]))
-    assert calibration.quantiles[0, :4].isnan().all()
-    scores_of_down = (read["down"] - calibration.centres[0, 6]).abs()
-    assert dropped(scores_of_down, calibration.threshold(0, 6, 0.4)) == pytest.approx(0.4, abs=0.005)
-
-
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
 def test_signed_values_that_are_not_finite_are_named(tmp_path: Path, value: float) -> None:
     loaded, method = tiny_loaded(layers=1), MethodSpec(name="teal", variant="as_released")

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
@@ -101,35 +100,6 @@ def test_the_dense_method_gates_nothing():
     with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
         assert torch.equal(logits(loaded, ids), dense)
         assert (gates.measured(), gates.counted_sparsity, gates.full_sparsity) == ((), 0.0, 0.0)
-
-
-def by_hand(projection, x: Tensor, sparsity: float) -> Tensor:
-    """W (m * x) + b of one projection under WINA, token by token, in plain Python."""
-    weight, bias = projection.weight, projection.linear.bias
-    norms = weight.norm(dim=0)
-    outputs = []
-    for token in x.reshape(-1, x.shape[-1]):
-        order = sorted(range(len(token)), key=lambda i: -float(token[i].abs() * norms[i]))
-        dropped = int(sparsity * len(token) + 0.5)
-        masked = token.clone()
-        masked[order[len(token) - dropped :]] = 0
-        outputs.append(functional.linear(masked, weight, None if bias is None else bias[projection.rows]))
-    return torch.stack(outputs).reshape(*x.shape[:-1], -1)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_projection_gates_with_its_own_mask(family):
-    """Fused layers too: each of their slices sees only the inputs that its own matrix keeps."""
-    loaded = tiny_loaded(family)
-    sparsities = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
-    projections = loaded.view.layers[1].projections
-    with attach(loaded, WINA, table(loaded, **sparsities)):
-        for projection in projections.values():
-            x = torch.randn(2, 5, projection.weight.shape[1], generator=torch.Generator().manual_seed(3))
-            y = projection.linear(x)[..., projection.rows]
-            torch.testing.assert_close(
-                y, by_hand(projection, x, sparsities[projection.name]), rtol=1e-4, atol=1e-5, msg=projection.name
-            )
 
 
 def test_equal_masks_of_a_fused_layer_take_one_product():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_tokens
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import FAMILIES
@@ -35,11 +35,6 @@ from wina_core.specs.plans import SparsityPlan
 
 NEW = ("granite", "gemma2", "gemma3_text", "olmo2", "stablelm", "phi", "gpt_neox", "opt")
 LAYER_NORM = ("stablelm", "phi", "gpt_neox", "opt")
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
 
 
 def _rotation(text: TextSpec, mode: str, **fields: object) -> RotationSpec:

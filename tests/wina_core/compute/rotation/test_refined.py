@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels.selection import kept_inputs
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.reporter import NullReporter
@@ -22,11 +22,6 @@ from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
 
 
 def _random(*shape: int, seed: int = 0) -> Tensor:

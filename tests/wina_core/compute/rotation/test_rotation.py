@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
 from wina_core.compute.models.architectures import FAMILIES, view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
@@ -25,11 +25,6 @@ from wina_core.records import RotationReport
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, ModelSource, RotationSpec, TextSpec
 
 WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
 
 
 def _spec(text: TextSpec, mode: str, per_head: bool = False, **fields: object) -> RotationSpec:

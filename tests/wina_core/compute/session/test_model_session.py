@@ -236,7 +236,7 @@ def test_damaged_corrected_thresholds_are_corrected_again(
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] == first
     assert len(corrected) == 2
     (warning,) = reporter.warnings
-    assert warning.startswith("The thresholds are corrected again, ")
+    assert warning.startswith("The correction of thresholds is computed again, ")
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1] == first
     assert len(corrected) == 2, "the file is whole again"
 
@@ -247,7 +247,7 @@ def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home
     loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
     (warning,) = reporter.warnings
-    assert warning.startswith("The corrected thresholds are not kept for later. ")
+    assert warning.startswith("The correction of thresholds is not kept for later. ")
 
 
 @pytest.mark.parametrize(

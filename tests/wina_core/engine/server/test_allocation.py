@@ -318,7 +318,7 @@ def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
         assert again == first
         level, message = reporter.told.pop()
         assert level == "warning"
-        assert message.startswith("Searching again for what the cache should hold, ")
+        assert message.startswith("The allocation is computed again, ")
         assert "\n" not in message
     assert not reporter.told
 
