@@ -193,14 +193,6 @@ def test_a_failed_job_is_said_in_place(bench):
     assert view.last("show_error") == 'There is no task "x"; check its name.'
 
 
-def test_the_study_file_computes_the_same(bench, tmp_path):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
-    controller.save_study(tmp_path / "my study.json")
-    assert expand(load_study(tmp_path / "my study.json")) == expand(build_study(CHOICE, DEMO, None))
-    assert "wina study run" in view.last("show_notice")
-
-
 def test_without_a_model_the_reason_is_given(bench):
     controller, view, *_ = bench
     controller.count()
@@ -217,7 +209,7 @@ def test_without_a_model_the_reason_is_given(bench):
         ({"sparsities": "-1"}, "A sparsity of -1 % is not possible"),
         ({"sparsities": "nan"}, "A sparsity of nan % is not possible"),
         ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
-        ({"allocators": ()}, "Nothing says how the sparsity is spread"),
+        ({"allocators": ()}, "No allocation is chosen"),
         ({"tasks": (), "deviation": None}, "Nothing would be measured"),
     ],
 )

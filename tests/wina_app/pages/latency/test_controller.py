@@ -110,7 +110,7 @@ def test_a_sweep_is_queued_with_what_is_stored_and_points_appear_as_they_land(be
     qtbot.waitUntil(lambda: charted(view) == [("wina", (25.0, 50.0))])
     assert len(store.store.latency_rows()) == 3
     engine.answer(result(SweepReport(environment=HERE, measured=2, stored=1, bandwidth=16.0)), done())
-    assert view.last("show_notice") == "2 points measured, 1 stored before; the memory moved 16 GB/s."
+    assert view.last("show_notice") == "2 points measured, 1 stored before; memory bandwidth 16 GB/s."
 
 
 def test_points_that_land_for_another_shape_are_followed(bench, qtbot):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from wina_app.pages.playground.controller import PlaygroundController
-from wina_app.pages.playground.form_state import MOST_RECENT, Choice, recent
+from wina_app.pages.playground.form_state import Choice
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
@@ -208,11 +208,6 @@ def test_another_model_begins_with_nothing(setup):
     assert setup.engine.sent[-1].type == "cancel"
     setup.controller.restart()
     assert len(setup.engine.submitted) == 1
-
-
-def test_recent_prompts_come_once_and_the_oldest_goes():
-    assert recent(["a", "b"], "b") == ["b", "a"]
-    assert len(recent([str(number) for number in range(MOST_RECENT)], "new")) == MOST_RECENT
 
 
 def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):

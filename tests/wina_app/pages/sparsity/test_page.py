@@ -212,12 +212,6 @@ def test_the_same_percentage_makes_the_same_plan_from_every_control(qtbot, fille
         assert filled.workspace.plan.sparsity == ((0.323,) * 7,) * 8
 
 
-def test_the_profile_has_a_line_for_each_projection(filled):
-    assert [trace.name for trace in filled.profile.traces] == list(layout().projections)
-    filled.controller.editing.paint(frozenset({(3, 0)}), 0.7)
-    assert filled.profile.traces[0].y[3] == pytest.approx(70.0)
-
-
 def test_a_plan_goes_to_a_file_and_back(filled, tmp_path, monkeypatch):
     path = str(tmp_path / "plan.json")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (path, ""))
@@ -245,7 +239,7 @@ def test_tooltips_tell_all_that_is_known_of_a_cell(filled, store):
     text = filled.heatmap.tooltip((5, 6))
     assert "layer 5 · down" in text
     assert "target: 50 %" in text
-    assert "measured: not known yet" in text
+    assert "measured: unknown" in text
     assert "predicted error: 0." in text
 
 

@@ -275,4 +275,4 @@ def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
 def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
     view = Recorded()
     SparsityEditing(Workspace(), view).take_over(UNIFORM, "open")
-    assert "no model is open; open one first" in view.last("show_error")
+    assert "No model is open" in view.last("show_error")
