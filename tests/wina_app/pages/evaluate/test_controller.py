@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController
+from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController, EvaluateView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Choice, build_study, parse_sparsities, rotation_choices
 
@@ -45,7 +45,7 @@ DEMO = resolve(ModelSource(location="demo"))
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(choice=CHOICE)
+    view = Recorded(EvaluateView, choice=CHOICE)
     yield EvaluateController(workbench, view), view, workbench, engine, store
     store.store.close()
 

@@ -1,7 +1,7 @@
 """Opening models, against a view that only remembers."""
 
 import pytest
-from wina_app.pages.model.controller import ModelController
+from wina_app.pages.model.controller import ModelController, ModelView
 from wina_app.pages.model.cost import cost_table
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.page import ModelPage
@@ -20,7 +20,7 @@ from wina_core.specs.plans import UniformSparsity
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded()
+    view = Recorded(ModelView)
     yield ModelController(workbench, view), view, workbench, engine
     store.store.close()
 

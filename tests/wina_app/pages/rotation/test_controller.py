@@ -1,7 +1,7 @@
 """Choosing and measuring rotations, against a view that only remembers."""
 
 import pytest
-from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
+from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
 from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, preset_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -25,7 +25,7 @@ REASON = "No global rotation is exact here, because its norm is a LayerNorm."
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded()
+    view = Recorded(RotationView)
     yield RotationController(workbench, view), view, workbench, engine
     store.store.close()
 
