@@ -136,14 +136,15 @@ def done(cancelled: bool = False) -> Callable[[str], Event]:
 
 
 class Recorded:
-    """A view that only remembers: `calls("show_error")` has the arguments of every call of that name."""
+    """A view that only remembers: `calls("show_error")` has the arguments of every call of that name. It has the
+    methods of `view`, a Protocol, if one is given."""
 
-    def __init__(self, **returns: Any) -> None:
-        self._returns = returns
+    def __init__(self, view: type | None = None, /, **returns: Any) -> None:
+        self._view, self._returns = view, returns
         self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
+        if name.startswith("_") or (self._view is not None and not hasattr(self._view, name)):
             raise AttributeError(name)
 
         def call(*args: Any, **kwargs: Any) -> Any:

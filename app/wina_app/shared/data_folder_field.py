@@ -1,9 +1,10 @@
 """Field for the tasks' data: the Hugging Face Hub or a folder."""
 
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QWidget
 
 from wina_app.style.theme import HALF
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, explain_disabled, text_label
 
 HUB = tr("Hugging Face Hub (default)")
@@ -28,11 +29,7 @@ class DataFolder(QWidget):
         self.choose.clicked.connect(self._choose)
         label = text_label(_NAME)
         label.setBuddy(self.edit)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(HALF)
-        column.addWidget(label)
-        column.addLayout(beside(self.edit, self.choose, stretch=self.edit))
+        vbox(self, label, self.edit, beside(self.choose), spacing=HALF)
         self.offer()
 
     def offer(self, reason: str = "") -> None:

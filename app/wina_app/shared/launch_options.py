@@ -1,11 +1,11 @@
 """Form of one launch's options."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from wina_app.shared.launch_choice import LaunchChoice
-from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import explain_disabled, text_label
 from wina_core.tasks.code_risk import RISK
 
@@ -31,9 +31,7 @@ class LaunchOptions(QWidget):
         self.risk.hide()
         self.samples.toggled.connect(self.changed)
         self.consent.toggled.connect(self.risk.setVisible)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
+        column = vbox(self)
         for box in (self.samples, self.consent):
             box.setAccessibleName(box.text())
             column.addWidget(box)

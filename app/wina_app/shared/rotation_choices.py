@@ -18,8 +18,8 @@ from wina_core.specs import (
 from wina_core.specs.plans import PlanLayout
 
 ROTATION_PRESETS: dict[str, RotationSpec] = {
-    tr("Global, refined (free at run time, recommended)"): FREE_ROTATION,
-    tr("Global, refined on the KL (free at run time, slow)"): FREE_KL_ROTATION,
+    tr("Global, refined (free at run time)"): FREE_ROTATION,
+    tr("Global, refined on KL (free at run time)"): FREE_KL_ROTATION,
     tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
     tr("None: the dense basis"): NO_ROTATION,
     tr("Global, from eigenvectors (free at run time)"): RotationSpec(),

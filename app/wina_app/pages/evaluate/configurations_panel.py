@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QDoubleSpinBox,
     QLineEdit,
     QVBoxLayout,
 )
@@ -36,10 +35,10 @@ from wina_app.widgets.controls import (
     in_two_columns,
     labelled,
     method_swatch,
-    pad_text,
     text_label,
     with_term,
 )
+from wina_app.widgets.fields import choices, decimal
 from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec, method_specs
 
@@ -119,22 +118,14 @@ class ConfigurationsPanel(SidePanel):
 
     def _build_gating(self, column: QVBoxLayout) -> None:
         column.addWidget(text_label(tr("Gating"), "section"))
-        self.selection = self._combo({key: name for key, (name, _) in SELECTIONS.items()})
-        self.masks = self._combo({key: name for key, (name, _) in MASKS.items()})
-        self.thresholds = self._combo({key: name for key, (name, _) in THRESHOLDS.items()})
-        for box, texts in ((self.selection, SELECTIONS), (self.masks, MASKS), (self.thresholds, THRESHOLDS)):
-            for row, (_, text) in enumerate(texts.values()):
-                box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        self.selection = self._combo(SELECTIONS)
+        self.masks = self._combo(MASKS)
+        self.thresholds = self._combo(THRESHOLDS)
         column.addLayout(labelled(tr("Selection"), self.selection))
         column.addLayout(labelled(tr("Thresholds"), self.thresholds))
         column.addLayout(labelled(tr("Masks"), self.masks))
-        self.rho = QDoubleSpinBox()
-        self.rho.setDecimals(3)
-        self.rho.setRange(0.0, 1.0)
-        self.rho.setSingleStep(0.01)
-        self.rho.setSpecialValueText(tr("R-Sparse's own"))
+        self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest=tr("R-Sparse's own"))
         self.rho.valueChanged.connect(self.changed)
-        pad_text(self.rho)
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
@@ -152,10 +143,8 @@ class ConfigurationsPanel(SidePanel):
         box.toggled.connect(self.changed)
         return box
 
-    def _combo(self, items: Mapping[str, str]) -> QComboBox:
-        box = QComboBox()
-        for key, text in items.items():
-            box.addItem(text, key)
+    def _combo(self, items: Mapping[Any, tuple[str, str]]) -> QComboBox:
+        box = choices((name, key, text) for key, (name, text) in items.items())
         box.currentIndexChanged.connect(self.changed)
         return box
 

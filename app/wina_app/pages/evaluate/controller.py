@@ -95,9 +95,7 @@ class EvaluateController(QObject):
         self._asked = 0
         self._own: set[str] = set()
         self._visible = False
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(_SETTLE_MS)
+        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)

@@ -5,10 +5,8 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,6 +17,7 @@ from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, rule, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.plain_text import plain_tip
@@ -51,12 +50,7 @@ class EvaluatePage(Page):
         self.arms = ConfigurationsPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
         self.arms.changed.connect(self.changed)
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.tasks)
-        row.addWidget(self.arms)
-        row.addWidget(self._build_runs(), 1)
+        hbox(content, self.tasks, self.arms, (self._build_runs(), 1), spacing=0)
         self.set_content(content)
         self.set_primary(tr("Evaluate"))
         self.primary_triggered.connect(self.evaluate_requested)
@@ -70,15 +64,16 @@ class EvaluatePage(Page):
         self._trouble = text_label("", "failed", wrap=True)
         self.table = RunGrid()
         runs = QWidget()
-        column = QVBoxLayout(runs)
-        column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
-        column.setSpacing(GRID)
-        column.addLayout(labelled(tr("Study name"), self.name))
-        column.addWidget(rule())
-        column.addWidget(text_label(tr("Runs: method × sparsity"), "section"))
-        column.addWidget(self._summary)
-        column.addWidget(self._trouble)
-        column.addWidget(self.table, 1)
+        vbox(
+            runs,
+            labelled(tr("Study name"), self.name),
+            rule(),
+            text_label(tr("Runs: method × sparsity"), "section"),
+            self._summary,
+            self._trouble,
+            (self.table, 1),
+            margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2),
+        )
         return runs
 
     def choice(self) -> Choice:

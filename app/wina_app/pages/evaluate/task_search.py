@@ -42,9 +42,7 @@ class TaskSearch(QLineEdit):
         completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
         completer.activated[str].connect(self._choose)  # type: ignore[index]  # PySide lists no overloads
         self._completer = completer
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_REST_MS)
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self._rest.timeout.connect(lambda: self.search_requested.emit(self._query()))
         self.textEdited.connect(lambda _: self._rest.start())
         self.returnPressed.connect(self.take)

@@ -21,7 +21,8 @@ from wina_app.shared.launch_options import LaunchOptions
 from wina_app.shared.run_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import CollapsibleSection, SidePanel, beside, labelled, pad_text, text_label, with_term
+from wina_app.widgets.controls import CollapsibleSection, SidePanel, beside, labelled, text_label, with_term
+from wina_app.widgets.fields import whole_number
 from wina_core.specs import PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
@@ -93,15 +94,15 @@ class TasksPanel(SidePanel):
         self.deviation.toggled.connect(self.deviation_text.setEnabled)
         column.addWidget(self.deviation)
         column.addLayout(labelled(tr("Text"), self.deviation_text))
-        self.deviation_tokens = self._spin(64, 100_000_000, TextSpec().tokens, "", tr(" tokens"))
+        self.deviation_tokens = self._number(64, 100_000_000, TextSpec().tokens, tr(" tokens"))
         self.deviation_tokens.setToolTip(tr("Spread evenly over the text; more tokens measure more precisely"))
         self.deviation.toggled.connect(self.deviation_tokens.setEnabled)
         column.addLayout(labelled(tr("Tokens to measure"), self.deviation_tokens))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Settings"), "section"))
-        self.limit = self._spin(0, 10_000_000, 0, tr("all"), tr(" documents"))
-        self.fewshot = self._spin(-1, 100, -1, tr("as in the task"), tr(" examples"))
-        self.batch = self._spin(0, 4_096, 16, tr("automatic"), tr(" sequences"))
+        self.limit = self._number(0, 10_000_000, 0, tr(" documents"), tr("all"))
+        self.fewshot = self._number(-1, 100, -1, tr(" examples"), tr("as in the task"))
+        self.batch = self._number(0, 4_096, 16, tr(" sequences"), tr("automatic"))
         self.batch.setToolTip(
             tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
         )
@@ -119,14 +120,8 @@ class TasksPanel(SidePanel):
         column.addLayout(labelled(tr("Batch size"), self.batch))
         column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
 
-    def _spin(self, low: int, high: int, value: int, special: str, suffix: str) -> QSpinBox:
-        box = QSpinBox()
-        pad_text(box)
-        box.setRange(low, high)
-        box.setValue(value)
-        box.setSpecialValueText(special)
-        box.setSuffix(suffix)
-        box.setGroupSeparatorShown(True)
+    def _number(self, low: int, high: int, value: int, suffix: str, lowest: str = "") -> QSpinBox:
+        box = whole_number(low, high, value, suffix, lowest=lowest)
         box.valueChanged.connect(self.changed)
         return box
 

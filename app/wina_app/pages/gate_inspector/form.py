@@ -4,11 +4,9 @@ from PySide6.QtCore import QEvent, QSignalBlocker, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QGridLayout,
-    QHBoxLayout,
     QPlainTextEdit,
     QProgressBar,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -16,6 +14,7 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
 from wina_app.widgets.plain_text import plain_tip
@@ -59,20 +58,16 @@ class GateForm(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress of the inspection"))
         self._doing = ElidedLabel("muted")
-        buttons = QHBoxLayout()
-        buttons.setSpacing(GRID)
-        buttons.addWidget(self.inspect)
-        buttons.addWidget(self.cancel)
-        buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(labelled(tr("Prompt"), self.prompt))
-        column.addWidget(text_label(tr("Methods")))
-        column.addLayout(self._methods)
-        column.addLayout(buttons)
-        column.addWidget(self._bar)
-        column.addWidget(self._doing)
+        buttons = hbox(None, self.inspect, self.cancel, STRETCH)
+        vbox(
+            self,
+            labelled(tr("Prompt"), self.prompt),
+            text_label(tr("Methods")),
+            self._methods,
+            buttons,
+            self._bar,
+            self._doing,
+        )
         self.show_progress(None)
 
     def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QScrollArea, QSpinBox, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.form import GateForm
@@ -16,6 +16,7 @@ from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import MessageBar, with_shortcut
+from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
 from wina_core.masks.inspect import InspectedCell
@@ -70,12 +71,16 @@ class GateInspector(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        column = QVBoxLayout(content)
-        column.setContentsMargins(GRID, GRID, GRID, 2 * GRID)
-        column.setSpacing(GRID)
-        for widget in (self.title, self.message, self.remark, self.form, self._results):
-            column.addWidget(widget)
-        column.addStretch(1)
+        vbox(
+            content,
+            self.title,
+            self.message,
+            self.remark,
+            self.form,
+            self._results,
+            STRETCH,
+            margins=(GRID, GRID, GRID, 2 * GRID),
+        )
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -95,13 +100,7 @@ class GateInspector(QScrollArea):
         grid.addLayout(labelled(tr("Token"), self.token), 0, 0)
         grid.addLayout(labelled(tr("Input"), self.input), 0, 1)
         grid.setColumnStretch(0, 1)
-        column = QVBoxLayout(holder)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.figures)
-        column.addLayout(grid)
-        column.addWidget(self.readout)
-        column.addStretch(1)
+        vbox(holder, self.figures, grid, self.readout, STRETCH)
         return holder
 
     def _plots(self) -> tuple[QWidget, ...]:
@@ -282,10 +281,7 @@ class GateInspector(QScrollArea):
 def _block(title: str, *widgets: QWidget) -> QWidget:
     """Return widgets under a heading."""
     holder = QWidget()
-    column = QVBoxLayout(holder)
-    column.setContentsMargins(0, GRID, 0, 0)
-    column.setSpacing(GRID // 2)
-    column.addWidget(text_label(title, "section", wrap=True))
+    column = vbox(holder, text_label(title, "section", wrap=True), margins=(0, GRID, 0, 0), spacing=GRID // 2)
     for widget in widgets:
         column.addWidget(widget)
     column.addStretch(1)

@@ -116,8 +116,8 @@ class GateScatter(GatePlot):
             return self._text(int(found.token[places[index]]), int(found.neuron[places[index]]))
 
         return Trace(
-            word, colour, found.x[places], found.y[places], readout, symbol=symbol, style=Qt.PenStyle.NoPen,
-            named=False, size=_SMALL,
+            word, colour, found.x[places].tolist(), found.y[places].tolist(), readout, symbol=symbol,
+            style=Qt.PenStyle.NoPen, named=False, size=_SMALL,
         )  # fmt: skip
 
     def _boundaries(
@@ -190,10 +190,11 @@ class GateHistogram(GatePlot):
             return f"{low:.3g} – {high:.3g}: {counts}"
 
         bars = [
-            Trace(
-                tr("dropped"), QColor(tokens().border), found.middles, total, readout, width=found.width, named=False
-            ),
-            Trace(tr("kept"), colour, found.middles, found.kept, None, width=found.width, named=False),
+            Trace(name, drawn, found.middles.tolist(), counts.tolist(), says, width=found.width, named=False)
+            for name, drawn, counts, says in (
+                (tr("dropped"), QColor(tokens().border), total, readout),
+                (tr("kept"), colour, found.kept, None),
+            )
         ]
         top = float(total.max())
         middle = len(found.boundaries) // 2

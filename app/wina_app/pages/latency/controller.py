@@ -134,9 +134,7 @@ class LatencyController(QObject):
         self._show()
 
     def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(pause)
+        timer = QTimer(self, singleShot=True, interval=pause)
         timer.timeout.connect(then)
         return timer
 

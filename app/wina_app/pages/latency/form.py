@@ -5,19 +5,18 @@ from collections.abc import Collection, Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
 from wina_app.pages.latency.form_state import BACKENDS, DTYPES, METHODS, SELECTIONS, DecodeChoice, ProductChoice
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, pad_text, text_label
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
+from wina_app.widgets.fields import choices, whole_number
 from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
@@ -41,11 +40,7 @@ class Field(QWidget):
         self._control = control
         self.trouble = text_label("", "failed", wrap=True)
         self.trouble.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(HALF)
-        column.addLayout(labelled(text, control, hint=hint, term=term))
-        column.addWidget(self.trouble)
+        vbox(self, labelled(text, control, hint=hint, term=term), self.trouble, spacing=HALF)
         self._hint = hint
 
     def show_problem(self, text: str) -> None:
@@ -90,9 +85,7 @@ class ProductForm(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.fields: dict[str, Field] = {}
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(GRID)
+        self._column = vbox(self)
         self.presets = self._build_presets()
         self._column.addWidget(text_label(tr("Shapes"), "section"))
         self._column.addWidget(self.presets)
@@ -114,7 +107,7 @@ class ProductForm(QWidget):
         self._column.addWidget(text_label(tr("Measurement"), "section"))
         self.device = QLineEdit(default.device)
         self._add("device", tr("Device: auto, cpu, cuda or cuda:1"), self.device)
-        self.repetitions = spin(1, 10_000, default.repetitions, tr(" turns"))
+        self.repetitions = whole_number(1, 10_000, default.repetitions, tr(" turns"))
         self.repetitions.valueChanged.connect(self.changed)
         self._add("repetitions", tr("Repetitions"), self.repetitions, "Warm-up")
         self.again = again_box()
@@ -185,9 +178,9 @@ class DecodeForm(QWidget):
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        self.prompt_tokens = spin(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
-        self.new_tokens = spin(2, 2**17, defaults["new_tokens"], tr(" tokens"))
-        self.repetitions = spin(1, 10_000, defaults["repetitions"], tr(" turns"))
+        self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
+        self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], tr(" tokens"))
+        self.repetitions = whole_number(1, 10_000, defaults["repetitions"], tr(" turns"))
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self.fields = {
@@ -201,9 +194,7 @@ class DecodeForm(QWidget):
             "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
             "repetitions": Field(tr("Repetitions"), self.repetitions),
         }
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
+        column = vbox(self)
         for field in self.fields.values():
             column.addWidget(field)
         column.addWidget(self.again)
@@ -229,10 +220,7 @@ class LatencyForm(SidePanel):
 
     def __init__(self) -> None:
         super().__init__(_WIDTH)
-        self.kind = QComboBox()
-        for row, (key, (text, explanation)) in enumerate(KINDS.items()):
-            self.kind.addItem(text, key)
-            self.kind.setItemData(row, explanation, Qt.ItemDataRole.ToolTipRole)
+        self.kind = choices((text, kind, explanation) for kind, (text, explanation) in KINDS.items())
         self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
         self.products, self.decoding = ProductForm(), DecodeForm()
         self.column.addLayout(labelled(tr("Timed operation"), self.kind))
@@ -258,17 +246,6 @@ class LatencyForm(SidePanel):
         """Show the problem of each field of the current form."""
         for name, field in self.shown.fields.items():
             field.show_problem(problems.get(name, ""))
-
-
-def spin(low: int, high: int, value: int, suffix: str) -> QSpinBox:
-    """Return a spin box for a whole number with a unit."""
-    box = QSpinBox()
-    pad_text(box)
-    box.setRange(low, high)
-    box.setValue(value)
-    box.setSuffix(suffix)
-    box.setGroupSeparatorShown(True)
-    return box
 
 
 def again_box() -> QCheckBox:

@@ -6,11 +6,9 @@ from pathlib import Path
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,7 +20,9 @@ from wina_app.shared.latency.choices import Offer
 from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets import fields
 from wina_app.widgets.base_page import EmptyState, Page
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, side_by_side, text_label
 from wina_app.widgets.flow_layout import FlowLayout
@@ -91,21 +91,14 @@ class LatencyPage(Page):
             self._panes.addWidget(state)
         self._kind = "products"
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.form)
-        row.addWidget(self._panes, 1)
+        hbox(content, self.form, (self._panes, 1), spacing=0)
         self.set_content(content)
         self.set_primary(tr("Measure"))
         self.primary_triggered.connect(self.measure_requested)
 
     def _build_results(self) -> QWidget:
-        self.ordinate = QComboBox()
-        self.ordinate.setAccessibleName(tr("Left plot"))
-        for at, (key, (text, explanation)) in enumerate(ORDINATES.items()):
-            self.ordinate.addItem(text, key)
-            self.ordinate.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
+        quantities = [(text, key, explanation) for key, (text, explanation) in ORDINATES.items()]
+        self.ordinate = fields.choices(quantities, tr("Left plot"))
         self.ordinate.activated.connect(lambda: self.ordinate_chosen.emit(self.ordinate.currentData()))
         self.subject, self.load, self.machine = (
             ComboBox(tr("Subject")),
@@ -126,14 +119,8 @@ class LatencyPage(Page):
             choices.addWidget(side_by_side(caption, buddy))
         choices.addWidget(HelpButton("Roofline"))
         upper, lower = QWidget(), QWidget()
-        above = QVBoxLayout(upper)
-        above.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        above.setSpacing(GRID)
-        above.addLayout(choices)
-        above.addWidget(self.plots, 1)
-        below = QVBoxLayout(lower)
-        below.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        below.addWidget(self.table)
+        vbox(upper, choices, (self.plots, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
+        vbox(lower, self.table, margins=(2 * GRID, GRID, 2 * GRID, GRID))
         whole = QSplitter(Qt.Orientation.Vertical)
         plots = ScrollPage(upper)
         plots.setMinimumHeight(28 * GRID)

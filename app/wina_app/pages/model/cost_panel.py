@@ -3,14 +3,10 @@
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
-    QComboBox,
-    QDoubleSpinBox,
     QHeaderView,
     QLabel,
-    QSpinBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -20,7 +16,9 @@ from wina_app.style.icons import icon
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID, font, notifier, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import beside, captioned, pad_text, text_label
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import beside, captioned, text_label
+from wina_app.widgets.fields import choices, decimal, whole_number
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_core.records import CostRecord
@@ -41,23 +39,11 @@ class CostPanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._record: CostRecord | None = None
-        self.method = QComboBox()
-        self.method.setAccessibleName(tr("Gate rule of the cost"))
-        for spec in method_specs():
-            if spec != DENSE:
-                self.method.addItem(spec.label, spec)
-                self.method.setItemData(self.method.count() - 1, explanation(spec), Qt.ItemDataRole.ToolTipRole)
+        methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
+        self.method = choices(methods, tr("Gate rule of the cost"))
         self.method.setCurrentIndex(self.method.findText("wina"))
-        self.sparsity = QDoubleSpinBox()
-        self.sparsity.setDecimals(1)
-        self.sparsity.setRange(0.0, 99.9)
-        self.sparsity.setValue(50.0)
-        self.sparsity.setSuffix(" %")
-        self.context = QSpinBox()
-        self.context.setRange(1, 16_777_216)
-        self.context.setValue(_CONTEXT)
-        self.context.setGroupSeparatorShown(True)
-        self.context.setSuffix(tr(" tokens"))
+        self.sparsity = decimal(0.0, 99.9, 50.0, " %", decimals=1, step=1.0)
+        self.context = whole_number(1, 16_777_216, _CONTEXT, tr(" tokens"))
         self.table = _Table()
         self.problem = text_label("", "failed", wrap=True)
         self.warning = text_label("", "muted", wrap=True)
@@ -70,9 +56,7 @@ class CostPanel(QWidget):
             if not control.accessibleName():
                 control.setAccessibleName(tr("{quantity} of the cost", quantity=caption))
             controls.addWidget(captioned(caption, control))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
+        column = vbox(self)
         heading: QLabel = text_label(tr("Cost of a generated token"), "section")
         heading.setToolTip(_EXPLANATION)
         column.addLayout(beside(heading, HelpButton("GFLOPs saved")))
@@ -80,7 +64,6 @@ class CostPanel(QWidget):
         for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
             column.addWidget(widget)
         for box in (self.sparsity, self.context):
-            pad_text(box)
             box.valueChanged.connect(self.ask)
         self.method.currentIndexChanged.connect(self.ask)
         notifier().changed.connect(self._restyle)

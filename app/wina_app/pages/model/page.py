@@ -8,7 +8,6 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,7 +27,9 @@ from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, text_label
+from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource
@@ -67,19 +67,13 @@ class ModelPage(Page):
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.demo = QPushButton(tr("Open the demo model"))
-        self.demo.setAccessibleName(tr("Open the demo model"))
         self.demo.clicked.connect(lambda: self._open("demo"))
         self.folder = QPushButton(tr("Open folder…"))
-        self.folder.setAccessibleName(tr("Open folder…"))
         self.folder.clicked.connect(self.choose_folder)
         self.header_actions.addWidget(self.demo)
         self.header_actions.addWidget(self.folder)
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self._build_side())
-        row.addWidget(self._build_summary(), 1)
+        hbox(content, self._build_side(), (self._build_summary(), 1), spacing=0)
         self.set_content(content)
         self.add_command(tr("Type a folder or model id"), self._type_location, "Ctrl+Shift+M")
         self.add_command(tr("Load the typed model"), self._open_typed, "Ctrl+Shift+L")
@@ -95,10 +89,7 @@ class ModelPage(Page):
         self.dtype = QComboBox()
         for name in get_args(DType):
             self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
-        self.quantization = QComboBox()
-        for key, (name, text) in _QUANTIZATIONS.items():
-            self.quantization.addItem(name, key)
-            self.quantization.setItemData(self.quantization.count() - 1, text, Qt.ItemDataRole.ToolTipRole)
+        self.quantization = choices((name, key, text) for key, (name, text) in _QUANTIZATIONS.items())
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
         self._shown: ModelSource | None = None
@@ -145,22 +136,23 @@ class ModelPage(Page):
         shown = QWidget()
         shown.setProperty("role", "surface")
         shown.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        column = QVBoxLayout(shown)
-        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
-        column.setSpacing(GRID)
-        column.addWidget(self._name)
-        column.addWidget(self._where)
-        column.addSpacing(GRID)
-        column.addWidget(self.figures)
-        column.addSpacing(GRID * 2)
-        column.addWidget(self.cost)
-        column.addSpacing(GRID * 2)
-        column.addWidget(text_label(tr("Weights per projection, all layers"), "section"))
-        column.addWidget(self.projections)
-        column.addSpacing(GRID * 2)
-        column.addWidget(text_label(tr("Memory of the weights by data type"), "section"))
-        column.addWidget(self.memory)
-        column.addStretch(1)
+        vbox(
+            shown,
+            self._name,
+            self._where,
+            GRID,
+            self.figures,
+            GRID * 2,
+            self.cost,
+            GRID * 2,
+            text_label(tr("Weights per projection, all layers"), "section"),
+            self.projections,
+            GRID * 2,
+            text_label(tr("Memory of the weights by data type"), "section"),
+            self.memory,
+            STRETCH,
+            margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
+        )
         area = QScrollArea()
         area.setWidget(shown)
         area.setWidgetResizable(True)
@@ -173,16 +165,17 @@ class ModelPage(Page):
         self.bar.setAccessibleName(tr("Loading progress"))
         self.bar.setMaximumWidth(GRID * 60)
         self.cancel = QPushButton(tr("Cancel loading"))
-        self.cancel.setAccessibleName(tr("Cancel loading"))
         self.cancel.clicked.connect(self.cancel_requested)
         loading = QWidget()
-        column = QVBoxLayout(loading)
-        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
-        column.setSpacing(GRID)
-        for widget in (self._progress_title, self.bar, self._progress_text):
-            column.addWidget(widget)
-        column.addLayout(beside(self.cancel))
-        column.addStretch(1)
+        vbox(
+            loading,
+            self._progress_title,
+            self.bar,
+            self._progress_text,
+            beside(self.cancel),
+            STRETCH,
+            margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
+        )
 
         self.begin = StartView()
         self.begin.demo_requested.connect(lambda: self._open("demo"))

@@ -2,11 +2,12 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QScrollArea, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.controls import text_label
 
 
@@ -55,11 +56,13 @@ class StartView(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        column = QVBoxLayout(content)
-        column.setContentsMargins(GRID * 4, GRID * 4, GRID * 4, GRID * 4)
-        column.setSpacing(GRID * 2)
-        column.addStretch(1)
-        column.addWidget(text_label(tr("Start here"), "title"))
+        column = vbox(
+            content,
+            STRETCH,
+            text_label(tr("Start here"), "title"),
+            margins=(GRID * 4, GRID * 4, GRID * 4, GRID * 4),
+            spacing=GRID * 2,
+        )
         column.addWidget(
             text_label(
                 tr(
@@ -94,11 +97,7 @@ class StartCard(QFrame):
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
         self.button.setAccessibleDescription(text)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
-        column.setSpacing(GRID)
-        column.addWidget(self._icon)
-        column.addWidget(text_label(title, "section"))
+        column = vbox(self, self._icon, text_label(title, "section"), margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2))
         words = text_label(text, wrap=True)
         words.setMinimumWidth(GRID * 24)
         column.addWidget(words)

@@ -87,13 +87,9 @@ class PlaygroundController(QObject):
         """Whether the user stopped the job."""
         self._flows = False
         """Whether the job's first token has arrived."""
-        self._settling = QTimer(self)
-        self._settling.setSingleShot(True)
-        self._settling.setInterval(SETTLE_MS)
+        self._settling = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settling.timeout.connect(self.restart)
-        self._counting = QTimer(self)
-        self._counting.setSingleShot(True)
-        self._counting.setInterval(COUNT_MS)
+        self._counting = QTimer(self, singleShot=True, interval=COUNT_MS)
         self._counting.timeout.connect(self._show_numbers)
         self._workspace.model_changed.connect(self._on_model_changed)
         self._workspace.rotation_changed.connect(self._show_choices)

@@ -5,12 +5,9 @@ from functools import partial
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDoubleSpinBox,
-    QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QSlider,
-    QSpinBox,
     QToolButton,
     QWidget,
 )
@@ -19,21 +16,15 @@ from wina_app.pages.playground.form_state import PROMPTS, Choice, PlaygroundChoi
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import (
-    CollapsibleSection,
-    SidePanel,
-    explain_disabled,
-    labelled,
-    pad_text,
-    text_label,
-    wrap_words,
-)
+from wina_app.widgets.controls import CollapsibleSection, SidePanel, explain_disabled, labelled, text_label, wrap_words
+from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
 
-_WIDTH = GRID * 36
+_WIDTH = GRID * 46
 _MOST_PERCENT = 99
 _STEP = 5
 _FIRST_PERCENT = 50
@@ -76,9 +67,7 @@ class PlaygroundForm(SidePanel):
         self.chat = QCheckBox(tr("Apply the chat template"))
         self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
         self.chat.toggled.connect(self.changed)
-        heading = QHBoxLayout()
-        heading.addWidget(text_label(tr("Prompt"), "section"), 1)
-        heading.addWidget(self.examples)
+        heading = hbox(None, (text_label(tr("Prompt"), "section"), 1), self.examples, spacing=-1)
         self.column.addLayout(heading)
         self.column.addWidget(self.prompt)
         self.column.addWidget(self.chat)
@@ -91,45 +80,29 @@ class PlaygroundForm(SidePanel):
         self.slider.setRange(0, _MOST_PERCENT)
         self.slider.setPageStep(_STEP)
         self.slider.setAccessibleName(tr("Sparsity, as a slider"))
-        self.sparsity = QSpinBox()
-        pad_text(self.sparsity)
-        self.sparsity.setRange(0, _MOST_PERCENT)
-        self.sparsity.setSingleStep(_STEP)
-        self.sparsity.setSuffix(" %")
+        self.sparsity = whole_number(0, _MOST_PERCENT, 0, " %", step=_STEP, name=tr("Sparsity of every cell"))
         self.slider.valueChanged.connect(self.sparsity.setValue)
         self.sparsity.valueChanged.connect(self.slider.setValue)
         self.sparsity.valueChanged.connect(self.changed)
         self.sparsity.setValue(_FIRST_PERCENT)
         self.by_plan = QCheckBox()
         self.by_plan.toggled.connect(self._on_by_plan)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.sparsity)
         holder = QWidget()
-        holder.setLayout(row)
-        row.setContentsMargins(0, 0, 0, 0)
+        hbox(holder, (self.slider, 1), self.sparsity)
         self.column.addWidget(text_label(tr("Sparse side"), "section"))
         self.column.addWidget(text_label(_LIVE, "muted", wrap=True))
         self.column.addLayout(labelled(tr("Method"), self.method))
         self.column.addLayout(labelled(tr("Sparsity of every cell"), holder))
-        self.sparsity.setAccessibleName(tr("Sparsity of every cell"))
         self.column.addWidget(self.by_plan)
         self.column.addLayout(labelled(tr("Rotation"), self.rotation))
 
     def _add_sampling(self) -> None:
         default = SamplingSpec()
-        self.new_tokens = QSpinBox()
-        self.new_tokens.setRange(1, MOST_TOKENS)
-        self.new_tokens.setGroupSeparatorShown(True)
-        self.new_tokens.setValue(64)
-        self.new_tokens.setSuffix(tr(" tokens"))
-        self.temperature = _decimal(0.0, 10.0, default.temperature)
-        self.temperature.setSpecialValueText(tr("0: the most likely token"))
-        self.top_p = _decimal(0.01, 1.0, default.top_p)
-        self.seed = QSpinBox()
-        self.seed.setRange(0, 2**31 - 1)
-        self.seed.setValue(default.seed)
+        self.new_tokens = whole_number(1, MOST_TOKENS, 64, tr(" tokens"))
+        self.temperature = decimal(0.0, 10.0, default.temperature, lowest=tr("0: the most likely token"))
+        self.top_p = decimal(0.01, 1.0, default.top_p)
+        self.seed = whole_number(0, 2**31 - 1, default.seed)
+        self.seed.setGroupSeparatorShown(False)
         fold = CollapsibleSection(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
@@ -143,7 +116,6 @@ class PlaygroundForm(SidePanel):
             (tr("Top p"), self.top_p, tr("Samples from the smallest set of tokens with this probability."), "Top p"),
             (tr("Seed"), self.seed, "", ""),
         ):
-            pad_text(box)
             fold.column.addLayout(labelled(name, box, hint=hint, term=term))
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
@@ -223,12 +195,3 @@ class PlaygroundForm(SidePanel):
             self.prompt.setPlainText(prompt)
         self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
         self.changed.emit()
-
-
-def _decimal(low: float, high: float, value: float) -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
-    box.setRange(low, high)
-    box.setDecimals(2)
-    box.setSingleStep(0.1)
-    box.setValue(value)
-    return box

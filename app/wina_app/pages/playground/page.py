@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.playground.form_state import SIDES, Choice, PlaygroundChoices, Side, token_readout
@@ -12,6 +12,7 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.engine.protocol import Token
@@ -67,29 +68,20 @@ class PlaygroundPage(Page):
         bar = ColourBar(gaps=False)
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)
-        lines = QVBoxLayout()
-        lines.setSpacing(0)
-        lines.addWidget(self.part)
-        lines.addWidget(self.pointed)
-        key = QHBoxLayout()
-        key.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        key.setSpacing(3 * GRID)
-        key.addWidget(bar, 1)
-        key.addWidget(HelpButton("Divergence colours"))
-        key.addLayout(lines, 2)
+        lines = vbox(None, self.part, self.pointed, spacing=0)
+        key = hbox(
+            None,
+            (bar, 1),
+            HelpButton("Divergence colours"),
+            (lines, 2),
+            margins=(2 * GRID, 0, 2 * GRID, 0),
+            spacing=3 * GRID,
+        )
         how = text_label(_HOW, "muted", wrap=True)
         how.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
-        right = QVBoxLayout()
-        right.setSpacing(GRID)
-        right.addLayout(sides, 1)
-        right.addLayout(key)
-        right.addWidget(how)
+        right = vbox(None, (sides, 1), key, how)
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.form)
-        row.addLayout(right, 1)
+        hbox(content, self.form, (right, 1), spacing=0)
         return content
 
     def _add_commands(self) -> None:

@@ -2,12 +2,13 @@
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
 from wina_app.pages.playground.form_state import Side, ending
 from wina_app.pages.playground.token_text import TokenText
 from wina_app.style.theme import GRID, HALF, font, notifier, scaled
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
@@ -53,25 +54,14 @@ class CompletionPane(QWidget):
         self.copy = QPushButton(tr("Copy"))
         self.copy.setAccessibleName(tr("Copy the {side} completion", side=side))
         self.copy.clicked.connect(self.copy_completion)
-        heading = QHBoxLayout()
-        heading.setSpacing(GRID)
-        heading.addWidget(self._swatch)
-        heading.addWidget(self._heading, 1)
-        heading.addWidget(self._state)
-        heading.addWidget(self.copy)
+        heading = hbox(None, self._swatch, (self._heading, 1), self._state, self.copy)
         self.text = TokenText(tr("{side} completion", side=title))
         self.text.pointed.connect(self.pointed)
         self._numbers: dict[str, QLabel] = {}
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # both as wide as each other
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(heading)
-        column.addWidget(self.text, 1)
+        column = vbox(self, heading, (self.text, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         self.readouts = QWidget()
-        lines = QVBoxLayout(self.readouts)
-        lines.setContentsMargins(0, 0, 0, 0)
-        lines.addLayout(self._readouts(side))
+        lines = vbox(self.readouts, self._readouts(side))
         lines.addStretch(1)  # the other side may take more lines
         column.addWidget(self.readouts)
         notifier().changed.connect(self._restyle)

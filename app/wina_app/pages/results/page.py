@@ -1,26 +1,27 @@
 """The Results page: every stored number as a table, and the plots of what it shows and selects."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSplitter, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.controller import ResultsController
 from wina_app.pages.results.filter_line import FilterLine
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.pages.results.table_panel import ResultsList
-from wina_app.services.settings import Settings
-from wina_app.services.store_thread import StoreThread
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import explain_disabled, text_label
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
+
+if TYPE_CHECKING:
+    from wina_app.pages.results.controller import ResultsController
 
 _MOST_SELECTED = 20_000
 """Selected rows whose runs are looked for: all rows of a large table are no choice of runs."""
@@ -31,11 +32,9 @@ _REST_MS = 150
 class ResultsPage(Page):
     """Shows what its controller read from the store, and emits the user's choices to it."""
 
-    def __init__(self, store: StoreThread, settings: Settings | None = None) -> None:
-        """Without `settings` the choice of columns is not kept."""
+    def __init__(self, columns: ColumnChoice) -> None:
         super().__init__("results", tr("Results"))
-        self._settings = settings
-        self.columns = ColumnChoice(settings.results_columns if settings else ())
+        self.columns = columns
         self.filter = FilterLine()
         self.start = self.filter  # the table would take a row as current
         self._count = text_label("", "muted")
@@ -50,11 +49,11 @@ class ResultsPage(Page):
         self._rest.setSingleShot(True)
         self._rest.setInterval(_REST_MS)
         self.set_content(self._arrange())
-        self.controller = ResultsController(store, self, self.plots, self.columns)
-        self.controller.setParent(self)
-        if settings is not None:
-            self.controller.plots.set_count(settings.preferences.sparsity_count)
-        self.undo_stack = self.controller.marks.undo_stack
+
+    def connect_to(self, controller: "ResultsController") -> None:
+        """Show what the controller reads, and connect all controls to it."""
+        self.controller = controller
+        self.undo_stack = controller.marks.undo_stack
         self.table.show_table(self.controller.table)
         self.controller.start()
         self._follow_selection()
@@ -94,7 +93,6 @@ class ResultsPage(Page):
         self.inspector.pin_toggled.connect(control.marks.toggle_pin)
         control.table.content_changed.connect(self._inspect)
         control.selection.changed.connect(self._inspect)
-        self.columns.changed.connect(self._keep_columns)
         self.primary_triggered.connect(self._export)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
 
@@ -186,10 +184,6 @@ class ResultsPage(Page):
     def _inspect(self) -> None:
         runs = self.controller.selection.runs
         self.inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
-
-    def _keep_columns(self) -> None:
-        if self._settings is not None:
-            self._settings.results_columns = self.columns.written
 
     def _delete(self) -> None:
         if runs := self._runs_to_change():

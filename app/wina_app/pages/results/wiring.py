@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import SignalInstance
 
+from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.controller import ResultsController
 from wina_app.pages.results.page import ResultsPage
 from wina_app.plots.export_settings import last_choice
+from wina_app.services.settings import Settings
+from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
@@ -17,8 +20,21 @@ def wire(
     """Make the page, add it to the window, and return its controller."""
     settings = workbench.settings
     last_choice.keep(settings.plot_file, lambda choice: setattr(settings, "plot_file", choice))
-    view = ResultsPage(workbench.store, settings)
+    view = make_page(workbench.store, settings)
     control = view.controller
+    control.plots.set_count(settings.preferences.sparsity_count)
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
     add_page(view)
     return control
+
+
+def make_page(store: StoreThread, settings: Settings | None = None) -> ResultsPage:
+    """Return the page with its controller; `settings` keeps the choice of columns."""
+    columns = ColumnChoice(settings.results_columns if settings else ())
+    view = ResultsPage(columns)
+    control = ResultsController(store, view, view.plots, columns)
+    control.setParent(view)
+    view.connect_to(control)
+    if settings is not None:
+        columns.changed.connect(lambda: setattr(settings, "results_columns", columns.written))
+    return view

@@ -6,11 +6,9 @@ import numpy as np
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QFileDialog,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from wina_app.style.number_format import count, percent, scientific
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import Readouts, beside, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.records import ModelSummary, RotationReport
@@ -47,9 +46,7 @@ class RotationPage(Page):
         self.export.clicked.connect(self._choose_export)
         self.header_actions.addWidget(self.export)
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row = hbox(content, spacing=0)
         self.panel = RotationPanel()
         self.panel.changed.connect(self.choice_changed)
         row.addWidget(self.panel)
@@ -67,11 +64,7 @@ class RotationPage(Page):
         self.colour_bar = ColourBar()
         self._values = np.empty((0, 0))
         measured = QWidget()
-        column = QVBoxLayout(measured)
-        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
-        column.setSpacing(GRID)
-        column.addWidget(self.figures)
-        column.addSpacing(GRID)
+        column = vbox(measured, self.figures, GRID, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         heading = text_label(tr("Off-diagonal energy of WᵀW after the rotation"), "section")
         column.addLayout(beside(heading, HelpButton("Orthogonality residual")))
         column.addWidget(
@@ -88,9 +81,7 @@ class RotationPage(Page):
         column.addWidget(self.colour_bar)
 
         waiting = QWidget()
-        column = QVBoxLayout(waiting)
-        column.setContentsMargins(GRID * 3, GRID * 2, GRID * 3, GRID * 2)
-        column.setSpacing(GRID)
+        column = vbox(waiting, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         self._state_title = text_label("", "title")
         self._state_text = text_label("", wrap=True)
         self.bar = QProgressBar()

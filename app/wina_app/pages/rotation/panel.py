@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPushButton,
     QRadioButton,
-    QSpinBox,
     QVBoxLayout,
 )
 
@@ -39,10 +38,10 @@ from wina_app.widgets.controls import (
     close_together,
     explain_disabled,
     labelled,
-    pad_text,
     text_label,
     with_term,
 )
+from wina_app.widgets.fields import choices, whole_number
 from wina_core.records import ModelSummary
 from wina_core.specs import USUAL_EFFORT, AttentionBasis, MlpBasis, RotationSpec
 
@@ -108,11 +107,7 @@ class RotationPanel(SidePanel):
         self.weighting.activated.connect(lambda _: self._changed())
         self.objective = _combo(OBJECTIVES)
         self.objective.activated.connect(lambda _: self._on_objective())
-        self.steps = QSpinBox()
-        self.steps.setRange(1, 100_000)
-        self.steps.setSingleStep(100)
-        self.steps.setSuffix(tr(" steps"))
-        pad_text(self.steps)
+        self.steps = whole_number(1, 100_000, 1, tr(" steps"), step=100)
         self.steps.editingFinished.connect(self._changed)
         column.addLayout(labelled(tr("Weighting of the sites"), self.weighting, term="Sensitivity"))
         column.addLayout(labelled(tr("Objective of the bases"), self.objective))
@@ -125,12 +120,7 @@ class RotationPanel(SidePanel):
         self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)
         self.text = QLineEdit()
         self.text.editingFinished.connect(self._changed)
-        self.tokens = QSpinBox()
-        pad_text(self.tokens)
-        self.tokens.setRange(64, 16_777_216)
-        self.tokens.setSingleStep(4_096)
-        self.tokens.setGroupSeparatorShown(True)
-        self.tokens.setSuffix(tr(" tokens"))
+        self.tokens = whole_number(64, 16_777_216, 64, tr(" tokens"), step=4_096)
         self.tokens.editingFinished.connect(self._changed)
         inside.addWidget(text_label(tr("Text for activations and refinement"), "section"))
         inside.addLayout(labelled(tr("Source"), self.text, hint=tr("demo:calibration, demo:training, or a UTF-8 file")))
@@ -280,8 +270,4 @@ class RotationPanel(SidePanel):
 
 
 def _combo(entries: Mapping[Any, tuple[str, str]]) -> QComboBox:
-    box = QComboBox()
-    for row, (key, (name, text)) in enumerate(entries.items()):
-        box.addItem(name, key)
-        box.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
-    return box
+    return choices((name, key, text) for key, (name, text) in entries.items())

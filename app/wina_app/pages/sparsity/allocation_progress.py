@@ -1,12 +1,13 @@
 """Strip with the allocator's progress, then its outcome."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.plain_text import plain_tip
 
@@ -29,13 +30,7 @@ class AllocationStrip(QWidget):
         self.cancel.setAccessibleName(tr("Cancel the allocator"))
         self.cancel.setToolTip(tr("Stop at the next batch; results so far are kept"))
         self.cancel.clicked.connect(self.cancel_requested)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.bar)
-        row.addWidget(self.amount)
-        row.addWidget(self.outcome, 1)
-        row.addWidget(self.cancel)
+        hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
         self._found = ("", "")
         self.show_progress(None)
 

@@ -12,11 +12,10 @@ from wina_app.pages.sparsity import plan_files
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
 from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
-from wina_app.pages.sparsity.stored_data import Subject, read_plan_data
+from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
-from wina_app.shared.stored_plan import StoredPlanData
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec, Selection

@@ -167,7 +167,7 @@ class SparsityProfile(DataPlot):
             name,
             _COLOURS[name],
             layers,
-            factor * values,
+            (factor * values).tolist(),
             lambda index: self._point_text(name, layers[index], values[index]),
             style=Qt.PenStyle.DashLine if name in _MLP else Qt.PenStyle.SolidLine,
         )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wina_app.pages.sparsity.stored_data import StoredPlanData
 from wina_app.shared.colour_scales import MapKey
-from wina_app.shared.stored_plan import StoredPlanData
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan

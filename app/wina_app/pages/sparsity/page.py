@@ -6,11 +6,9 @@ import numpy as np
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -30,6 +28,7 @@ from wina_app.shared.colour_scales import MapKey, scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.specs import MethodSpec, Selection
@@ -88,16 +87,9 @@ class SparsityPage(Page):
 
     def _arrange(self) -> QWidget:
         left = QWidget()
-        under_map = QVBoxLayout(left)
-        under_map.setContentsMargins(0, 0, GRID, 0)
-        under_map.setSpacing(GRID)
-        under_map.addWidget(self.heatmap, 1)
-        under_map.addWidget(self.colour_bar)
+        vbox(left, (self.heatmap, 1), self.colour_bar, margins=(0, 0, GRID, 0))
         right = QWidget()
-        under_profile = QVBoxLayout(right)
-        under_profile.setContentsMargins(GRID, 0, 0, 0)
-        under_profile.addWidget(self.profile, 1)
-        under_profile.addWidget(self._readout)
+        vbox(right, (self.profile, 1), self._readout, margins=(GRID, 0, 0, 0), spacing=-1)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.addWidget(left)
         splitter.addWidget(right)
@@ -105,22 +97,18 @@ class SparsityPage(Page):
         splitter.setStretchFactor(1, 1)
         splitter.setSizes([55 * GRID, 45 * GRID])
         splitter.setChildrenCollapsible(False)
-        figures = QHBoxLayout()
-        figures.setSpacing(GRID)
-        figures.addWidget(self.figures, 1)
-        figures.addWidget(self.measure_kl)
-        figures.addWidget(self.calibrate)
-        figures.addWidget(HelpButton("Calibration"))
+        figures = hbox(None, (self.figures, 1), self.measure_kl, self.calibrate, HelpButton("Calibration"))
         content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.plan_name)
-        column.addWidget(self.toolbar)
-        column.addWidget(self.allocation)
-        column.addWidget(splitter, 1)
-        column.addWidget(self.editor)
-        column.addLayout(figures)
+        vbox(
+            content,
+            self.plan_name,
+            self.toolbar,
+            self.allocation,
+            (splitter, 1),
+            self.editor,
+            figures,
+            margins=(2 * GRID, GRID, 2 * GRID, GRID),
+        )
         return content
 
     def set_undo_stack(self, stack: QUndoStack) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCompleter, QHBoxLayout, QLineEdit, QListView, QPushButton, QWidget
+from PySide6.QtWidgets import QCompleter, QLineEdit, QListView, QPushButton, QWidget
 
-from wina_app.style.theme import GRID, apply_stylesheet
+from wina_app.style.theme import apply_stylesheet
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import text_label
 
 
@@ -33,13 +34,7 @@ class PlanNameBar(QWidget):
         apply_stylesheet(popup)
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(text_label(tr("Save the plan as"), "muted"))
-        row.addWidget(self.name, 1)
-        row.addWidget(self.save)
-        row.addWidget(leave)
+        hbox(self, text_label(tr("Save the plan as"), "muted"), (self.name, 1), self.save, leave)
         self.name.textChanged.connect(self._follow)
         self.name.returnPressed.connect(self._choose)
         self.save.clicked.connect(self._choose)

@@ -3,14 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wina_app.pages.sparsity.allocation_summary import same_table
-from wina_app.shared.cell_curves import CellCurves
-from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
+from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_core.records import THRESHOLD_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
@@ -31,6 +30,35 @@ class Subject:
     rotation: RotationSpec
     method: MethodSpec
     plan: SparsityPlan
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCellData:
+    """Stored data of each cell under one model, rotation and method."""
+
+    stamp: tuple[float, ...] = ()
+    """Identifies the calibrations read."""
+    thresholds: CellCurves | None = None
+    """Calibrated thresholds of the method's selection, over the mask's sparsity."""
+    errors: CellCurves | None = None
+    """Relative output errors, over the target."""
+    energies: CellCurves | None = None
+    """Kept energies, over the target."""
+    divergences: CellCurves | None = None
+    """Square roots of the KL divergence that each cell causes alone, between which they are nearly linear."""
+    residuals: np.ndarray | None = None
+    """Off-diagonal energy of W^T W, float64 [layers, projections]."""
+    spreads: np.ndarray | None = None
+    """Standard deviation over mean of the column norms, float64 [layers, projections]."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPlanData:
+    """Stored data of one plan and its cells."""
+
+    measured: "LayerMap | None" = None
+    """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
+    cells: StoredCellData = field(default_factory=StoredCellData)
 
 
 def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:

@@ -20,7 +20,7 @@ from wina_app.widgets.plain_text import plain_tip
 _TERMS: dict[FigureKey, str] = {
     "budget": "Budget",
     "counted": "Counted sparsity",
-    "full": "Net sparsity",
+    "full": "Full sparsity",
     "kl": "Predicted KL",
 }
 """Figures with a term in the glossary."""

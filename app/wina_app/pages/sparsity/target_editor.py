@@ -1,7 +1,7 @@
 """Editor of the selected cells' target, or of the brush's."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QPushButton, QSlider, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QPushButton, QSlider, QWidget
 
 from wina_app.pages.sparsity.edits import HIGHEST
 from wina_app.plots.colour_maps import percent
@@ -10,6 +10,7 @@ from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import pad_text, text_label
 
 _NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
@@ -48,14 +49,7 @@ class SparsityEditor(QWidget):
         self.keep = _switch(tr("Keep budget"))
         self.show_locked(False, possible=False)
         self.show_kept(None)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self._what)
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.spin)
-        for button in (self.brush, self.lock, self.keep):
-            row.addWidget(button)
+        hbox(self, self._what, (self.slider, 1), self.spin, self.brush, self.lock, self.keep)
         self.slider.sliderPressed.connect(self.gesture_began)
         self.slider.sliderReleased.connect(self.gesture_ended)
         self.slider.valueChanged.connect(lambda value: self._choose(fraction(value / 10)))

@@ -4,7 +4,6 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QComboBox,
-    QDoubleSpinBox,
     QMenu,
     QPushButton,
     QToolButton,
@@ -26,7 +25,8 @@ from wina_app.shared.method_choices import (
 from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import captioned, pad_text, side_by_side
+from wina_app.widgets.controls import captioned, side_by_side
+from wina_app.widgets.fields import choices, decimal
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
@@ -55,17 +55,10 @@ class SparsityToolbar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._running = False
-        self.method = QComboBox()
-        self.method.setAccessibleName(tr("Gate rule"))
-        for spec in method_specs():
-            if spec != DENSE:
-                self.method.addItem(spec.label, spec)
-                self.method.setItemData(self.method.count() - 1, explanation(spec), Qt.ItemDataRole.ToolTipRole)
-        self.selection = QComboBox()
-        self.selection.setAccessibleName(tr("How inputs are selected"))
-        for row, (key, (_, text)) in enumerate(SELECTIONS.items()):
-            self.selection.addItem(_SELECTIONS[key], key)
-            self.selection.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
+        self.method = choices(methods, tr("Gate rule"))
+        selections = [(_SELECTIONS[key], key, text) for key, (_, text) in SELECTIONS.items()]
+        self.selection = choices(selections, tr("Selection of inputs"))
         self.options = QToolButton()
         self.options.setText(tr("Options"))
         self.options.setAccessibleName(tr("Further options of the gate rule"))
@@ -95,20 +88,12 @@ class SparsityToolbar(QWidget):
         self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
-        self.allocator = QComboBox()
-        self.allocator.setAccessibleName(tr("Allocator of the budget"))
-        for row, (spec, text) in enumerate(ALLOCATORS):
-            self.allocator.addItem(spec.label[:1].upper() + spec.label[1:], spec)
-            self.allocator.setItemData(row, text, Qt.ItemDataRole.ToolTipRole)
+        allocators = [(spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in ALLOCATORS]
+        self.allocator = choices(allocators, tr("Allocator of the budget"))
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
         self.allocator.view().setMinimumWidth(GRID * 24)
-        self.budget = QDoubleSpinBox()
-        self.budget.setDecimals(1)
-        self.budget.setRange(0.0, 100 * HIGHEST)
-        self.budget.setValue(50.0)
-        self.budget.setSuffix(" %")
-        pad_text(self.budget)
+        self.budget = decimal(0.0, 100 * HIGHEST, 50.0, " %", decimals=1, step=1.0)
         self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
         self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
         self.allocate = QPushButton()

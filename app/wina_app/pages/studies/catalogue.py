@@ -50,9 +50,7 @@ class StudyCatalogue(QObject):
         """Number of readings of the list."""
         self._reading = 0
         """Number of changes of the states' inputs: older results are dropped."""
-        self._next = QTimer(self)
-        self._next.setSingleShot(True)
-        self._next.setInterval(_NEXT_MS)
+        self._next = QTimer(self, singleShot=True, interval=_NEXT_MS)
         self._next.timeout.connect(self.read_next)
         workbench.stopped.connect(self._next.stop)
 

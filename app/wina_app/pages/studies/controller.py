@@ -96,9 +96,7 @@ class StudiesController(QObject):
         self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._visible = self._launching = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
         self._catalogue.listed.connect(self._on_listed)
         self._catalogue.mapped.connect(self._on_mapped)

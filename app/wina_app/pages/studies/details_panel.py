@@ -1,13 +1,14 @@
 """Details of a study: title, description, facts and runs."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from wina_app.pages.studies.study_state import StudyState, facts
 from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import ElidedLabel, beside, rule, text_label
 from wina_app.widgets.help_button import HelpButton
@@ -37,13 +38,16 @@ class StudyDetail(QWidget):
         self.grid.setMinimumHeight(GRID * 16)
         for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._column = column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        for widget in (self.title, self.description, self.file, self.error):
-            column.addWidget(widget)
-        column.addLayout(self._facts)
-        column.addWidget(rule())
+        self._column = column = vbox(
+            self,
+            self.title,
+            self.description,
+            self.file,
+            self.error,
+            self._facts,
+            rule(),
+            margins=(2 * GRID, GRID, 2 * GRID, GRID),
+        )
         self._term = HelpButton("Arm")
         column.addLayout(beside(self._runs, self._term))
         column.addWidget(self.trouble)

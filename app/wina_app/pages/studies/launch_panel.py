@@ -11,6 +11,7 @@ from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
 from wina_app.widgets.help_button import HelpButton
@@ -50,7 +51,6 @@ class StudyLaunch(SidePanel):
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
         self.estimate = QPushButton(tr("Estimate time"))
-        self.estimate.setAccessibleName(tr("Estimate time"))
         self.estimate.clicked.connect(self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
@@ -84,13 +84,15 @@ class StudyLaunch(SidePanel):
         self.cancel = QPushButton(tr("Cancel"))
         self.cancel.setAccessibleName(tr("Cancel the study"))
         self.cancel.clicked.connect(self.cancel_requested)
-        column = QVBoxLayout(self._progress)
-        column.setContentsMargins(0, GRID, 0, 0)
-        column.setSpacing(HALF)
-        column.addWidget(text_label(tr("Progress"), "section"))
-        column.addWidget(self.bar)
-        column.addWidget(self.amount)
-        column.addLayout(beside(self.pause, self.cancel))
+        vbox(
+            self._progress,
+            text_label(tr("Progress"), "section"),
+            self.bar,
+            self.amount,
+            beside(self.pause, self.cancel),
+            margins=(0, GRID, 0, 0),
+            spacing=HALF,
+        )
 
     def choice(self) -> LaunchChoice:
         """Return the ticked options of the next launch."""
@@ -150,10 +152,7 @@ class StudyLaunch(SidePanel):
         folder.setAccessibleName(tr("Choose the folder of {role}", role=role.name))
         folder.clicked.connect(lambda: self._choose_folder(role.name))
         row = QWidget()
-        column = QVBoxLayout(row)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(HALF)
-        column.addLayout(labelled(role.name, edit))
+        column = vbox(row, labelled(role.name, edit), spacing=HALF)
         buttons = [folder]
         if role.hub:
             hub = QPushButton(tr("Hub"))

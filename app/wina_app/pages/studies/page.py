@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from wina_app.pages.studies.details_panel import StudyDetail
 from wina_app.pages.studies.launch_panel import StudyLaunch
@@ -16,6 +16,7 @@ from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
@@ -76,10 +77,7 @@ class StudiesPage(Page):
         self.launch.resume_requested.connect(self.resume_requested)
         self.launch.cancel_requested.connect(self.cancel_requested)
         content = QWidget()
-        row = QHBoxLayout(content)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.list, 1)
+        row = hbox(content, (self.list, 1), spacing=0)
         detail = ScrollPage(self.detail)
         detail.setMinimumWidth(_DETAIL_WIDTH)
         row.addWidget(detail, 3)

@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.shared.method_choices import Gating
 from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
@@ -15,12 +14,10 @@ from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
     NO_ROTATION,
-    AllocatorSpec,
     Arm,
     MethodSpec,
     RotationSpec,
     TextSpec,
-    method_specs,
 )
 from wina_core.tasks.code_risk import RISK
 
@@ -75,11 +72,6 @@ def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
     assert (page.choice().tasks, page.choice().limit) == ((*FIRST_TASKS, "piqa"), 7)
 
 
-def test_every_registered_method_is_offered_and_explained(page) -> None:
-    assert tuple(page.arms.methods.values()) == method_specs()
-    assert all(len(box.toolTip()) > 20 for box in page.arms.methods)
-
-
 def test_the_gating_reaches_the_methods_it_applies_to(page) -> None:
     only(page.arms.methods, "dense", "teal", "wina")
     choose(page.arms.selection, "statistical")
@@ -109,21 +101,6 @@ def test_controls_that_do_not_apply_are_disabled_with_a_reason(page) -> None:
     assert "plan" in next(iter(arms.allocators)).toolTip()
 
 
-def test_rho_is_that_of_r_sparse_alone() -> None:
-    gating = Gating(rho=0.9)
-    assert gating.of(MethodSpec(name="rsparse")).rho == 0.9
-    assert gating.of(MethodSpec(name="wina")).rho is None
-
-
-def test_allocators_are_ticked_beside_each_other(page) -> None:
-    only(page.arms.allocators, "uniform", "greedy (as released by WINA)", "curves")
-    assert page.choice().allocators == (
-        AllocatorSpec(),
-        AllocatorSpec(name="greedy", variant="wina_released"),
-        AllocatorSpec(name="curves"),
-    )
-
-
 def test_a_named_arm_brings_its_own_rotation(qtbot) -> None:
     arm = Arm(method=MethodSpec(name="teal"), rotation=AS_RELEASED_ROTATION)
     panel = ConfigurationsPanel({"TEAL-transform": arm})
@@ -134,11 +111,6 @@ def test_a_named_arm_brings_its_own_rotation(qtbot) -> None:
     threshold = MethodSpec(name="teal", selection="threshold")
     assert panel.fields()["arms"] == (Arm(method=threshold, rotation=AS_RELEASED_ROTATION),)
     assert panel.fields()["methods"] == ()
-
-
-def test_a_named_arm_keeps_the_masks_that_belong_to_it(page) -> None:
-    assert Gating(masks="separate").of(MethodSpec(name="wina", masks="shared")).masks == "shared"
-    assert {"teal-transform", "larosa"} <= {box.text() for box in page.arms.named}
 
 
 def test_rotations_that_are_not_exact_cannot_be_ticked_and_say_why(page) -> None:
@@ -162,12 +134,6 @@ def test_a_newly_chosen_rotation_takes_over_the_tick_of_the_one_before(page) -> 
     page.show_rotations(offered, LAYERWISE, None)
     page.show_rotations(offered, LAYERWISE, None)
     assert page.choice().rotations == (LAYERWISE,), "what was ticked by hand stays so"
-
-
-def test_a_method_is_marked_in_its_colour(page, qapp) -> None:
-    apply_theme(qapp, "light")
-    box = next(box for box, spec in page.arms.methods.items() if spec.name == "wina")
-    assert box.icon().pixmap(12, 12).toImage().pixelColor(6, 6).name() == "#56b4e9"
 
 
 def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:

@@ -59,8 +59,8 @@ def test_a_process_that_fails_is_told_and_tried_again_when_asked_again(store, qt
     program = (sys.executable, *command) if command else ("/nowhere/python",)
     found = TaskIndexing(store, program)
     found.ask()
-    qtbot.waitUntil(lambda: "could not be read" in found.remark, timeout=LOAD_MS)
-    assert "any name can be typed" in found.remark
+    qtbot.waitUntil(lambda: "could not be indexed" in found.remark, timeout=LOAD_MS)
+    assert "type any name" in found.remark
     save_index(TaskIndex(ENTRIES))
     found.ask()
     assert found.index is not None

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QComboBox, QPlainTextEdit, QSpinBox
 from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
 from wina_app.pages.gate_inspector.view_state import compared_methods, gates_now
 from wina_app.plots.log_axis import log_ticks
-from wina_app.style.palette import DARK, LIGHT
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.pages.gate_inspector.samples import answer
@@ -195,60 +192,12 @@ def test_the_keyboard_chooses_an_input(qtbot, inspector):
     assert "input 1 " in inspector.readout.text()
 
 
-@pytest.mark.parametrize(("mode", "tokens"), [("light", LIGHT), ("dark", DARK)])
-def test_both_appearances_reach_the_map(qapp, inspector, mode, tokens):
-    apply_theme(qapp, mode)
-    image = inspector.map.grab().toImage()
-    colours = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, image.height(), 5)}
-    assert {method_colour("wina").name(), QColor(tokens.raised).name()} <= colours
-    apply_theme(qapp, "light")
-
-
-@pytest.mark.parametrize("width", [240, 340, 420, 720])
-def test_it_fits_a_narrow_dock_and_uses_a_wide_one(qapp, qtbot, inspector, width):
-    assert inspector._columns == 1
-    inspector.resize(width, 900)
-    qtbot.waitUntil(lambda: inspector.viewport().width() < width)
-    qtbot.waitUntil(lambda: inspector.horizontalScrollBar().maximum() == 0)  # it does not scroll sideways
-    inspector.resize(1100, 900)
-    qapp.processEvents()
-    assert inspector._columns == 2
-
-
-def test_every_control_has_a_name_and_ticking_is_told(qtbot, inspector):
-    kinds = (QAbstractButton, QComboBox, QSpinBox, QPlainTextEdit, QAbstractItemView)
-    for kind in kinds:
-        for control in inspector.findChildren(kind):
-            if control.isVisible() and not control.objectName().startswith("qt_"):
-                text = control.text() if isinstance(control, QAbstractButton) else ""
-                assert control.accessibleName() or text or control.parent().metaObject().className() != "QWidget"
-    box = next(box for method, box in inspector.form.boxes.items() if method.name == "rsparse")
-    with qtbot.waitSignal(inspector.form.ticked) as told:
-        box.click()
-    assert told.args[0].name == "rsparse"
-    assert told.args[1] is True
-
-
 def test_without_a_cell_it_says_what_it_is_for(inspector):
     inspector.show_cell(None, ())
     inspector.show_action("Inspect the gate", "Select one cell of the heatmap first")
     assert not inspector._results.isVisible()
     assert "Select one cell" in inspector.remark.text()
     assert inspector.form.inspect.toolTip() == "Select one cell of the heatmap first"
-
-
-def test_every_plot_can_be_exported(inspector, cell):
-    figures = {name: plot.figure() for plot, name in inspector.plots}
-    (scatter,), (mask,), (scores,) = figures["gate"], figures["mask"], figures["scores"]
-    assert scatter.x_title.startswith("log10 |x|"), "where the axes are plain"
-    assert [len(series.x) for series in scatter.series[:2]] == [180, 180]
-    highest = np.argsort(-cell.norms)[:2]
-    assert mask.values[1][0] == 100 * cell.gates[0].mask[1, highest].mean(), (
-        "inputs that are beside each other go together"
-    )
-    assert mask.rows[1] == "mill"
-    assert sum(scores.series[1].y) == cell.gates[0].mask.sum()
-    assert inspector.scatter.figure() == figures["gate"]
 
 
 def test_the_largest_record_does_not_stall_the_window(qtbot, inspector, stall_watchdog):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.latency.controller import LatencyController, summary
+from wina_app.pages.latency.controller import LatencyController, LatencyView, summary
 from wina_app.pages.latency.form_state import Count, build_products
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -21,7 +21,7 @@ LOCAL = ("cpu", HERE.hardware)
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(choice=CHOICE)
+    view = Recorded(LatencyView, choice=CHOICE)
     yield LatencyController(workbench, view), view, workbench, engine, store
     store.store.close()
 
@@ -110,7 +110,7 @@ def test_a_sweep_is_queued_with_what_is_stored_and_points_appear_as_they_land(be
     qtbot.waitUntil(lambda: charted(view) == [("wina", (25.0, 50.0))])
     assert len(store.store.latency_rows()) == 3
     engine.answer(result(SweepReport(environment=HERE, measured=2, stored=1, bandwidth=16.0)), done())
-    assert view.last("show_notice") == "2 points measured, 1 stored before; the memory moved 16 GB/s."
+    assert view.last("show_notice") == "2 points measured, 1 stored before; memory bandwidth 16 GB/s."
 
 
 def test_points_that_land_for_another_shape_are_followed(bench, qtbot):

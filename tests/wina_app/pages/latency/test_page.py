@@ -5,12 +5,9 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.latency.page import LatencyPage
-from wina_app.style.theme import apply_theme
-from wina_app.window.focus_order import controls
 
 from tests.wina_app.fakes import load
 from tests.wina_app.timed_points import ELSEWHERE, decoded, timed
-from wina_core.specs.latency import PRESETS
 
 LOAD_MS = 20_000
 
@@ -53,13 +50,6 @@ def test_the_button_states_how_many_points_would_be_measured(page, qtbot):
     qtbot.waitUntil(lambda: page.primary.text() == "Measure 5 points", timeout=LOAD_MS)
     page.form.products.presets.item(0).setCheckState(Qt.CheckState.Checked)
     qtbot.waitUntil(lambda: page.primary.text() == "Measure 15 points", timeout=LOAD_MS)
-
-
-def test_every_preset_says_its_shapes(page):
-    presets = page.form.products.presets
-    names = [presets.item(row).data(Qt.ItemDataRole.UserRole) for row in range(presets.count())]
-    assert names == list(PRESETS)
-    assert "4096x11008: paper" in presets.item(names.index("paper")).toolTip()
 
 
 def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
@@ -126,15 +116,6 @@ def test_the_pointer_reads_a_point_and_marks_it_in_the_other_plot(window, page, 
     right.leaveEvent(QEvent(QEvent.Type.Leave))
     assert page.plots.readout.whole() == ""
     assert not page.plots.left._catch.isVisible()
-
-
-def test_the_roofline_is_not_caught_by_the_pointer(window, page, qtbot):
-    keep(window, timed(sparsity=0.9))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
-    qtbot.wait(50)
-    left = page.plots.left
-    x, y = left.traces[1].x[5], left.traces[1].y[5]
-    assert left.nearest(left.getPlotItem().vb.mapViewToScene(QPointF(x, y))) is None
 
 
 def test_shape_batch_and_machine_are_chosen_in_boxes(window, page, qtbot):
@@ -207,18 +188,6 @@ def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monk
     assert page.message.label.text() == f"Saved 2 points in {path}."
 
 
-def test_what_was_asked_and_found_is_seen_without_scrolling_in_a_small_window(window, page, qtbot):
-    window.window.resize(1280, 720)
-    keep(window, timed())
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
-    qtbot.wait(50)  # for the window to be laid out
-    titles = [column.title for column in page.table.model().columns]
-    for title in ("shape", "method", "target %", "speed-up", "median ms", "GB/s", "of roofline %"):
-        at = titles.index(title)
-        right = page.table.columnViewportPosition(at) + page.table.columnWidth(at)
-        assert right <= page.table.viewport().width(), title
-
-
 def test_a_selected_row_stays_selected_while_points_land(window, page, qtbot):
     keep(window, timed(sparsity=0.25), timed(sparsity=0.5))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
@@ -226,24 +195,3 @@ def test_a_selected_row_stays_selected_while_points_land(window, page, qtbot):
     keep(window, timed(sparsity=0.65))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
     assert page.table.selected_rows() == [1]
-
-
-def test_everything_is_reached_by_the_keyboard_form_before_plots_before_table(page, qtbot, window):
-    keep(window, timed())
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
-    order = controls([page.body])
-    form = page.form.products
-    wanted = [page.form.kind, form.presets, form.shapes, form.batches, form.sparsities, form.device, page.table]
-    places = [order.index(control) for control in wanted]
-    assert places == sorted(places)
-    named = [control for control in order if control.metaObject().className() != "DataPlot"]
-    assert all(control.accessibleName() for control in named), "each says what it is"
-
-
-def test_the_page_follows_the_theme(window, page, qtbot, qapp):
-    keep(window, timed())
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
-    apply_theme(qapp, "light")
-    light = page.plots.left.references[0].colour
-    apply_theme(qapp, "dark")
-    assert page.plots.left.references[0].colour != light

@@ -6,10 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.pages.latency.form_state import (
-    BACKENDS,
-    DTYPES,
-    METHODS,
-    SELECTIONS,
     ChoiceError,
     DecodeChoice,
     ProductChoice,
@@ -20,7 +16,7 @@ from wina_app.pages.latency.form_state import (
     parse_shapes,
 )
 from wina_app.shared.latency.chart import decode_chart, product_chart
-from wina_app.shared.latency.choices import Offer, Picked, is_local, make_offer
+from wina_app.shared.latency.choices import Picked, is_local, make_offer
 from wina_app.shared.latency.table import PRODUCT_COLUMNS, DecodeEntry, ProductEntry, make_entries
 
 from tests.wina_app.fakes import ENVIRONMENT
@@ -29,7 +25,7 @@ from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
 from wina_core.errors import WinaError
 from wina_core.records import Environment
 from wina_core.specs import DENSE, NO_ROTATION, MethodSpec, latency
-from wina_core.specs.latency import LatencySpec, with_backend
+from wina_core.specs.latency import with_backend
 
 CHOICE = ProductChoice(
     presets=(),
@@ -109,14 +105,6 @@ def test_batches_are_sorted_and_each_once(batches, separator):
 def test_shapes_are_read_as_they_are_written(sizes):
     shapes = parse_shapes(", ".join(f"{m}x{n}" for m, n in sizes))
     assert [(shape.outputs, shape.inputs) for shape in shapes] == sizes
-
-
-def test_what_is_offered_is_what_a_sweep_knows():
-    spec = build_products(
-        replace(CHOICE, dtypes=tuple(DTYPES), methods=tuple(METHODS), selections=tuple(SELECTIONS))
-    ).model_copy(update={"backends": tuple(BACKENDS)})
-    assert LatencySpec.model_validate(spec.model_dump()) == spec
-    assert set(BACKENDS) == {"auto", *latency.BACKENDS}
 
 
 def test_decoding_is_that_of_the_other_pages_choice():
@@ -200,10 +188,6 @@ def test_the_columns_say_everything_with_its_unit(store):
 
 
 # ---- what is shown -------------------------------------------------------------------------------------------------
-
-
-def test_nothing_stored_offers_nothing():
-    assert make_offer([], Picked(), ENVIRONMENT) == Offer()
 
 
 def test_this_machine_is_shown_at_first_whatever_was_timed_later_elsewhere(store):

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from wina_app.pages.playground.controller import PlaygroundController
-from wina_app.pages.playground.form_state import MOST_RECENT, Choice, recent
+from wina_app.pages.playground.controller import PlaygroundController, PlaygroundView
+from wina_app.pages.playground.form_state import Choice
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
@@ -50,7 +50,7 @@ def answered(arm: int, end: str = "length") -> Callable[[str], Event]:
 class Setup:
     def __init__(self, tmp_path) -> None:
         self.workbench, self.engine, _ = make_workbench(tmp_path)
-        self.view = Recorded(choice=CHOICE)
+        self.view = Recorded(PlaygroundView, choice=CHOICE)
         self.controller = PlaygroundController(self.workbench, self.view)
         load(self.workbench)
 
@@ -156,7 +156,7 @@ def test_an_edited_plan_is_answered_when_the_page_is_shown_again(setup, qtbot):
 
 def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
     workbench, engine, _ = make_workbench(tmp_path)
-    view = Recorded(choice=CHOICE)
+    view = Recorded(PlaygroundView, choice=CHOICE)
     controller = PlaygroundController(workbench, view)
     controller.generate()
     assert view.named("show_action")["reason"] == "Open a model first"
@@ -208,11 +208,6 @@ def test_another_model_begins_with_nothing(setup):
     assert setup.engine.sent[-1].type == "cancel"
     setup.controller.restart()
     assert len(setup.engine.submitted) == 1
-
-
-def test_recent_prompts_come_once_and_the_oldest_goes():
-    assert recent(["a", "b"], "b") == ["b", "a"]
-    assert len(recent([str(number) for number in range(MOST_RECENT)], "new")) == MOST_RECENT
 
 
 def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.page import ResultsPage
 from wina_app.pages.results.spec_dialog import ResultsSpec
+from wina_app.pages.results.wiring import make_page
 from wina_app.style.theme import apply_theme
 from wina_app.window.focus_order import controls
 
@@ -30,7 +31,7 @@ def database(tmp_path_factory):
 
 def shown_page(qtbot, store: Store) -> ResultsPage:
     access = DirectStore(store)
-    page = ResultsPage(access)
+    page = make_page(access)
     page.access = access
     qtbot.addWidget(page)
     page.resize(1208, 700)

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 from PySide6.QtCore import QObject, QPointF, Qt, Signal
-from wina_app.pages.results.page import ResultsPage
 from wina_app.pages.results.plots.controller import PLOTS, ResultsPlotsController
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.table import ResultsTable
+from wina_app.pages.results.wiring import make_page
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.fakes import Recorded
@@ -210,7 +210,7 @@ def test_timed_points_stand_for_the_runs_of_their_method_and_sparsity(half):
 def page(qtbot, qapp, store):
     apply_theme(qapp, "light")
     access = DirectStore(store)
-    page = ResultsPage(access)
+    page = make_page(access)
     page.access = access
     qtbot.addWidget(page)
     page.resize(1208, 700)

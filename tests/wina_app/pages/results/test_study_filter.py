@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.results.page import ResultsPage
+from wina_app.pages.results.wiring import make_page
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import DirectStore, record_demo_study
@@ -33,7 +33,7 @@ def store(tmp_path, study):
 def page(qtbot, qapp, store):
     apply_theme(qapp, "light")
     access = DirectStore(store)
-    page = ResultsPage(access)
+    page = make_page(access)
     page.access = access
     qtbot.addWidget(page)
     page.resize(1200, 600)

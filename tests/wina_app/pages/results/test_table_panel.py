@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QLineEdit
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.page import ResultsPage
+from wina_app.pages.results.wiring import make_page
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, apply_theme, tokens
 
@@ -41,7 +41,7 @@ def settings(tmp_path):
 @pytest.fixture
 def page(qtbot, qapp, store, settings):
     apply_theme(qapp, "light")
-    page = ResultsPage(DirectStore(store), settings)
+    page = make_page(DirectStore(store), settings)
     qtbot.addWidget(page)
     page.resize(1208, 700)
     with qtbot.waitActive(page):

@@ -1,8 +1,7 @@
 """Choosing and measuring rotations, against a view that only remembers."""
 
 import pytest
-from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
-from wina_app.services.workspace import START_ROTATION
+from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
 from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, preset_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -26,7 +25,7 @@ REASON = "No global rotation is exact here, because its norm is a LayerNorm."
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded()
+    view = Recorded(RotationView)
     yield RotationController(workbench, view), view, workbench, engine
     store.store.close()
 
@@ -123,12 +122,6 @@ def test_costs_are_those_of_the_shortcuts():
     gated = sum(map(sum, layout(8).parameters))
     assert f"+{100 * 15 * 256**2 / gated:.1f} %" in cost("per_site", layout(8), 256)
     assert cost("global", layout(8), 256) == "Free at run time."
-
-
-def test_a_rotation_that_is_free_and_found_in_seconds_is_the_one_to_begin_with(bench):
-    _, view, workbench, _ = bench
-    assert workbench.workspace.rotation == START_ROTATION
-    assert view.last("show_choice") == START_ROTATION
 
 
 def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(bench):

@@ -1,9 +1,9 @@
 """From a budget and an allocator to a job, and from its result to one step of undo."""
 
 import pytest
-from wina_app.pages.sparsity.allocation_controller import KEPT, OTHER_ARM, AllocationController
+from wina_app.pages.sparsity.allocation_controller import KEPT, OTHER_ARM, AllocationController, AllocationView
 from wina_app.pages.sparsity.allocation_summary import outcome
-from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
@@ -26,8 +26,8 @@ def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPla
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded()
-    plans = SparsityEditing(workbench.workspace, Recorded())
+    view = Recorded(AllocationView)
+    plans = SparsityEditing(workbench.workspace, Recorded(EditingView))
     load(workbench)
     yield AllocationController(workbench, view, plans), view, workbench, engine, plans
     store.store.close()

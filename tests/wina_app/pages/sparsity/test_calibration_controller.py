@@ -1,6 +1,6 @@
 """Calibrations requested on the Sparsity page, and those of other pages."""
 
-from wina_app.pages.sparsity.calibration_controller import CalibrationController
+from wina_app.pages.sparsity.calibration_controller import CalibrationController, CalibrationView
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
@@ -10,7 +10,7 @@ from wina_core.specs import CalibrationSpec
 
 def test_a_calibration_of_the_current_configuration_is_shown_until_it_ends(tmp_path, qapp):  # noqa: ARG001
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded()
+    view = Recorded(CalibrationView)
     controller = CalibrationController(workbench, view)
     controller.calibrate()
     assert not engine.submitted, "no model is open"

@@ -108,32 +108,6 @@ def test_edits_reach_the_workspace_and_the_view(bench):
     assert workspace.plan.sparsity[0][6] == 0.625
 
 
-def test_typed_nonsense_changes_nothing_and_is_explained(bench):
-    controller, view, workspace, _ = bench
-    controller.editing.select(frozenset({(0, 0)}))
-    controller.editing.type_target("120")
-    assert "from 0 to under 100" in view.error
-    assert (np.asarray(workspace.plan.sparsity) == 0.5).all()
-
-
-def test_the_uniform_preset_can_be_undone(bench):
-    controller, _, workspace, _ = bench
-    controller.editing.paint(frozenset({(2, 2)}), 0.9)
-    before = workspace.plan
-    controller.editing.set_uniform(0.25)
-    assert workspace.plan == SparsityPlan.uniform(layout(), 0.25)
-    controller.editing.undo_stack.undo()
-    assert workspace.plan == before
-
-
-def test_a_new_model_starts_a_new_history(bench):
-    controller, _, workspace, _ = bench
-    controller.editing.set_uniform(0.25)
-    workspace.set_model(SOURCE, summary(4))
-    assert not controller.editing.undo_stack.canUndo()
-    assert workspace.plan.layout == layout(4)
-
-
 def test_a_plan_for_another_model_is_refused_and_loses_nothing(bench, tmp_path):
     controller, view, workspace, _ = bench
     path = tmp_path / "other.json"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
@@ -17,7 +17,7 @@ UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
 @pytest.fixture
 def bench(qapp):  # noqa: ARG001 - signals need an application
     """(editing, view, workspace) with four layers at 50 %."""
-    workspace, view = Workspace(), Recorded()
+    workspace, view = Workspace(), Recorded(EditingView)
     editing = SparsityEditing(workspace, view)
     workspace.set_model(SOURCE, summary(4))
     return editing, view, workspace
@@ -273,6 +273,6 @@ def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
 
 
 def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
-    view = Recorded()
+    view = Recorded(EditingView)
     SparsityEditing(Workspace(), view).take_over(UNIFORM, "open")
-    assert "no model is open; open one first" in view.last("show_error")
+    assert "No model is open" in view.last("show_error")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
 from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.presets import (
@@ -15,9 +16,8 @@ from wina_app.pages.sparsity.presets import (
     rising,
     uniform,
 )
-from wina_app.shared.cell_curves import CellCurves
+from wina_app.pages.sparsity.stored_data import StoredCellData, StoredPlanData
 from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
-from wina_app.shared.stored_plan import StoredCellData, StoredPlanData
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.accounting.cost import costs
@@ -190,7 +190,7 @@ def test_presets_leave_alone_what_the_method_does_not_gate():
 
 
 def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
-    with pytest.raises(WinaError, match=r"cannot meet a budget of 90\.0 %.*hold only 74\.9 % of the weights"):
+    with pytest.raises(WinaError, match=r"cannot meet a budget of 90\.0 %: its cells reach only 74\.9 %"):
         dense_ends(layout(8), WINA, 0.9)
 
 

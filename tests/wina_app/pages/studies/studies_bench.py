@@ -1,6 +1,6 @@
 """A controller of the Studies page over a gallery of two small studies, with all that it talks to."""
 
-from wina_app.pages.studies.controller import StudiesController
+from wina_app.pages.studies.controller import StudiesController, StudiesView
 from wina_app.shared.launch_choice import LaunchChoice
 
 from tests.wina_app.fakes import Recorded, make_workbench
@@ -22,7 +22,7 @@ class Bench:
             GalleryEntry(self.demo, "demo", load_study(self.demo)),
         )
         monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: entries)
-        self.view = Recorded(choice=PLAIN)
+        self.view = Recorded(StudiesView, choice=PLAIN)
         self.controller = StudiesController(self.workbench, self.view)
         self.controller.set_visible(True)
 

@@ -9,7 +9,7 @@ from wina_app.pages.studies.reports import StudyReports
 from wina_app.services.settings import Settings
 from wina_app.shared.launch_choice import LaunchChoice
 
-from tests.wina_app.fakes import ENVIRONMENT, done, is_running, result
+from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
 from wina_core.cli.study import open_study
@@ -335,7 +335,7 @@ def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
     mapped.engine.answer(result(EstimateRecord(seconds=7620.0, units=5, estimates=estimates)), done())
     text = mapped.view.last("show_estimate")
     assert text.startswith("About 2:07 h for 5 measurements")
-    assert "Rotating, calibrating and allocating come on top" in text
+    assert "Rotation, calibration and allocation need extra time" in text
     assert mapped.view.named("show_estimate") == {"running": False}
 
 
@@ -393,8 +393,3 @@ def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot
     mapped.workbench.stop()
     assert not is_running(process)
     assert not mapped.view.calls("show_error")
-
-
-def test_the_machine_that_points_are_counted_for_is_this_one(bench):
-    assert bench.workbench.environment == ENVIRONMENT
-    assert bench.state(bench.demo).points_missing == 2

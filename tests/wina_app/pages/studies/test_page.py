@@ -10,7 +10,6 @@ from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.run_grid import make_grid
 from wina_app.style.theme import apply_stylesheet, apply_theme
-from wina_app.window.focus_order import controls
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
 from wina_core.engine.protocol import PendingRun
@@ -65,7 +64,7 @@ def state_of(study, missing=2):
 
 def test_the_list_is_grouped_and_says_each_studys_state(page, entries, qtbot):
     headings = [page.list.topLevelItem(row).text(0) for row in range(page.list.topLevelItemCount())]
-    assert headings == ["The paper's tables and figures", "Demo", "Yours"]
+    assert headings == ["The paper's tables and figures", "Demo", "Own studies"]
     page.show_state(entries[0].file, StudyState(needs=(ROLE,)))
     assert page.list.text_of(entries[0].file) == f"Table 3: a tiny one: needs {ROLE}"
     assert page.list.text_of(entries[2].file) == "broken: cannot be read"
@@ -76,16 +75,10 @@ def test_the_list_is_grouped_and_says_each_studys_state(page, entries, qtbot):
     assert chosen.args == [entries[1].file]
 
 
-def test_reading_the_gallery_again_keeps_the_list_and_its_states(page, entries):
-    page.show_state(entries[0].file, StudyState(needs=(ROLE,)))
-    page.show_list(entries, entries[1].file)
-    assert page.list.text_of(entries[0].file).endswith(f"needs {ROLE}")
-
-
 def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries, qtbot, monkeypatch, tmp_path):
     choose(page, entries[0], StudyState(total=5, needs=(ROLE,)))
     assert not page.primary.isEnabled()
-    assert page.primary.toolTip() == f"Say which model stands for {ROLE}"
+    assert page.primary.toolTip() == f"Choose a model for {ROLE}"
     edit = page.launch.roles[ROLE]
     with qtbot.waitSignal(page.role_mapped) as mapped:
         edit.setFocus()
@@ -109,7 +102,7 @@ def test_a_study_that_runs_here_shows_its_runs_and_how_many_are_left(page, entri
         qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
     choose(page, entries[0], state_of(entries[0].study, missing=0))
     assert (page.primary.text(), page.primary.isEnabled()) == ("Run", False)
-    assert "stored already" in page.primary.toolTip()
+    assert "are stored" in page.primary.toolTip()
     assert page.results.isEnabled()
 
 
@@ -156,7 +149,7 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     choose(page, entries[1])
     assert edit.text() == "", "another study has its own"
     page.show_data("", "demo")
-    assert edit.placeholderText() == "As the file says: demo"
+    assert edit.placeholderText() == "From the file: demo"
 
 
 def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
@@ -173,7 +166,7 @@ def test_data_stay_what_they_are_while_a_study_is_measured(page, entries):
     choose(page, entries[0], state_of(entries[0].study))
     page.show_progress(StudyProgress(0.5, "", paused=False, changing=False))
     assert not page.launch.data.edit.isEnabled()
-    assert "take their data from here" in page.launch.data.edit.toolTip()
+    assert "use this folder" in page.launch.data.edit.toolTip()
     page.show_progress(None)
     assert page.launch.data.edit.isEnabled()
 
@@ -239,32 +232,6 @@ def test_a_report_is_asked_for_and_opened_on_request(page, entries, qtbot, monke
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
     qtbot.mouseClick(page.opening, Qt.MouseButton.LeftButton)
     assert opened == [str(tmp_path / "report.html")]
-
-
-def test_every_control_has_a_name_and_the_list_comes_first(page, entries, qapp):
-    choose(page, entries[0], state_of(entries[0].study))
-    qapp.processEvents()
-    order = controls([page.body])
-    assert len(order) > 6
-    assert all(control.accessibleName() for control in order)
-    assert order[0] is page.list
-
-
-@pytest.mark.parametrize("size", [13, 18])
-def test_nothing_is_clipped(page, entries, qtbot, size):
-    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
-    choose(page, entries[0], state_of(entries[0].study))
-    page.show_progress(StudyProgress(0.5, "1 of 5 measurements stored  ·  1:30 min left", paused=False, changing=False))
-    page.show_estimate("About 2:07 h for 5 measurements. Rotating, calibrating and allocating come on top.")
-    panel = page.launch
-
-    def clipped() -> list[str]:
-        labels = [label for label in panel.widget().findChildren(QLabel) if label.isVisible()]
-        return [label.text() for label in labels if label.height() + 1 < label.heightForWidth(label.width())]
-
-    qtbot.waitUntil(lambda: not clipped())
-    qtbot.waitUntil(lambda: panel.widget().width() == panel.viewport().width())
-    assert panel.viewport().width() >= panel.widget().minimumSizeHint().width()
 
 
 MARKUP = "<h1>x</h1><img src='file:///x'>"

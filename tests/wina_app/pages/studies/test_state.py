@@ -9,13 +9,13 @@ from wina_core.studies.expand import labelled, load_study
 
 
 def test_a_study_tells_what_it_consists_of(tmp_path):
-    told = dict(facts(load_study(write(tmp_path, "paper", PAPER))))
-    assert told["Models"] == ROLE
-    assert told["Arms"] == "dense  ·  TEAL  ·  WINA"
-    assert told["Sparsities"] == "25, 50 %"
-    assert told["Tasks"] == "piqa"
-    told = dict(facts(load_study(write(tmp_path, "demo", DEMO))))
-    assert told["Timed products"] == "1 shape  ·  batch 1  ·  50 %  ·  dense, wina"
+    shown = dict(facts(load_study(write(tmp_path, "paper", PAPER))))
+    assert shown["Models"] == ROLE
+    assert shown["Configurations"] == "dense  ·  TEAL  ·  WINA"
+    assert shown["Sparsities"] == "25, 50 %"
+    assert shown["Tasks"] == "piqa"
+    shown = dict(facts(load_study(write(tmp_path, "demo", DEMO))))
+    assert shown["Timed products"] == "1 shape  ·  batch 1  ·  50 %  ·  dense, wina"
 
 
 def test_runs_are_called_by_their_arm_and_bits_where_there_are_several():
