@@ -29,8 +29,7 @@ def gate(
     prompt: Annotated[str, in_gate(help="Text whose tokens are inspected.")],
     rotation: RotationSpec,
     method: Annotated[
-        list[str] | None,
-        in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default."),
+        list[str] | None, in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default.")
     ] = None,
     sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",

@@ -93,7 +93,7 @@ def map_roles(
     mapping: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=FOLDER]...",
+            metavar="NAME=FOLDER",
             help='For example "Llama-2-7B=/models/llama-2-7b"; a Hugging Face id works too. NAME= removes the model.',
         ),
     ] = None,
