@@ -92,13 +92,10 @@ def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path)
     [
         (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
         (1, ("--shape", "0x5"), "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
-        (1, ("--shape", f"{5000 * '9'}x5"), "is not possible; both sizes must be 1 to 1,048,576."),
         (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
         (2, (*TINY, "--sparsity", "1"), "--sparsity: it should be less than 1, not 1.0."),
-        (2, (*TINY, "--sparsity=-0.1"), "--sparsity: it should be greater than or equal to 0, not -0.1."),
         (2, (*TINY, "--batch-size=-1"), "--batch-size: it should be greater than or equal to 1, not -1."),
         (2, (*TINY, "--method", "magic"), "--method: it should be"),
-        (2, (*TINY, "--backend", "abacus"), "--backend: it should be"),
         (1, (*TINY, "--backend", "triton"), 'The backend "triton" does not work on "cpu"'),
         (1, (*TINY, "--device", "abacus"), '"abacus" is not a device'),
         (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
@@ -109,7 +106,6 @@ def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path)
         (2, ("demo", "--decode", "--new-tokens", "1"), "--new-tokens: it should be greater than or equal to 2, not 1."),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
         (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
-        (1, (*TINY, "--quantization", "int8"), "leave those out, or add --decode"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
     ],
 )
