@@ -73,7 +73,7 @@ def gate(
     )
     typer.echo("")
     print_table(_COLUMNS, rows, as_json=False)
-    for title, table in (("decide alike", alike), ("kept by both of those that either keeps", jaccard)):
+    for title, table in (("mask agreement", alike), ("Jaccard index of kept inputs", jaccard)):
         typer.echo("")
         lines = [[name, *map(float, row)] for name, row in zip(names, table, strict=True)]
         print_table((title, *names), lines, as_json=False)

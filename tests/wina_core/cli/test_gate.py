@@ -41,7 +41,7 @@ def test_the_table_names_the_cell_and_the_tokens(call):
     assert code == 0, err
     assert "layer 1, q" in out
     assert "3 of 7" in out
-    assert "decide alike" in out
+    assert "mask agreement" in out
 
 
 def test_what_it_cannot_show_is_one_sentence(call):
