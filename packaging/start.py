@@ -3,8 +3,8 @@
     python3 packaging/start.py [arguments of the workbench]   open the window, or run the demo study without a display
     python3 packaging/start.py test [arguments of pytest]     lint, types, import contracts and all tests
 
-The first start makes `.venv`, installs the project and checks Qt's system libraries. A stamp over everything that
-set-up depends on makes later starts skip all that; the stamp is written last, so an interrupted set-up is repeated.
+The first start makes `.venv`, installs the project and checks Qt's system libraries. Later starts skip this while a
+stamp of the set-up's inputs is unchanged. The stamp is written last, so an interrupted set-up is repeated.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
 DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
 
-# Loads what a window needs: Qt itself and, on Linux, the X11 platform plugin with all its libraries.
+# Load Qt and, on Linux, the X11 platform plugin with all its libraries.
 QT_CHECK = """
 import ctypes, pathlib, sys
 from PySide6 import QtGui, QtWidgets
@@ -35,7 +35,7 @@ if sys.platform == "linux":
 
 
 def main(arguments: list[str]) -> int:
-    """Set up what is missing, then run the tests, the workbench, or the headless demo; returns the exit status."""
+    """Set up what is missing, then run the tests, the workbench or the headless demo; return the exit status."""
     if sys.version_info < (3, 11):  # noqa: UP036 - a user may well start this with an older Python
         print(f"WINA Workbench needs Python 3.11 or newer; this is {sys.version.split()[0]}.", file=sys.stderr)
         return 2
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         set_up("test" if testing else "")
     except subprocess.CalledProcessError as error:
         print(f"Set-up failed at: {' '.join(map(str, error.cmd))}", file=sys.stderr)
-        print("Mend what it says above, then run the same command again: it continues by itself.", file=sys.stderr)
+        print("Fix the problem above, then run the same command again; it continues from there.", file=sys.stderr)
         return 1
     if testing:
         return run_tests(arguments[1:])
@@ -54,11 +54,11 @@ def main(arguments: list[str]) -> int:
 
 
 def set_up(extra: str) -> None:
-    """Bring `.venv` and Qt's system libraries up to what pyproject.toml and the constraints ask for."""
+    """Install into `.venv` what pyproject.toml and the constraints list, and Qt's system libraries."""
     stamp = read_stamp()
     if stamp.get("inputs") != fingerprint() or not {extra} <= {"", *stamp["extras"]} or not PYTHON.exists():
         stamp = install(sorted({*stamp.get("extras", []), extra} - {""}))
-    # Without Qt's libraries the command line still works, so this is no reason to install everything again.
+    # The command line works without Qt's libraries, so they are no reason to install everything again.
     if not stamp["qt"] and check_qt():
         write_stamp({**stamp, "qt": True})
 
@@ -73,14 +73,14 @@ def install(extras: list[str]) -> dict:
     print("Installing the project and its dependencies, which takes some minutes the first time …", flush=True)
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # HQQ's own set-up would else try to build CUDA extensions that are not used here.
+    # Otherwise HQQ's set-up tries to build CUDA extensions, which are not used here.
     environment = {**os.environ, "DISABLE_CUDA": "1"}
     subprocess.run([*pip, "--constraint", CONSTRAINTS, "--editable", target], check=True, env=environment)
     return write_stamp({"inputs": fingerprint(), "extras": extras, "qt": False})
 
 
 def fingerprint() -> str:
-    """Digest of all that set-up depends on."""
+    """Return a digest of the set-up's inputs."""
     digest = hashlib.sha256(f"{sys.version_info[:2]} {ROOT}".encode())
     for path in (ROOT / "pyproject.toml", CONSTRAINTS, SYSTEM_LIBRARIES, Path(__file__)):
         digest.update(path.read_bytes())
@@ -88,7 +88,7 @@ def fingerprint() -> str:
 
 
 def read_stamp() -> dict:
-    """The finished set-up's stamp; empty when there is none or it is damaged."""
+    """Return the stamp of the finished set-up; empty if there is none or it is damaged."""
     try:
         return json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -96,13 +96,13 @@ def read_stamp() -> dict:
 
 
 def write_stamp(stamp: dict) -> dict:
-    """Record a finished step of the set-up."""
+    """Write the stamp of a finished step, and return it."""
     STAMP.write_text(json.dumps(stamp))
     return stamp
 
 
 def check_qt() -> bool:
-    """Whether Qt's system libraries load, after trying to install them where that is allowed."""
+    """Return whether Qt's system libraries load; as root, install them with apt first."""
     error = qt_error()
     if error is None:
         return True
@@ -123,20 +123,20 @@ def check_qt() -> bool:
 
 
 def qt_error() -> str | None:
-    """The last line of what Qt says when it does not load; None when it does."""
+    """Return the last line of Qt's error, or None if Qt loads."""
     outcome = subprocess.run([PYTHON, "-c", QT_CHECK], capture_output=True, text=True)
     return None if outcome.returncode == 0 else (outcome.stderr.strip().splitlines() or ["unknown error"])[-1]
 
 
 def has_display() -> bool:
-    """Whether a window can be shown here."""
+    """Return whether a window can be shown here."""
     if sys.platform in ("win32", "darwin") or os.environ.get("QT_QPA_PLATFORM"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def run_headless_demo() -> int:
-    """Run the short demo study on the command line; leaves its table as CSV and its frontier plot as PNG."""
+    """Run the short demo study on the command line; write its table as CSV and its frontier plot as PNG."""
     print("There is no display here, so the demo study runs without a window.", flush=True)
     OUTPUT.mkdir(parents=True, exist_ok=True)
     table, figure = OUTPUT / "demo.csv", OUTPUT / "demo.png"
@@ -152,16 +152,16 @@ def run_headless_demo() -> int:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Lint, types, import contracts and tests, all of them even when one fails."""
+    """Run lint, types, import contracts and tests, all of them even if one fails; return the exit status."""
     checks = {
         "lint": [PYTHON, "-m", "ruff", "check", "."],
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
         "import contracts": [PYTHON.with_name("lint-imports")],
-        # Tests of a file share fixtures. In the files' own order: else those of few tests, the longest, come last.
+        # Tests of a file share fixtures. In the files' own order; otherwise the longest files would come last.
         "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *arguments],
     }
-    # Two test processes on two cores: more threads in each would only get into each other's way.
+    # Two test processes on two cores: one thread each.
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     failed = []
     for name, command in checks.items():
@@ -174,7 +174,7 @@ def run_tests(arguments: list[str]) -> int:
 
 
 def run(command: list, env: dict | None = None) -> int:
-    """Run in the project folder with our output, returning the exit status; Ctrl-C reaches the child as well."""
+    """Run a command in the project folder and return its exit status; Ctrl-C reaches the child as well."""
     try:
         return subprocess.run([str(part) for part in command], cwd=ROOT, env=env).returncode
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The start-up script: what it does again, what it skips, and what it tells a user it cannot help."""
+"""The start-up script: steps it repeats, steps it skips, and advice on what it cannot do."""
 
 import importlib.util
 import subprocess

@@ -45,27 +45,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(model.app, name="model")
-app.add_typer(plan.app, name="plan")
-app.command("rotate")(rotate.rotate)
-app.command("calibrate")(calibrate.calibrate)
-app.command("allocate")(allocate.allocate)
-app.command("cost")(cost.cost)
-app.command("gate")(gate.gate)
+for name, group in {"model": model, "plan": plan, "study": study, "results": results}.items():
+    app.add_typer(group.app, name=name)
 app.command("eval")(evaluate.evaluate)
-app.add_typer(study.app, name="study")
-study.app.command("estimate")(estimate.estimate)
-app.command("tasks")(tasks.tasks)
-app.command("synthetic")(synthetic.synthetic)
-app.command("generate")(generate.generate)
-app.command("latency")(latency.latency)
-app.add_typer(results.app, name="results")
+for command in (
+    *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
+    *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency),
+    *(compare.compare, report.report, export.export, engine.engine),
+):
+    app.command()(command)
+study.app.command()(estimate.estimate)
 for command in marking.COMMANDS:
     results.app.command()(command)
-app.command("compare")(compare.compare)
-app.command("report")(report.report)
-app.command("export")(export.export)
-app.command("engine")(engine.engine)
 
 
 def main() -> None:

@@ -25,17 +25,13 @@ def evaluate(
     preset: options.Preset = None,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
-    allocator: Annotated[
-        list[str] | None,
-        in_gate(help=f"Repeatable: {', '.join(get_args(AllocatorName))}."),
-    ] = None,
+    allocator: Annotated[list[str] | None, in_gate(help=f"Repeatable: {', '.join(get_args(AllocatorName))}.")] = None,
     calibration_text: Annotated[
         str, in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
     ] = options.CALIBRATION_TEXT.source,
     calibration_tokens: Annotated[int, in_gate(help="Tokens of that text to read.")] = options.CALIBRATION_TEXT.tokens,
     thresholds: Annotated[
-        Thresholds,
-        in_gate(help="Corrected in the gated model, or the dense model's as released."),
+        Thresholds, in_gate(help="Corrected in the gated model, or the dense model's as released.")
     ] = "gated",
     dense_prefix: Annotated[float, in_gate(help="Fraction of each sequence's first tokens left dense.")] = 0.0,
     tasks: Annotated[list[str] | None, in_evaluation(help="lm-eval tasks; repeatable or comma-separated.")] = None,

@@ -29,8 +29,7 @@ def gate(
     prompt: Annotated[str, in_gate(help="Text whose tokens are inspected.")],
     rotation: RotationSpec,
     method: Annotated[
-        list[str] | None,
-        in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default."),
+        list[str] | None, in_gate(help=f"Repeatable: {', '.join(COMPARED)}; {' and '.join(_DEFAULT)} by default.")
     ] = None,
     sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
@@ -74,7 +73,7 @@ def gate(
     )
     typer.echo("")
     print_table(_COLUMNS, rows, as_json=False)
-    for title, table in (("decide alike", alike), ("kept by both of those that either keeps", jaccard)):
+    for title, table in (("mask agreement", alike), ("Jaccard index of kept inputs", jaccard)):
         typer.echo("")
         lines = [[name, *map(float, row)] for name, row in zip(names, table, strict=True)]
         print_table((title, *names), lines, as_json=False)

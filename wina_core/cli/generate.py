@@ -62,76 +62,71 @@ def generate(
         sampling=SamplingSpec(temperature=temperature, top_p=top_p, seed=seed),
         arms=tuple(arms),
     )
-    answers = _compute(job)
+    completions = _compute(job)
+    dense_one = next((each for each in completions if each.spec.is_dense), None)
     if as_json:
-        typer.echo(json.dumps([_plain(answer, answers) for answer in answers], indent=1, ensure_ascii=False))
+        typer.echo(json.dumps([_plain(each, dense_one) for each in completions], indent=1, ensure_ascii=False))
         return
-    for answer in answers:
-        typer.echo(f"{answer.spec.label}: {_summary(answer, answers)}")
-        typer.echo(f"{answer.text}\n")
+    for completion in completions:
+        typer.echo(f"{completion.spec.label}: {_summary(completion, dense_one)}")
+        typer.echo(f"{completion.text}\n")
 
 
 def _compute(job: GenerateJob) -> list[Answer]:
-    """Do the job in this process; nothing of it is stored."""
-    answers = [Answer(spec) for spec in job.arms]
+    """Run the job in this process without storing anything."""
+    completions = [Answer(spec) for spec in job.arms]
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, Token):
-            answers[event.arm].tokens.append(event)
+            completions[event.arm].tokens.append(event)
         elif isinstance(event, Answered):
-            answers[event.arm].ended = event
+            completions[event.arm].ended = event
 
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
 
-        run_job(job, Session(), hear, reporter)
-    return answers
+        run_job(job, Session(), on_event, reporter)
+    return completions
 
 
-def _dense(answers: list[Answer]) -> Answer | None:
-    return next((answer for answer in answers if answer.spec.is_dense), None)
-
-
-def _summary(answer: Answer, answers: list[Answer]) -> str:
-    assert answer.ended is not None  # the job is done
-    assert answer.prefill is not None
-    read, seconds = answer.prefill
+def _summary(completion: Answer, dense: Answer | None) -> str:
+    assert completion.ended is not None  # the job is done
+    assert completion.prefill is not None
+    read, seconds = completion.prefill
     parts = [
-        f"{len(answer.tokens)} tokens, {_ENDS[answer.ended.end]}",
+        f"{len(completion.tokens)} tokens, {_ENDS[completion.ended.end]}",
         f"prefill {read} tokens in {1e3 * seconds:.1f} ms",
     ]
-    rate = answer.tokens_per_second
+    rate = completion.tokens_per_second
     if rate is not None:
         parts.append(f"decode {rate:.1f} tokens/s")
-    if answer.speedup is not None:
-        parts.append(f"{answer.speedup:.2f} x dense")
-    dense = _dense(answers)
-    if answer.divergence is not None:
-        if answer.ended.sparsity is not None:
-            parts.append(f"sparsity {100 * answer.ended.sparsity:.1f} %")
-        parts.append(f"mean KL {answer.divergence:.3g} nats")
+    if completion.speedup is not None:
+        parts.append(f"{completion.speedup:.2f} x dense")
+    if completion.divergence is not None:
+        if completion.ended.sparsity is not None:
+            parts.append(f"sparsity {100 * completion.ended.sparsity:.1f} %")
+        parts.append(f"mean KL {completion.divergence:.3g} nats")
         if dense is not None:
-            at = first_difference(dense, answer)
-            parts.append("the dense answer" if at is None else f"first differs at token {at + 1}")
+            at = first_difference(dense, completion)
+            parts.append("equal to the dense completion" if at is None else f"diverges at token {at + 1}")
     return "; ".join(parts)
 
 
-def _plain(answer: Answer, answers: list[Answer]) -> dict[str, Any]:
-    """An answer for JSON: every token with every number."""
-    dense = _dense(answers)
-    assert answer.ended is not None  # the job is done
+def _plain(completion: Answer, dense: Answer | None) -> dict[str, Any]:
+    """Return a completion for JSON, with all numbers of every token."""
+    assert completion.ended is not None  # the job is done
     return {
-        "answer": answer.spec.label,
-        "text": answer.text,
-        "end": answer.ended.end,
-        "prompt_tokens": answer.ended.prompt_tokens,
-        "tokens_per_second": answer.tokens_per_second,
-        "speedup": answer.speedup,
-        "prefill_seconds": answer.prefill and answer.prefill[1],
-        "sparsity": answer.ended.sparsity,
-        "mean_divergence": answer.divergence,
-        "first_difference": None if dense in (None, answer) else first_difference(dense, answer),
-        "tokens": [token.model_dump(exclude={"type", "job_id", "arm"}) for token in answer.tokens],
+        "answer": completion.spec.label,
+        "text": completion.text,
+        "end": completion.ended.end,
+        "prompt_tokens": completion.ended.prompt_tokens,
+        "tokens_per_second": completion.tokens_per_second,
+        "speedup": completion.speedup,
+        "prefill_seconds": completion.prefill and completion.prefill[1],
+        "sparsity": completion.ended.sparsity,
+        "mean_divergence": completion.divergence,
+        "first_difference": None if dense in (None, completion) else first_difference(dense, completion),
+        "tokens": [token.model_dump(exclude={"type", "job_id", "arm"}) for token in completion.tokens],
     }

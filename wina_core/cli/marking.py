@@ -15,7 +15,7 @@ from wina_core.store import Store
 
 Runs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RUN]...", help="Beginnings of hashes; `wina results --annotations` lists them."),
+    typer.Argument(metavar="RUN", help="Beginnings of hashes; `wina results --annotations` lists them."),
 ]
 
 

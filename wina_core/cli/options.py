@@ -72,8 +72,7 @@ Heads = Annotated[
 ]
 _BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 Attention = Annotated[
-    str | None,
-    in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis)))),
+    str | None, in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis))))
 ]
 Mlp = Annotated[str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))]
 Weighting = Annotated[

@@ -93,32 +93,32 @@ def map_roles(
     mapping: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=FOLDER]...",
+            metavar="NAME=FOLDER",
             help='For example "Llama-2-7B=/models/llama-2-7b"; a Hugging Face id works too. NAME= removes the model.',
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose the models for the studies' roles, and print all roles."""
-    roles, played = load_roles(), _played()
+    roles, known = load_roles(), _open_roles()
     given = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
     for name in given:
-        if name not in played and name not in roles:
-            raise WinaError(_no_role(name, played))
+        if name not in known and name not in roles:
+            raise WinaError(_unknown_role(name, known))
     for name, location in given.items():
         roles = save_role(name, location)
-    rows = [(name, played[name].hub if name in played else "", roles.get(name)) for name in sorted({*played, *roles})]
+    rows = [(name, known[name].hub if name in known else "", roles.get(name)) for name in sorted({*known, *roles})]
     print_table(("role", "published weights", "model"), rows, as_json)
 
 
-def _played() -> dict[str, Role]:
+def _open_roles() -> dict[str, Role]:
     """Return the roles of the gallery's studies whose files name no model, by name."""
     studies = (entry.study for entry in gallery() if entry.study)
     return {role.name: role for study in studies for role in study.roles if not role.location}
 
 
-def _no_role(name: str, played: Iterable[str]) -> str:
-    hint = near_matches(name, played) or f"its roles are {', '.join(sorted(played))}."
+def _unknown_role(name: str, known: Iterable[str]) -> str:
+    hint = near_matches(name, known) or f"its roles are {', '.join(sorted(known))}."
     return (
         f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with each '
         f'call: --role "{name}=FOLDER".'

@@ -9,15 +9,7 @@ from wina_core.cli import options
 from wina_core.cli.computing import Manner, compute
 from wina_core.cli.tables import print_table
 from wina_core.compute.synthetic import paper
-from wina_core.specs import (
-    SYNTHETIC,
-    Arm,
-    EvaluationSpec,
-    MethodSpec,
-    ModelSource,
-    NetworkName,
-    SyntheticSpec,
-)
+from wina_core.specs import SYNTHETIC, Arm, EvaluationSpec, MethodSpec, ModelSource, NetworkName, SyntheticSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 

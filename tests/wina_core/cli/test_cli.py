@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wina_core import cli
+from tests.wina_core.cli.conftest import Wina
 from wina_core.cli import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.files.tables import write_atomically
@@ -32,49 +32,6 @@ tasks = ["demo_choice"]
 limit = 4
 deviation = { source = "demo:heldout", tokens = 256, sequence = 64 }
 """
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A WINA_HOME of this test's own."""
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    return tmp_path / "home"
-
-
-class Wina:
-    """Calls the command line in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *args: str | Path) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr."""
-        self._monkeypatch.setattr(sys, "argv", ["wina", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = self._capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    def succeeds(self, *args: str | Path) -> str:
-        """Stdout of a call that must succeed."""
-        code, out, err = self(*args)
-        assert code == 0, err
-        return out
-
-    def fails(self, code: int, *args: str | Path) -> str:
-        """The message of a call that must fail with this exit code: the last line of stderr, and no traceback."""
-        found, _, err = self(*args)
-        assert found == code, err
-        assert "Traceback" not in err
-        return err.strip().splitlines()[-1]
-
-
-@pytest.fixture
-def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
-    return Wina(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -134,32 +91,21 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
 
 
 def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: Path) -> None:
-    flags = ("--method", "wina", "--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
-    more = ("--sparsity", "0.5", "--tasks", "demo_choice", "--limit", "8", "--no-fidelity")
-    saved = tmp_path / "study.json"
-    rows = json.loads(wina.succeeds("eval", *flags, *more, "--save-study", saved, "--json"))
-    assert [(row["method"], row["rotation"]) for row in rows] == [("wina", "global (qkv, gate_up) + heads")]
+    text, saved = tmp_path / "text.txt", tmp_path / "study.json"
+    text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    flags = ("--rotation", "none", "--rotate-heads", "--rotation-text", text, "--calibration-text", text)
+    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
+    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-fidelity", "--save-study", saved, "--json"))
+    assert [(row["method"], row["rotation"]) for row in rows] == [("dense", "none + heads")]
     assert [name for name in rows[0] if name.startswith("demo_choice")]
+    study = load_study(saved)
+    assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
+    rotation = study.arms[0].rotation
+    assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
     code, out, err = wina("study", "run", saved, "--json")
     assert code == 0
     assert "1 of 1 measurements are stored and reused" in err
     assert json.loads(out) == rows
-
-
-def test_thresholds_land_near_their_target(wina: Wina, tmp_path: Path) -> None:
-    text = {"source": "demo:calibration", "tokens": 2048, "sequence": 128}
-    content = {
-        "name": "thresholds",
-        "models": [{"location": "demo"}],
-        "arms": [{"method": {"name": "wina", "selection": "threshold"}}],
-        "sparsities": [0.5],
-        "calibration": {"text": text},
-        "evaluation": {"deviation": text},
-    }
-    (tmp_path / "study.json").write_text(json.dumps(content))
-    (row,) = json.loads(wina.succeeds("study", "run", tmp_path / "study.json", "--json"))
-    assert row["counted"] == pytest.approx(0.5, abs=0.01)
-    assert row["counted"] != 0.5
 
 
 def test_model_info_shows_the_architecture(wina: Wina) -> None:
@@ -185,28 +131,14 @@ def test_a_calibration_is_shown(wina: Wina) -> None:
     }  # fmt: skip
 
 
-def test_eval_reaches_every_field_that_the_window_sets(wina: Wina, tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
-    saved = tmp_path / "study.json"
-    flags = ("--rotation", "none", "--rotate-heads", "--rotation-text", text, "--calibration-text", text)
-    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
-    rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-fidelity", "--save-study", saved, "--json"))
-    assert [row["rotation"] for row in rows] == ["none + heads"]
-    study = load_study(saved)
-    assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
-    rotation = study.arms[0].rotation
-    assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
-
-
-def test_heads_are_rotated_by_every_mode_but_none_unless_told() -> None:
-    def per_head(mode: options.Mode, heads: bool | None) -> bool:
-        return options.rotation_spec(mode, heads=heads).per_head
-
-    assert per_head("global", None)
-    assert not per_head("global", False)
-    assert not per_head("none", None)
-    assert per_head("none", True)
+@pytest.mark.parametrize(
+    ("mode", "heads", "rotated"),
+    [("global", None, True), ("global", False, False), ("none", None, False), ("none", True, True)],
+)
+def test_heads_are_rotated_by_every_mode_but_none_unless_chosen(
+    mode: options.Mode, heads: bool | None, rotated: bool
+) -> None:
+    assert options.rotation_spec(mode, heads=heads).per_head == rotated
 
 
 def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
@@ -221,21 +153,27 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
 # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
 
-def test_a_missing_folder(wina: Wina) -> None:
-    assert wina.fails(1, "model", "info", "/no/such/model") == (
-        "wina: The model folder /no/such/model does not exist; check the path, or give a Hugging Face model id."
-    )
-
-
-def test_an_unknown_method(wina: Wina) -> None:
-    message = wina.fails(1, "eval", "--method", "magic", "--no-fidelity", "--tasks", "demo_choice")
-    assert 'There is no method "magic"; choose one of dense, teal, wina, cats' in message
-
-
-def test_an_evaluation_of_nothing(wina: Wina) -> None:
-    assert wina.fails(1, "eval", "--no-fidelity") == (
-        "wina: Nothing would be measured; name tasks, or compare with the dense model's logits (deviation)."
-    )
+@pytest.mark.parametrize(
+    ("code", "words", "message"),
+    [
+        (1, ("model", "info", "/no/such/model"), "The model folder /no/such/model does not exist"),
+        (1, ("eval", "--method", "magic", "--no-fidelity", "--tasks", "demo_choice"), 'There is no method "magic"'),
+        (1, ("eval", "--no-fidelity"), "Nothing would be measured"),
+        (1, ("results", "--study", "x"), 'No study "x" is stored'),
+        (1, ("study", "run", "none.toml"), "cannot be read"),
+        (1, ("export", "table.xyz"), "end its name in one of .csv"),
+        (1, ("export", "/none/table.csv"), "its folder does not exist"),
+        (2, ("rotate", "demo", "--attention-basis", "qkv,q"), "attention_basis[1]:"),
+        *((2, ("eval", f"--sparsity={wrong}"), "sparsities[0]: it should be") for wrong in ("1.2", "1", "-0.1", "nan")),
+        (2, ("eval", "--rotation", "sideways"), ""),
+        (2, ("eval", "--nonsense"), ""),
+        (2, ("study", "run"), ""),
+    ],
+)
+def test_a_wrong_call_is_one_sentence_and_an_exit_code(
+    wina: Wina, code: int, words: tuple[str, ...], message: str
+) -> None:
+    assert message in wina.fails(code, *words)
 
 
 def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,30 +182,9 @@ def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
     assert message == 'wina: 1 of 1 runs failed: There is no task "demo_choise"; did you mean demo_choice?'
 
 
-@pytest.mark.parametrize("sparsity", ["1.2", "1", "-0.1", "nan"])
-def test_a_sparsity_that_is_none(wina: Wina, sparsity: str) -> None:
-    assert wina.fails(2, "eval", f"--sparsity={sparsity}").startswith("wina: sparsities[0]: it should be")
-
-
-def test_a_basis_that_is_none(wina: Wina) -> None:
-    assert wina.fails(2, "rotate", "demo", "--attention-basis", "qkv,q").startswith("wina: attention_basis[1]:")
-
-
-@pytest.mark.parametrize("flags", [("eval", "--rotation", "sideways"), ("eval", "--nonsense"), ("study", "run")])
-def test_a_call_that_makes_no_sense(wina: Wina, flags: tuple[str, ...]) -> None:
-    code, _, err = wina(*flags)
-    assert code == 2
-    assert "Traceback" not in err
-
-
-def test_a_study_that_is_none(wina: Wina, tmp_path: Path) -> None:
+def test_a_study_file_that_is_no_toml(wina: Wina, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text("name = [")
     assert "is not valid TOML" in wina.fails(1, "study", "run", tmp_path / "study.toml")
-    assert "cannot be read" in wina.fails(1, "study", "run", tmp_path / "none.toml")
-
-
-def test_a_study_that_is_not_stored(wina: Wina) -> None:
-    assert wina.fails(1, "results", "--study", "x") == 'wina: No study "x" is stored; the stored ones are: none yet.'
 
 
 def test_a_file_that_is_no_plan(wina: Wina, tmp_path: Path) -> None:
@@ -293,14 +210,6 @@ def test_a_truncated_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: 
     weights.write_bytes(weights.read_bytes()[:-1000])
     assert "is damaged or was not copied to the end" in wina.fails(1, "eval", "--model", tmp_path / "model", *common)
     assert wina.succeeds("results", "--json") == before
-
-
-def test_a_format_that_is_unknown(wina: Wina, tmp_path: Path) -> None:
-    assert "end its name in one of .csv" in wina.fails(1, "export", tmp_path / "table.xyz")
-
-
-def test_a_folder_that_does_not_exist(wina: Wina, tmp_path: Path) -> None:
-    assert "its folder does not exist" in wina.fails(1, "export", tmp_path / "none" / "table.csv")
 
 
 # ---- the process -------------------------------------------------------------------------------------------------

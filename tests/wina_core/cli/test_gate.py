@@ -1,13 +1,11 @@
 """`wina gate` prints what the engine finds."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.tiny import tiny_folder
-from wina_core import cli
 
 
 @pytest.fixture(scope="module")
@@ -15,19 +13,10 @@ def model(tmp_path_factory) -> Path:
     return tiny_folder(tmp_path_factory.mktemp("tiny") / "model")
 
 
-def wina(monkeypatch, capsys, *args: object) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["wina", "gate", *map(str, args)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path, model):
-    monkeypatch.setenv("WINA_HOME", str(tmp_path))
-    common = (model, "--layer", 1, "--prompt", "A gate.", "--sparsity", 0.25)
-    return lambda *more: wina(monkeypatch, capsys, *common, *more)
+def call(wina, model):
+    common = ("gate", model, "--layer", 1, "--prompt", "A gate.", "--sparsity", 0.25)
+    return lambda *more: wina(*common, *more)
 
 
 def test_methods_and_their_agreement_as_json(call):
@@ -52,7 +41,7 @@ def test_the_table_names_the_cell_and_the_tokens(call):
     assert code == 0, err
     assert "layer 1, q" in out
     assert "3 of 7" in out
-    assert "decide alike" in out
+    assert "mask agreement" in out
 
 
 def test_what_it_cannot_show_is_one_sentence(call):

@@ -4,16 +4,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.wina_core.cli.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core import cli
 from wina_core.compute.latency import sweep
 from wina_core.specs.latency import PRESETS
 
+Latency = Callable[..., tuple[int, str, str]]
 CPU = ("--device", "cpu")
 TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
 REFERENCE = ("--backend", "reference")
@@ -28,24 +31,13 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
 
 
-Wina = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
-    """Calls `wina latency` in this process; gives the exit code, stdout and stderr."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["wina", "latency", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return int(ended.value.code or 0), *capsys.readouterr()
-
-    return call
+def latency(wina: Wina) -> Latency:
+    return partial(wina, "latency")
 
 
-def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Path) -> None:
-    code, out, err = wina(*TINY, *REFERENCE, "--json")
+def test_a_sweep_is_measured_once_printed_and_exported(latency: Latency, tmp_path: Path) -> None:
+    code, out, err = latency(*TINY, *REFERENCE, "--json")
     assert code == 0, err
     rows = json.loads(out)
     assert [(row["method"], row["sparsity"], row["backend"]) for row in rows] == [
@@ -57,7 +49,7 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     )
     assert "2 measured, 0 already stored" in err
 
-    code, out, err = wina(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
+    code, out, err = latency(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
     assert code == 0, err
     assert "1 measured, 2 already stored" in err
     lines = out.splitlines()
@@ -65,32 +57,32 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     assert len(lines) == 1 + 3
 
     exported = tmp_path / "latency.json"
-    code, out, err = wina(*TINY, *REFERENCE, "--json", "--output-path", exported)
+    code, out, err = latency(*TINY, *REFERENCE, "--json", "--output-path", exported)
     assert "0 measured, 2 already stored" in err
     assert json.loads(out) == rows == json.loads(exported.read_text())
 
-    code, out, err = wina(*TINY, *REFERENCE, "--json", "--recompute")
+    code, out, err = latency(*TINY, *REFERENCE, "--json", "--recompute")
     assert "2 measured, 0 already stored" in err
     assert [row["point"] for row in json.loads(out)] == [row["point"] for row in rows]
     assert json.loads(out) != rows
 
 
-def test_the_presets_are_listed(wina: Wina) -> None:
-    code, out, _ = wina("--list", "--json")
+def test_the_presets_are_listed(latency: Latency) -> None:
+    code, out, _ = latency("--list", "--json")
     assert code == 0
     assert {row["preset"] for row in json.loads(out)} == set(PRESETS)
     assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in json.loads(out)
 
 
-def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
+def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
     flags = (folder, "--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
-    code, out, err = wina(*flags, "--json")
+    code, out, err = latency(*flags, "--json")
     assert code == 0, err
     (row,) = json.loads(out)
     assert (row["model"], row["method"], row["new_tokens"]) == ("model", "wina (shared masks)", 3)
     assert row["speedup"] == row["tokens_per_second"] / row["dense_tokens_per_second"]
-    code, out, err = wina(*flags)
+    code, out, err = latency(*flags)
     assert "0 measured, 1 already stored" in err
     assert out.splitlines()[0].split()[:3] == ["model", "rotation", "method"]
 
@@ -100,13 +92,10 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
     [
         (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
         (1, ("--shape", "0x5"), "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
-        (1, ("--shape", f"{5000 * '9'}x5"), "is not possible; both sizes must be 1 to 1,048,576."),
         (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
         (2, (*TINY, "--sparsity", "1"), "--sparsity: it should be less than 1, not 1.0."),
-        (2, (*TINY, "--sparsity=-0.1"), "--sparsity: it should be greater than or equal to 0, not -0.1."),
         (2, (*TINY, "--batch-size=-1"), "--batch-size: it should be greater than or equal to 1, not -1."),
         (2, (*TINY, "--method", "magic"), "--method: it should be"),
-        (2, (*TINY, "--backend", "abacus"), "--backend: it should be"),
         (1, (*TINY, "--backend", "triton"), 'The backend "triton" does not work on "cpu"'),
         (1, (*TINY, "--device", "abacus"), '"abacus" is not a device'),
         (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
@@ -117,16 +106,14 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
         (2, ("demo", "--decode", "--new-tokens", "1"), "--new-tokens: it should be greater than or equal to 2, not 1."),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
         (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
-        (1, (*TINY, "--quantization", "int8"), "leave those out, or add --decode"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(
-    wina: Wina, code: int, flags: tuple[str, ...], message: str
+    latency: Latency, code: int, flags: tuple[str, ...], message: str
 ) -> None:
-    found, _, err = wina(*flags)
+    found, _, err = latency(*flags)
     assert found == code, err
-    assert "Traceback" not in err
     assert message in err.strip().splitlines()[-1]
 
 
@@ -134,24 +121,16 @@ def test_what_makes_no_sense_is_told_in_one_sentence(
     ("file", "message"), [("table.xyz", "end its name in one of .csv"), ("none/table.csv", "its folder does not exist")]
 )
 def test_where_to_export_is_checked_before_anything_is_timed(
-    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
+    latency: Latency, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
     monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
-    code, _, err = wina(*TINY, *REFERENCE, "--output-path", tmp_path / file)
+    code, _, err = latency(*TINY, *REFERENCE, "--output-path", tmp_path / file)
     assert code == 1
     assert message in err
 
 
-def test_the_roofline_is_a_percentage_and_each_column_says_its_unit() -> None:
-    assert cli.latency.COLUMNS[-1] == "of roofline %"
-    assert [name for name in cli.latency.DECODE_COLUMNS if "p10" in name or "dense" in name] == [
-        "p10 tokens/s",
-        "dense tokens/s",
-    ]
-
-
-def test_what_is_left_out_is_said_once(wina: Wina) -> None:
-    code, _, err = wina(*TINY, *REFERENCE, "--shape", "1000000x1000000")
+def test_what_is_left_out_is_said_once(latency: Latency) -> None:
+    code, _, err = latency(*TINY, *REFERENCE, "--shape", "1000000x1000000")
     assert code == 0
     assert err.count("Skipped: ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
 

@@ -12,22 +12,6 @@ from wina_core.masks.presets import preset
 from wina_core.records import AllocationRecord
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, MethodSpec
 
-
-@pytest.fixture
-def wina(monkeypatch, capsys):
-    """Calls the command line in this process; gives the exit code, stdout and the last line of stderr."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["wina", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(ended.value.code or 0), out, (err.strip().splitlines() or [""])[-1]
-
-    return call
-
-
 # ---- wina rotate -----------------------------------------------------------------------------------------------------
 
 
@@ -38,14 +22,11 @@ def test_a_rotation_is_exact_or_refused_with_its_reason(wina, family, tmp_path):
     refused = [mode for mode in EXACT_MODES["llama"] if mode not in exact]
     for mode in (exact[-1], *refused):
         bases = ("--attention-basis", "qkv", "--mlp-basis", "gate_up")  # of the weights alone, which reads no text
-        code, out, message = wina("rotate", folder, "--rotation", mode, "--rotate-heads", *bases, "--json")
+        words = ("rotate", folder, "--rotation", mode, "--rotate-heads", *bases, "--json")
         if mode in exact:
-            assert code == 0, message
-            assert json.loads(out)["logits_deviation"] < 1e-4
+            assert json.loads(wina.succeeds(*words))["logits_deviation"] < 1e-4
         else:
-            assert (code, out) == (1, "")
-            assert message.startswith(f"wina: This {family} model has no exact {mode} rotation, because ")
-            assert "; choose none" in message
+            assert f"wina: This {family} model has no exact {mode} rotation, because " in wina.fails(1, *words)
 
 
 # ---- wina allocate ---------------------------------------------------------------------------------------------------
@@ -53,11 +34,10 @@ def test_a_rotation_is_exact_or_refused_with_its_reason(wina, family, tmp_path):
 
 def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_options(wina, tmp_path):
     folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
-    code, out, message = wina(
+    out = wina.succeeds(
         *("allocate", folder, "--text", text, "--tokens", "512", "--json", "--allocator", "evolution", "--rounds", 1),
         *("--quantization", "int4", "--method", "rsparse", "--rho", "0.7"),
     )
-    assert code == 0, message
     record = AllocationRecord.model_validate_json(out)
     assert record.plan.budget == pytest.approx(0.5, abs=1e-3)
     assert 0.6 < min(map(min, record.plan.rho)) <= max(map(max, record.plan.rho)) < 0.8  # bred from 0.7
@@ -105,11 +85,9 @@ def test_options_and_presets_reach_the_search(monkeypatch, flags, rotation, meth
         (("--preset", "cats", "--allocator", "uniform"), 'The method "cats" needs a gated MLP'),
     ],
 )
-def test_what_no_allocator_can_do_is_told_in_one_sentence(wina, tmp_path: Path, flags, message):
+def test_a_search_that_is_impossible_is_refused_in_one_sentence(wina, tmp_path: Path, flags, message):
     folder = tiny_folder(tmp_path / "model", "opt")
-    text = tiny_text(tmp_path)
-    code, out, told = wina("allocate", folder, "--text", text, "--tokens", "512", *flags)
+    code, out, err = wina("allocate", folder, "--text", tiny_text(tmp_path), "--tokens", "512", *flags)
     assert code in (1, 2)
     assert out == ""
-    assert told.startswith("wina: ")
-    assert message in told
+    assert message in err.strip().splitlines()[-1]

@@ -1,7 +1,5 @@
 """Earlier names of options still work, with a warning."""
 
-import sys
-
 import pytest
 import typer
 
@@ -39,13 +37,10 @@ def test_a_name_of_one_command_stays_in_another():
     assert with_current_names([]) == ([], {})
 
 
-def test_an_earlier_name_works_with_a_warning_and_is_not_in_the_help(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("WINA_HOME", str(tmp_path))
-    for arguments in (["results", "--marks", "--json"], ["results", "--help"]):
-        monkeypatch.setattr(sys, "argv", ["wina", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert not ended.value.code
-    out, err = capsys.readouterr()
-    assert err == "wina: --marks is now --annotations; the old name will stop working in the next release.\n"
-    assert "--marks" not in out
+def test_an_earlier_name_works_with_a_warning_and_is_not_in_the_help(wina):
+    code, _, err = wina("results", "--marks", "--json")
+    assert (code, err) == (
+        0,
+        "wina: --marks is now --annotations; the old name will stop working in the next release.\n",
+    )
+    assert "--marks" not in wina.succeeds("results", "--help")

@@ -41,7 +41,7 @@ class StudyReports(QObject):
             return str(store.url.render_as_string(hide_password=False))
 
         def answer(url: str) -> None:
-            words = ("report", study.content_hash(), "--output", str(folder.absolute()))
+            words = ("report", study.content_hash(), "--output-path", str(folder.absolute()))
             # Of a command line everyone on the machine sees a database's password, of the environment nobody else.
             process = SideProcess((*self._command, *words), {"WINA_DATABASE": url}, self)
             process.succeeded.connect(lambda output: self._on_written(process, file, output))
