@@ -15,22 +15,22 @@ from wina_core.studies.expand import bind, load_study
 
 
 def report(
-    study: Annotated[str, typer.Argument(help="A study that was run here: its name, its hash or its file.")],
+    study: Annotated[str, typer.Argument(help="A study run here: its name, hash or file.")],
     output: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("reports"),
     tables: Annotated[
         bool, typer.Option("--tables", help="Write the tables as LaTeX, CSV, XLSX, Parquet and JSON too.")
     ] = False,
     baseline: Annotated[
-        str, typer.Option(help="The arm that the others are compared with; TEAL or the first by default.")
+        str, typer.Option(help="The configuration to compare the others with; TEAL or the first by default.")
     ] = "",
     by: Annotated[
         SparsityKind,
-        typer.Option(help="Pair runs, and plot them, by the measured sparsity, counted or full, or by the target."),
+        typer.Option(help="Sparsity that pairs runs and is on the plots' axes: measured (counted or full) or target."),
     ] = DEFAULT_COUNT,
     database: options.Database = None,
 ) -> None:
-    """Write a study's report: its tables as the paper lays them out, ours beside the paper's with the difference and
-    significance, plots, hardware, versions and the command to run it again; one HTML and one Markdown page."""
+    """Write a study's report as one HTML and one Markdown page: tables in the paper's layout with published values,
+    differences and significance, plots, hardware, versions, and the command that reproduces it."""
     from wina_core.report import make_report
 
     with Store(database) as store:
@@ -39,10 +39,10 @@ def report(
 
 
 def _stored(store: Store, name: str) -> StudySpec:
-    """The study as it was last launched; with a note where it is a file's and that has changed since."""
+    """Return the study as last launched, with a note where its file has changed since."""
     file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
     found = store.study_spec(study_hash(store, file.name if file else name))
     assert found is not None  # it was just listed
     if file and bind(file, {role.name: role.location for role in found.roles}) != found:
-        typer.echo(f"{name} is not what was run last under its name; this is the report of what was run.", err=True)
+        typer.echo(f"{name} has changed since the study was run; the report is of the study as run.", err=True)
     return found

@@ -1,6 +1,7 @@
 """The plots half of the Results page: one tab for each plot of the rows and runs that its table shows and selects."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QStackedWidget, QTabBar, QVBoxLayout, QWidget
@@ -42,7 +43,7 @@ class ResultsPlots(QWidget):
     bar_metric_chosen = Signal(str)
     sparsity_chosen = Signal(float)
     kind_chosen = Signal(str)
-    ordinate_chosen = Signal(str)
+    y_axis_chosen = Signal(str)
     timed_picked = Signal(str, object)
     """ "machine", "subject" or "load", and which."""
     runs_chosen = Signal(object, bool)
@@ -109,7 +110,7 @@ class ResultsPlots(QWidget):
         self.bar_metric_chosen.connect(controller.choose_bar_metric)
         self.sparsity_chosen.connect(controller.choose_sparsity)
         self.kind_chosen.connect(controller.choose_kind)
-        self.ordinate_chosen.connect(controller.choose_ordinate)
+        self.y_axis_chosen.connect(controller.choose_y_axis)
         self.timed_picked.connect(lambda name, value: controller.pick_timed(**{name: value}))
         self.runs_chosen.connect(controller.choose_runs)
         self.timed_chosen.connect(controller.choose_timed)
@@ -125,9 +126,9 @@ class ResultsPlots(QWidget):
             _emit(box, self.model_chosen.emit)
         _emit(tasks.measure, self.bar_metric_chosen.emit)
         _emit(tasks.sparsity, self.sparsity_chosen.emit)
-        _emit(latency.ordinate, self.ordinate_chosen.emit)
+        _emit(latency.y_axis, self.y_axis_chosen.emit)
         for name in ("machine", "subject", "load"):
-            _emit(getattr(latency, name), lambda value, name=name: self.timed_picked.emit(name, value))
+            _emit(getattr(latency, name), partial(self.timed_picked.emit, name))
         latency.kind.chosen.connect(self.kind_chosen)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
             plot.keys_chosen.connect(self.runs_chosen)
@@ -136,19 +137,19 @@ class ResultsPlots(QWidget):
         self.compare.reference_chosen.connect(self.reference_chosen)
 
     def offer_on(self, page: Page) -> None:
-        """Give the page a command for each plot and what can be done with it; tell of errors there."""
+        """Give the page a command for each plot and its actions, and show errors there."""
         for number, plot in enumerate(PLOTS):
             what = self.tabs.tabText(number).lower()
             text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
-            page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
+            page.add_command(text, partial(self.show_plot, plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_keys(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
-        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click, "Ctrl+Shift+P")
+        page.add_command(tr("Show or hide the published numbers"), self.paper.click, "Ctrl+Shift+P")
         self.export.clicked.connect(lambda: self._export(page))
         self.export.setToolTip(with_keys(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))
         self.error_shown.connect(page.show_error)
-        for plot, name in (
+        for drawn, name in (
             (self.frontier.plot, "frontier"),
             (self.tasks.plot, "tasks"),
             (self.latency.plots.left, "speed-up"),
@@ -156,7 +157,7 @@ class ResultsPlots(QWidget):
             (self.layers, "layers"),
             (self.allocation.plot, "allocation"),
         ):
-            add_menu(page, plot, name)
+            add_menu(page, drawn, name)
 
     def _export(self, page: Page) -> None:
         if self.plot == "compare":
@@ -182,7 +183,7 @@ class ResultsPlots(QWidget):
 
     @property
     def plot(self) -> Plot:
-        """Which of the plots is shown."""
+        """The shown plot."""
         return PLOTS[self.tabs.currentIndex()]
 
     def show_plot(self, plot: Plot) -> None:
@@ -190,7 +191,7 @@ class ResultsPlots(QWidget):
         self.tabs.setCurrentIndex(PLOTS.index(plot))
 
     def figure(self) -> Figure:
-        """What the plot that is shown draws; nothing for the comparison, which is a table."""
+        """Return the shown plot; nothing for the comparison, which is a table."""
         shown: dict[Plot, Callable[[], Figure]] = {
             "frontier": self.frontier.plot.figure,
             "tasks": self.tasks.plot.figure,
@@ -252,7 +253,7 @@ class ResultsPlots(QWidget):
         self._highlight()
 
     def _highlight(self) -> None:
-        """In the plot that is shown: drawing the others would take as long again."""
+        """Highlight the selected runs in the shown plot alone: drawing the others would take as long."""
         runs, timed = self._selected
         plots = {
             "frontier": ((self.frontier.plot, runs),),
@@ -263,7 +264,7 @@ class ResultsPlots(QWidget):
             plot.highlight(keys)
 
     def show_paper(self, named: bool, shown: bool) -> None:
-        """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
+        """Enable the published numbers' switch with `named`, and set it to `shown`."""
         explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
         blocked = self.paper.blockSignals(True)
         self.paper.setChecked(named and shown)
@@ -275,5 +276,5 @@ class ResultsPlots(QWidget):
 
 
 def _emit(box: ChoiceBox, emit: Callable[[object], None]) -> None:
-    """Emit what a box shows whenever the user chooses in it."""
+    """Emit a box's choice whenever the user makes one."""
     box.activated.connect(lambda: emit(box.currentData()))
