@@ -186,7 +186,7 @@ def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
     for at in range(measures.count()):
         if measures.itemData(at).metric == "kl":
             measures.setCurrentIndex(at)
-            page.plots.measure_chosen.emit(measures.itemData(at))
+            page.controller.plots.choose_measure(measures.itemData(at))
     return put_away
 
 

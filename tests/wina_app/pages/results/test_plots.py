@@ -238,7 +238,7 @@ def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):
 
 def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store):
     run = page.plots.frontier.plot.traces[0].keys[2]
-    page.plots.runs_chosen.emit((run,), False)
+    page.controller.plots.choose_runs((run,), False)
     record_run(store, run_spec("teal", NO_ROTATION, 0.75))
     page.access.changed.emit()
     assert len(page.plots.frontier.plot.traces[0].x) == 5
@@ -249,7 +249,7 @@ def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store
 def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
     runs = page.plots.frontier.plot.traces[1].keys
     assert not page.compare.isEnabled()
-    page.plots.runs_chosen.emit(tuple(runs[:3]), False)
+    page.controller.plots.choose_runs(tuple(runs[:3]), False)
     qtbot.mouseClick(page.compare, Qt.MouseButton.LeftButton)
     shown = page.plots.compare
     assert shown.shown.runs == tuple(runs[:3])

@@ -5,6 +5,7 @@ Only the plot that is shown is computed, on the store's thread, and again when r
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 from PySide6.QtCore import QObject, QTimer
@@ -89,6 +90,14 @@ class ResultsPlotsController(QObject):
         self._paper = True
         self._plot: Plot = "frontier"
         self._visible = False
+        self._compute: dict[Plot, Callable[[], None]] = {
+            "frontier": self._show_frontier,
+            "tasks": self._show_tasks,
+            "latency": self._show_latency,
+            "layers": self._show_layers,
+            "allocation": self._show_allocation,
+            "compare": self._show_compare,
+        }
         self._stale = set(PLOTS)
         self._asked = dict.fromkeys(PLOTS, 0)
         self._measure: Measure | None = None
@@ -148,7 +157,7 @@ class ResultsPlotsController(QObject):
     def _catch_up(self) -> None:
         if self._visible and self._plot in self._stale:
             self._stale.discard(self._plot)
-            getattr(self, f"_show_{self._plot}")()
+            self._compute[self._plot]()
 
     def _on_rows(self) -> None:
         self._selection.retain({entry.row.run for entry in self._table.passing} if self._selection.runs else ())
@@ -172,14 +181,20 @@ class ResultsPlotsController(QObject):
         if not self._pause.isActive():
             self._pause.start()
 
-    def _ask(self, plot: Plot, question: "Callable[[Store], Any]", answer: Callable[[Any], None]) -> None:
+    def _ask(
+        self,
+        plot: Plot,
+        question: "Callable[[Store], Any]",
+        answer: Callable[[Any], None],
+        refused: Callable[[str], None] | None = None,
+    ) -> None:
         """Ask the store; an answer to an outdated question is dropped."""
         self._asked[plot] = asked = self._asked[plot] + 1
 
         def if_last(take: Callable[[Any], None]) -> Callable[[Any], None]:
             return lambda value: take(value) if asked == self._asked[plot] else None
 
-        self._store.ask(question, if_last(answer), if_last(self._view.show_error))
+        self._store.ask(question, if_last(answer), if_last(refused or self._view.show_error))
 
     def _selected_runs(self) -> "list[MetricRow]":
         """One row of each selected run, in the order of the selection."""
@@ -344,20 +359,15 @@ class ResultsPlotsController(QObject):
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
-        self._view.show_comparison(None, tr("Comparing {count} runs…", count=len(rows)))
-        asked = self._asked["compare"] = self._asked["compare"] + 1
-
-        def show(found: RunComparison | None, text: str) -> None:
-            if asked == self._asked["compare"]:
-                self._view.show_comparison(found, text)
-
-        self._store.ask(
-            lambda store: compare(store, rows, count), lambda found: show(found, ""), lambda text: show(None, text)
+        show = self._view.show_comparison
+        show(None, tr("Comparing {count} runs…", count=len(rows)))
+        self._ask(
+            "compare", lambda store: compare(store, rows, count), lambda found: show(found, ""), partial(show, None)
         )
 
 
 def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """The first that is wanted and offered."""
+    """Return the first that is wanted and offered."""
     return next((one for one in wanted if one in offered), None)
 
 
@@ -370,5 +380,5 @@ def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | 
 
 
 def _nameless(scope: Scope | None) -> Scope | None:
-    """The scope without the paper's numbers."""
+    """Return the scope without the paper's numbers."""
     return None if scope is None else replace(scope, paper="")

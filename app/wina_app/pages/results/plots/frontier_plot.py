@@ -17,7 +17,7 @@ from wina_app.pages.results.plots.frontier import (
     readout,
 )
 from wina_app.pages.results.study_filter import PublishedLine, is_dense
-from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
@@ -39,9 +39,6 @@ _STYLES = (
 
 _LEAST_SPAN = 20.0
 """Fewest points of sparsity in the first view."""
-
-_UNBOUNDED = 1e307
-"""pyqtgraph's value for no limit."""
 
 
 class FrontierPlot(DataPlot):
@@ -99,7 +96,7 @@ class FrontierPlot(DataPlot):
 
     def _bound(self, values: list[float]) -> None:
         """Begin the axis at 0, with room for markers, where nothing is negative."""
-        floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -_UNBOUNDED
+        floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -UNBOUNDED
         self.getPlotItem().vb.setLimits(yMin=floor)
 
     def _trace(self, data: FrontierData, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:

@@ -1,7 +1,8 @@
-"""The plots half of the Results page: one tab for each plot of the rows and runs that its table shows and selects."""
+"""The plots half of the Results page: a tab for each plot of the table's rows and selected runs."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QStackedWidget, QTabBar, QVBoxLayout, QWidget
@@ -34,22 +35,8 @@ _NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it i
 
 
 class ResultsPlots(QWidget):
-    """Shows what its controller computed, and emits what the user chooses and clicks."""
+    """The view of the plots' controller."""
 
-    plot_chosen = Signal(str)
-    measure_chosen = Signal(object)
-    model_chosen = Signal(str)
-    x_axis_chosen = Signal(str)
-    bar_metric_chosen = Signal(str)
-    sparsity_chosen = Signal(float)
-    kind_chosen = Signal(str)
-    y_axis_chosen = Signal(str)
-    timed_picked = Signal(str, object)
-    """ "machine", "subject" or "load", and which."""
-    runs_chosen = Signal(object, bool)
-    timed_chosen = Signal(object, bool)
-    reference_chosen = Signal(str)
-    paper_toggled = Signal(bool)
     error_shown = Signal(str)
 
     def __init__(self) -> None:
@@ -67,7 +54,6 @@ class ResultsPlots(QWidget):
         }
         self.paper = QCheckBox(tr("Paper's numbers"))
         self.paper.setAccessibleName(tr("Draw the paper's numbers"))
-        self.paper.toggled.connect(self.paper_toggled)
         self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export what is shown here"))
         self.tabs = QTabBar()
@@ -93,7 +79,6 @@ class ResultsPlots(QWidget):
         column.setSpacing(0)
         column.addLayout(header)
         column.addWidget(self._stack, 1)
-        self._connect()
         self.show_paper(named=False, shown=True)
         notifier().changed.connect(self._restyle)
         self._restyle()
@@ -102,39 +87,30 @@ class ResultsPlots(QWidget):
         self._stack.setMinimumHeight(scaled(26 * GRID))
 
     def connect_to(self, controller: ResultsPlotsController) -> None:
-        """Let the controller hear what the user does."""
-        self.plot_chosen.connect(controller.show)
-        self.measure_chosen.connect(controller.choose_measure)
-        self.model_chosen.connect(controller.choose_model)
-        self.x_axis_chosen.connect(controller.choose_x_axis)
-        self.bar_metric_chosen.connect(controller.choose_bar_metric)
-        self.sparsity_chosen.connect(controller.choose_sparsity)
-        self.kind_chosen.connect(controller.choose_kind)
-        self.y_axis_chosen.connect(controller.choose_y_axis)
-        self.timed_picked.connect(lambda name, value: controller.pick_timed(**{name: value}))
-        self.runs_chosen.connect(controller.choose_runs)
-        self.timed_chosen.connect(controller.choose_timed)
-        self.reference_chosen.connect(controller.choose_reference)
-        self.paper_toggled.connect(controller.overlay_paper)
-
-    def _connect(self) -> None:
-        self.tabs.currentChanged.connect(lambda at: self.plot_chosen.emit(PLOTS[at]))
+        """Connect the user's choices and clicks to the controller."""
         frontier, tasks, latency = self.frontier, self.tasks, self.latency
-        _emit(frontier.measure, self.measure_chosen.emit)
-        _emit(frontier.x_axis, self.x_axis_chosen.emit)
-        for box in (frontier.model, tasks.model):
-            _emit(box, self.model_chosen.emit)
-        _emit(tasks.measure, self.bar_metric_chosen.emit)
-        _emit(tasks.sparsity, self.sparsity_chosen.emit)
-        _emit(latency.y_axis, self.y_axis_chosen.emit)
-        for name in ("machine", "subject", "load"):
-            _emit(getattr(latency, name), partial(self.timed_picked.emit, name))
-        latency.kind.chosen.connect(self.kind_chosen)
+        self.tabs.currentChanged.connect(lambda at: controller.show(PLOTS[at]))
+        self.paper.toggled.connect(controller.overlay_paper)
+        choices: tuple[tuple[ChoiceBox, Callable[[Any], None]], ...] = (
+            (frontier.measure, controller.choose_measure),
+            (frontier.x_axis, controller.choose_x_axis),
+            (frontier.model, controller.choose_model),
+            (tasks.model, controller.choose_model),
+            (tasks.measure, controller.choose_bar_metric),
+            (tasks.sparsity, controller.choose_sparsity),
+            (latency.y_axis, controller.choose_y_axis),
+            (latency.machine, lambda machine: controller.pick_timed(machine=machine)),
+            (latency.subject, lambda subject: controller.pick_timed(subject=subject)),
+            (latency.load, lambda load: controller.pick_timed(load=load)),
+        )
+        for box, choose in choices:
+            box.activated.connect(lambda _, box=box, choose=choose: choose(box.currentData()))
+        latency.kind.chosen.connect(controller.choose_kind)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
-            plot.keys_chosen.connect(self.runs_chosen)
+            plot.keys_chosen.connect(controller.choose_runs)
         for plot in (latency.plots.left, latency.plots.right):
-            plot.keys_chosen.connect(self.timed_chosen)
-        self.compare.reference_chosen.connect(self.reference_chosen)
+            plot.keys_chosen.connect(controller.choose_timed)
+        self.compare.reference_chosen.connect(controller.choose_reference)
 
     def offer_on(self, page: Page) -> None:
         """Give the page a command for each plot and its actions, and show errors there."""
@@ -273,8 +249,3 @@ class ResultsPlots(QWidget):
     def show_error(self, text: str) -> None:
         """Hand an error to the page."""
         self.error_shown.emit(text)
-
-
-def _emit(box: ChoiceBox, emit: Callable[[object], None]) -> None:
-    """Emit a box's choice whenever the user makes one."""
-    box.activated.connect(lambda: emit(box.currentData()))

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
 from wina_app.pages.results.plots.task_bars import Bar, BarArm, BarChart, bar_readout
-from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
@@ -16,8 +16,6 @@ _GROUP = 0.8
 """Largest part of a task's place for its bars."""
 _WIDEST = 0.2
 """Widest bar, in tasks' places."""
-_UNBOUNDED = 1e307
-"""pyqtgraph's own limit of an axis without any."""
 _SHADES = (100, 130, 160, 80, 190)
 """Darkness in percent of further configurations of one method."""
 
@@ -74,7 +72,7 @@ class BarsPlot(DataPlot):
         ]
         traces = [*bars, *_dense(chart), *published]
         lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
-        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -_UNBOUNDED)
+        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -UNBOUNDED)
         self.show_traces(traces)
 
     def _trace(self, chart: BarChart, arm: BarArm, colour: QColor, width: float, offset: float) -> Trace:
