@@ -39,10 +39,10 @@ def report(
 
 
 def _stored(store: Store, name: str) -> StudySpec:
-    """The study as it was last launched; with a note where it is a file's and that has changed since."""
+    """Return the study as last launched, with a note where its file has changed since."""
     file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
     found = store.study_spec(study_hash(store, file.name if file else name))
     assert found is not None  # it was just listed
     if file and bind(file, {role.name: role.location for role in found.roles}) != found:
-        typer.echo(f"{name} is not what was run last under its name; this is the report of what was run.", err=True)
+        typer.echo(f"{name} has changed since the study was run; the report is of the study as run.", err=True)
     return found

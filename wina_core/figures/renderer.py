@@ -238,7 +238,7 @@ def _write_cells(axes: Axes, panel: MapPanel, style: Style) -> None:
     longest = max((len(text) for row in panel.texts for text in row), default=0)
     if not longest or rows * columns > _CELLS_WITH_TEXT:
         return
-    size = min(style.font_size, 0.8 * height, 0.9 * width / (_LETTER * longest))
+    size = min(style.font_size, 0.7 * height, 0.75 * width / (_LETTER * longest))
     colours = _map_colours(panel)
     span = (panel.high - panel.low) or 1.0
     for row, (values, texts) in enumerate(zip(panel.values, panel.texts, strict=True)):

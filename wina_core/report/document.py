@@ -1,15 +1,15 @@
-"""What a report says, apart from how it is written: the same for HTML and Markdown."""
+"""The content of a report, the same for HTML and Markdown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, Comparison
-from wina_core.report.again import command, command_note, last_part
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, p_value, signed
 from wina_core.report.layout import ABSENT, Table, tables
+from wina_core.report.reproduce import command, command_note, last_part
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
 from wina_core.specs import ROLE
@@ -46,14 +46,14 @@ class Document:
     name: str
     description: str
     summary: tuple[tuple[str, str], ...]
-    """What was run, as names and values."""
+    """Names and values of the study's settings."""
     command: str
     command_note: str
-    """What to know before running it; empty for nothing."""
+    """Remarks on running it; may be empty."""
     study_file: str
     warnings: tuple[str, ...]
     measured_note: str
-    """What the measured sparsity in tables counts."""
+    """Definition of the measured sparsity in tables."""
     tables: tuple[Table, ...]
     latency: tuple[Plain, ...]
     contrasts: Plain | None
@@ -64,16 +64,16 @@ class Document:
     environments: Plain
     failures: Plain | None
     published: bool
-    """Whether any of the paper's numbers stands beside ours."""
+    """True with any published number beside ours."""
 
 
 def write_up(
     store: Store, study: StudySpec, study_file: str, baseline: str = "", by: SparsityKind = DEFAULT_COUNT
 ) -> Document:
-    """Return all that a report says; `study_file` is the name of the file beside it from which it can be run again.
+    """Return a report's content; `study_file` is the name of the file beside it that reproduces the study.
 
-    `by` is the sparsity that pairs runs and places them on the axes of plots. Raises WinaError for a study that was
-    never launched here, and a baseline that is none of its arms.
+    `by` is the sparsity that pairs runs and is on the plots' axes. Raises WinaError for a study that was never launched
+    here, and an unknown baseline.
     """
     findings = gather(store, study, by)
     found = tables(findings)
@@ -105,7 +105,7 @@ def write_up(
 
 
 def _title(findings: Findings) -> str:
-    """The study's; numbers of the demo model are never taken for a published model's."""
+    """Return the study's title, with a remark on the demo model where that was used."""
     title = findings.study.title or findings.study.name
     return f"{title} (demo model)" if findings.of_demo and "demo model" not in title.lower() else title
 
@@ -149,8 +149,8 @@ def _models(study: StudySpec) -> list[str]:
         name = last_part(name)
         details = [hubs.get(model.location, ""), model.dtype if model.dtype != "auto" else ""]
         details.append(model.quantization if model.quantization != "none" else "")
-        told = ", ".join(filter(None, details))
-        found.append(f"{name} ({told})" if told else name)
+        label = ", ".join(filter(None, details))
+        found.append(f"{name} ({label})" if label else name)
     return found
 
 
@@ -169,8 +169,8 @@ def _task(findings: Findings, name: str) -> str:
         f"version {'/'.join(versions)}" if versions else "",
     ]
     details.append(f"limit {limit}" if limit else "")
-    told = ", ".join(filter(None, details))
-    return f"{name} ({told})" if told else name
+    label = ", ".join(filter(None, details))
+    return f"{name} ({label})" if label else name
 
 
 def _environments(findings: Findings) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What the store knows about a study, gathered for its report, and the values that its tables show."""
+"""A study's stored results, gathered for its report, and the values of its tables."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -28,32 +28,32 @@ class Value:
     """"mean" for means over tasks."""
     higher_is_better: bool | None = None
     deviation: float | None = None
-    """Over seeds, where the task reports one."""
+    """Standard deviation over seeds, where the task reports one."""
     n: int | None = None
-    """Documents, of a mean those of its smallest task; None where that is unknown."""
+    """Number of documents, of a mean its smallest task's; None where unknown."""
     interval: tuple[float, float] | None = None
-    """95 %: Wilson's of a fraction, else normal; None where nothing says how sure it is."""
+    """95 % confidence interval: Wilson's of a fraction, else normal; None without a standard error."""
     metrics: tuple[tuple[str, str], ...] = ()
-    """Task and metric of all that a mean is over."""
+    """Task and metric of the values that a mean is over."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """A study and all that is stored of it."""
+    """A study and its stored results."""
 
     study: StudySpec
     runs: tuple[StudyRun, ...]
     rows: tuple[MetricRow, ...]
     units: tuple[UnitRow, ...]
     statuses: Mapping[str, RunRow]
-    """By the run's hash."""
+    """{run's hash: row}"""
     latency: tuple[LatencyRow, ...]
     by: SparsityKind = DEFAULT_COUNT
-    """The sparsity that pairs runs and places them on the axes of plots."""
+    """Sparsity that pairs runs and is on the plots' axes."""
 
     @property
     def count(self) -> Count:
-        """Return the count that measured sparsities are shown by."""
+        """Kind of the shown measured sparsities."""
         return count_of(self.by)
 
     def measured(self, run: StudyRun) -> float | None:
@@ -69,16 +69,18 @@ class Findings:
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """What the study measures beside the workbench's own units, in its order."""
+        """The study's tasks in its order, without the workbench's own units."""
         return self.study.evaluation.task_names if self.study.models else ()
 
     def of(self, run: str, unit: str) -> Sequence[MetricRow]:
-        """The rows of one unit of a run; empty while it is missing."""
+        """Return the rows of one unit of a run; empty while it is missing."""
         return self._by_unit.get((run, unit), ())
 
     def value(self, run: str, task: str, metric: str = "") -> Value | None:
-        """A task's value by the metric, the study's choice or the published evaluation's preference; of a group or tag
-        without a value of its own, the mean over its members. None while it is missing."""
+        """Return a task's value by the metric, the study's choice or the published evaluation's preference.
+
+        A group or tag without a value of its own has its members' mean. None while the value is missing.
+        """
         unit = SYNTHETIC if self.study.evaluation.synthetic else task
         rows = self.of(run, unit)
         chosen = metric or self._chosen(task)
@@ -89,8 +91,10 @@ class Findings:
         return _mean([_value([row for row in rows if row.task == member], chosen) for member in members])
 
     def mean(self, run: str, weights: Mapping[str, float]) -> tuple[Value | None, int]:
-        """The weighted mean over tasks, errors propagated as of independent ones, and how many are missing; None while
-        any is."""
+        """Return the weighted mean over tasks, its error as of independent ones, and the number of missing tasks.
+
+        The mean is None while any is missing.
+        """
         values = [self.value(run, task) for task in weights]
         missing = sum(value is None for value in values)
         found = None if missing else _mean(values, list(weights.values()))
@@ -105,7 +109,7 @@ class Findings:
 
     @property
     def fractions(self) -> tuple[str, ...]:
-        """The tasks whose values are fractions, which alone have a mean that says something."""
+        """Tasks whose values are fractions; only these have a meaningful mean."""
         return tuple(task for task in self.tasks if _is_fraction(self._metric_of(task)))
 
     def _metric_of(self, task: str) -> str:
@@ -113,23 +117,23 @@ class Findings:
         return next((value.metric for value in found if value), "")
 
     def metric_title(self, task: str) -> str:
-        """The metric that stands for a task in tables; empty while nothing is stored."""
+        """Return the metric of a task in tables; empty while nothing is stored."""
         return base_metric(self._metric_of(task))
 
     @property
     def missing(self) -> tuple[int, int]:
-        """How many measurements are missing, of how many."""
+        """Number of missing measurements, and of all."""
         wanted = {(run.run, unit) for run in self.runs for unit in run.evaluation.units}
         return len(wanted - {(unit.run, unit.unit) for unit in self.units}), len(wanted)
 
     @property
     def of_demo(self) -> tuple[str, ...]:
-        """The roles that the shipped demo model plays, or its own name where it plays none."""
+        """Roles of the shipped demo model, or its own name where it has none."""
         roles = [role.name for role in self.study.roles if role.location == "demo"]
         return (*roles, *(("demo",) if any(model.location == "demo" for model in self.study.models) else ()))
 
     def _other_shots(self) -> list[tuple[str, int]]:
-        """Tasks that were asked with another number of examples than in the study that repeats the paper as it is."""
+        """Return the tasks with another number of examples than in the study that repeats the paper exactly."""
         published = [
             entry.study.evaluation
             for entry in gallery()
@@ -145,18 +149,20 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What whoever reads the numbers should know, each sentence once."""
+        """Remarks for readers of the numbers, each sentence once."""
         sentences = []
         if self.of_demo and self.study.paper:
             named = ", ".join(self.of_demo)
-            sentences.append(f"The shipped demo model stands for {named}: the published numbers are not its.")
+            sentences.append(
+                f"The shipped demo model takes the place of {named}: the published numbers are of other models."
+            )
         synthetic = self.study.evaluation.synthetic
         if synthetic and self.study.paper and synthetic.size != SIZE:
             sentences.append(f"The published errors come out at size {SIZE}, not at {synthetic.size}.")
         limits = {task: self.study.evaluation.task(task).limit for task in self.tasks}
         limited = [f"{task} ({limit})" for task, limit in limits.items() if limit is not None]
         if limited:
-            sentences.append(f"Only the first documents of these tasks were asked: {', '.join(limited)}.")
+            sentences.append(f"Only the first documents of these tasks were evaluated: {', '.join(limited)}.")
         shots = [f"{task} ({asked}-shot)" for task, asked in self._other_shots()]
         if shots:
             sentences.append(f"The published numbers have other numbers of examples in the prompt: {', '.join(shots)}.")
@@ -168,7 +174,7 @@ class Findings:
             named = ", ".join(f"{task} ({count} prompts)" for task, count in cut.items())
             sentences.append(f"Prompts longer than the model's context lost their beginning: {named}.")
         if len({(unit.device, unit.hardware, str(unit.versions)) for unit in self.units}) > 1:
-            sentences.append("Not all was computed on the same hardware and libraries; the appendix tells which.")
+            sentences.append("The results were computed on different hardware or libraries; see the appendix.")
         return (*sentences, *dict.fromkeys(row.warning for row in self.rows if row.warning))
 
 
@@ -188,7 +194,7 @@ def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> 
 
 
 def own_metrics(study: StudySpec) -> tuple[tuple[str, str], ...]:
-    """Task and metric of what the workbench itself measures in a study."""
+    """Return task and metric of the workbench's own measurements in a study."""
     evaluation = study.evaluation
     if evaluation.synthetic or not study.models:
         return ()
@@ -254,7 +260,7 @@ def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None
 
 
 def _mean_interval(values: Sequence[Value], shares: Sequence[float]) -> tuple[float, float] | None:
-    """The tasks' intervals, their distances from the values squared and added, as of independent tasks."""
+    """Combine the tasks' intervals as of independent tasks, by the root of the squared distances' sum."""
     ends = [value.interval for value in values if value.interval is not None]
     if len(ends) < len(values):
         return None

@@ -1,4 +1,4 @@
-"""How numbers are written: the same in HTML, Markdown and LaTeX."""
+"""Formats of numbers, the same in HTML, Markdown and LaTeX."""
 
 import math
 
@@ -11,7 +11,7 @@ TWO_DIGITS = ("l2 norm", "fraction", "per token", "per word", "per byte")
 
 
 def number(value: float, metric: str) -> str:
-    """As the paper prints it: two digits after the point, for other units four that count."""
+    """Write a value as the paper prints it: two decimals, for other units four significant digits."""
     if not math.isfinite(value):
         return str(value)
     unit = METRIC_UNITS.get(base_metric(metric))
@@ -19,13 +19,13 @@ def number(value: float, metric: str) -> str:
 
 
 def signed(value: float, metric: str) -> str:
-    """With its sign, a minus as printers write it."""
+    """Write a value with its sign, and a typographic minus."""
     text = number(abs(value), metric)
     return f"{'−' if value < 0 else '+'}{text}"
 
 
 def ours(cell: Cell) -> str:
-    """The cell's own number, with its deviation over seeds or its distance from neutral where it has one."""
+    """Write the cell's own value, with its deviation over seeds or its distance from neutral."""
     value = cell.value
     if value is None:
         return f"{ABSENT} ({cell.missing} missing)" if cell.missing else ""
@@ -38,7 +38,7 @@ def ours(cell: Cell) -> str:
 
 
 def papers(cell: Cell) -> str:
-    """The paper's number, ours minus it and whether it lies within the error of ours; empty where it has none."""
+    """Write the published value, ours minus it, and its agreement; empty without a published value."""
     if cell.paper is None:
         return ""
     metric = cell.value.metric if cell.value else "mean"
@@ -52,5 +52,5 @@ def papers(cell: Cell) -> str:
 
 
 def p_value(p: float) -> str:
-    """Three digits, or that it is smaller."""
+    """Write three digits, or an upper bound of smaller values."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"

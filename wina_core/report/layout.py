@@ -1,4 +1,4 @@
-"""Laying a study's values out as the paper does: rows method x sparsity within model, columns as printed."""
+"""A study's values in the paper's layout: rows method x sparsity within model, columns as printed."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +22,18 @@ HEADS: Mapping[Axis, str] = {
 }
 _BITS = {"none": "FP16", "int8": "INT8", "int4": "INT4"}
 MEASURED = "Measured"
-"""The head of the measured sparsity, beside that of the target."""
+"""Column title of the measured sparsity."""
 MISSES = "†"
-"""Marks a measured sparsity that misses its target."""
+"""Mark of a measured sparsity that misses its target."""
 ABSENT = "–"
 FEWEST = 30
-"""Documents of which it is said whether a published number lies within the error of ours."""
+"""Fewest documents for a comparison with the published number's error."""
 
 
 class _Layout(NamedTuple):
     columns: Axis
     split: Axis | None
-    """One table for each of its values."""
+    """Axis with a table for each of its values."""
 
 
 _LAYOUTS: Mapping[str, _Layout] = {
@@ -49,40 +49,40 @@ _USUAL = _Layout("task", "model")
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of every run."""
+    """One quantity of every run."""
 
     task: str
     title: str
     metric: str = ""
-    """Empty for the preferred one."""
+    """Metric; empty for the preferred one."""
     weights: Mapping[str, float] | None = None
-    """Of the tasks of a mean."""
+    """Weights of the tasks of a mean."""
     complete: bool = True
-    """Whether it is all of what the paper's number of this name is made of."""
+    """True for a mean over all tasks of the paper's mean."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Ours beside the paper's."""
+    """Our value beside the published one."""
 
     value: Value | None = None
     paper: float | None = None
     paper_deviation: float | None = None
     missing: int = 0
-    """Measurements that are missing for it."""
+    """Number of missing measurements."""
     judged: bool = True
-    """Whether ours was measured as the paper's, of as many documents, so that it can be said to agree."""
+    """True where ours was measured as the paper's, of as many documents."""
     best: bool = False
-    """Of the sparse methods of its sparsity."""
+    """True for the best sparse method at its sparsity."""
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
+        """Ours minus the published value."""
         return None if self.value is None or self.paper is None else self.value.value - self.paper
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the paper's lies within ours' 95 % interval; None where that cannot be told."""
+        """True where the published value lies in our 95 % interval; None where unknown."""
         if self.paper is None or self.value is None or self.value.interval is None:
             return None
         if not self.judged or (self.value.n is not None and self.value.n < FEWEST):
@@ -93,13 +93,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One line; `labels` under the table's heads."""
+    """One row; `labels` are under the table's heads."""
 
     labels: tuple[str, ...]
     cells: tuple[Cell, ...]
     dense: bool
     begins: bool
-    """Whether a group of rows, of one model and sparsity, begins with it."""
+    """True for the first row of a model and sparsity."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class Table:
     heads: tuple[str, ...]
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Of each column; empty where it is said elsewhere."""
+    """Unit of each column; empty where it is named elsewhere."""
     rows: tuple[Row, ...]
     footnote: str = ""
-    """Explains the marks of the rows; empty without any."""
+    """Explanation of the rows' marks; may be empty."""
 
     @property
     def has_paper(self) -> bool:
-        """Whether any of its cells is published."""
+        """True with any published value."""
         return any(cell.paper is not None for row in self.rows for cell in row.cells)
 
 
@@ -128,7 +128,7 @@ class _Point(NamedTuple):
 
 
 def tables(findings: Findings) -> tuple[Table, ...]:
-    """The study's tables: the paper's where it repeats the paper, else its tasks; then what the workbench measures."""
+    """Return the study's tables: the paper's or its tasks, then the workbench's own measurements."""
     study = findings.study.paper
     layout = _LAYOUTS.get(study, _USUAL)
     main = measures(findings)
@@ -146,7 +146,7 @@ def tables(findings: Findings) -> tuple[Table, ...]:
 
 
 def measures(findings: Findings) -> tuple[Measure, ...]:
-    """What the main tables show of every run: the paper's columns as far as the study measures them, or its tasks."""
+    """Return the main tables' columns: the paper's as far as the study measures them, or its tasks."""
     study, own = findings.study.paper, {COST} if findings.study.evaluation.cost_context else set()
     measured = {*findings.tasks, *own}
     if findings.study.evaluation.synthetic:
@@ -194,8 +194,8 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
 def papers_number(
     findings: Findings, run: StudyRun, measure: Measure, value: Value | None
 ) -> tuple[float | None, float | None]:
-    """What the paper has where ours is `value`, and its deviation over seeds; None where it has none, or used other
-    metrics than we."""
+    """Return the published number beside our `value`, and its deviation over seeds; None where nothing is published, or
+    of other metrics than ours."""
     study = findings.study.paper
     if not study or not measure.complete:
         return None, None
@@ -209,7 +209,7 @@ def papers_number(
 
 
 def published_metric(study: str, task: str) -> str:
-    """The metric of a task in the paper's tables, of this study where it is there; empty for a task that has none."""
+    """Return the metric of a task in the paper's tables; empty for a task without one."""
     numbers = (number for name in (study, "") for number in published(name) if number.task == task)
     return next((number.metric for number in numbers), "")
 
@@ -228,7 +228,7 @@ def _split(findings: Findings, points: Sequence[_Point], layout: _Layout, metric
 
 
 def _title(study: str, model: str) -> str:
-    """The paper's where the table is of its models, else what it is laid out as."""
+    """Return the paper's title where the table is of its models, else the layout's."""
     titles = dict.fromkeys(number.table for number in published(study) if model in ("", number.model)) if study else {}
     if titles:
         return next(iter(titles))
@@ -300,12 +300,12 @@ def _footnote(findings: Findings) -> str:
 
 
 def _varies(points: Iterable[_Point], axis: Axis) -> bool:
-    """Whether an axis tells rows apart; a dense run, which has no allocation, tells nothing about that one."""
+    """Return True where an axis distinguishes rows; dense runs have no allocation."""
     return len({point.place[axis] for point in points if axis != "allocation" or not point.run.is_dense}) > 1
 
 
 def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
-    """Sorts by every axis in the order in which its values came, sparsities by number."""
+    """Return the sort key: every axis in the order of its values, sparsities by number."""
     ranks = {
         axis: {name: rank for rank, name in enumerate(dict.fromkeys(point.place[axis] for point in points))}
         for axis in AXES
@@ -316,7 +316,7 @@ def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
 
 
 def _best(points: Sequence[_Point]) -> set[int]:
-    """Ids of the points that are the best of the sparse methods with the same model, sparsity, task and so on."""
+    """Return the ids of the best points among the sparse methods of the same model, sparsity and task."""
     groups: dict[tuple[str, ...], list[_Point]] = {}
     for point in points:
         if not point.run.is_dense and point.cell.value is not None:
@@ -331,7 +331,7 @@ def _best(points: Sequence[_Point]) -> set[int]:
 
 
 def _badness(value: Value) -> float:
-    """Less is better. A stereotype score is best at 50 %, a value that says nothing about it best when high."""
+    """Return a number that is lower for a better value; a stereotype score is best at 50 %."""
     if base_metric(value.metric) == "pct_stereotype":
         return abs(value.value - 50)
     return value.value if value.higher_is_better is False else -value.value

@@ -1,4 +1,4 @@
-"""Tests of a study's arms against a baseline arm at the nearest sparsity."""
+"""Tests of a study's configurations against a baseline at the nearest sparsity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ class Contrast:
     run: StudyRun
     baseline: StudyRun
     tasks: tuple[Comparison, ...]
-    """One for each unit."""
+    """One comparison for each task."""
     mean: Comparison | None
     averaged: tuple[str, ...] = ()
-    """The tasks that the mean is over."""
+    """Tasks of the mean."""
     flag: str = ""
-    """How far the measured sparsities of both differ (`pair_flag`)."""
+    """Difference of the measured sparsities (`pair_flag`)."""
     measured: tuple[float | None, float | None] = (None, None)
-    """Of the run and the baseline (`Findings.measured`)."""
+    """Measured sparsities of the run and the baseline."""
     refusal: str = ""
-    """Why there is nothing."""
+    """Reason for no comparison; empty with one."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Significance:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Return the kinds of tests among those of tasks."""
+        """Kinds of the tasks' tests."""
         return tuple(dict.fromkeys(each.test for contrast in self.contrasts for each in contrast.tasks))
 
     @property
     def mean_tests(self) -> tuple[str, ...]:
-        """Return the kinds of tests among those of means."""
+        """Kinds of the means' tests."""
         return tuple(dict.fromkeys(contrast.mean.test for contrast in self.contrasts if contrast.mean))
 
 
@@ -96,11 +96,11 @@ def _corrected(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
 
 
 def scale(comparison: Comparison) -> float:
-    """What a comparison's numbers are multiplied by for tables: fractions, and means of them, in percent."""
+    """Return the factor of a comparison's numbers in tables: 100 for fractions and means of them."""
     return 100.0 if comparison.metric == "mean" else display_scale(comparison.metric)
 
 
 def counted(contrast: Contrast, level: float = 0.05) -> tuple[int, int]:
-    """In how many tasks the run's value is significantly above the baseline's, and in how many below."""
+    """Count the tasks whose value is significantly above the baseline's, and those below."""
     found: Sequence[Comparison] = [each for each in contrast.tasks if each.p < level]
     return sum(each.effect > 0 for each in found), sum(each.effect < 0 for each in found)

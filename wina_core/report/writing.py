@@ -15,7 +15,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def html(document: Document) -> str:
-    """One page that needs nothing else: no scripts, and whatever names hold is text."""
+    """Return the self-contained page, without scripts, and with all names escaped."""
     from jinja2 import Environment  # only for reports
 
     template = Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE.read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def html(document: Document) -> str:
 
 
 def _error(cell: Cell) -> str:
-    """The standard error of ours, which must be known."""
+    """Write the standard error of a value that has one."""
     assert cell.value is not None
     assert cell.value.stderr is not None
     return number(cell.value.stderr, cell.value.metric)
@@ -35,16 +35,17 @@ def _error(cell: Cell) -> str:
 
 
 def markdown(document: Document, images: Sequence[str]) -> str:
-    """The same page; `images` are the files of its plots, in their order."""
+    """Return the page as Markdown; `images` are the files of its plots in their order."""
     parts = [f"# {_text(document.title)}", _text(document.description)]
     parts += [f"> {_text(warning)}" for warning in document.warnings]
     parts.append("\n".join(f"- **{name}:** {_text(value)}" for name, value in document.summary))
-    parts += [f"To run it again (`{document.study_file}` beside this page is the study):", f"    {document.command}"]
+    parts += [f"To reproduce it (`{document.study_file}` beside this page is the study):", f"    {document.command}"]
     parts.append(_text(document.command_note))
     if document.tables:
         beside = (
             f" Ours, then in brackets the published number, ours minus it, and {AGREES} where it lies within ours' "
-            f"95 % interval, {DIFFERS} where not; neither of a stand-in's, a part's, or fewer than 30 documents."
+            f"95 % interval, {DIFFERS} where not; neither for a replaced model, a part of the tasks, or fewer than 30 "
+            "documents."
             if document.published
             else ""
         )
@@ -72,7 +73,7 @@ def markdown(document: Document, images: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as Markdown shows it, in one line."""
+    """Escape a text for Markdown, in one line."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -100,10 +101,10 @@ def _markdown_table(table: Table) -> str:
 
 
 def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence[str] = TABLE_SUFFIXES) -> list[Path]:
-    """Every table of results in the formats that the suffixes name, as NAME-table-1.csv; the files' paths.
+    """Write every table of results in each suffix's format, such as NAME-table-1.csv, and return the paths.
 
-    LaTeX is laid out as the page, the paper's numbers small and in brackets. The others have every digit and columns of
-    their own for the standard errors and the published numbers. Raises WinaError as `write_table`.
+    LaTeX has the page's layout, with published numbers small and in brackets. The others have every digit, and columns
+    for standard errors and published numbers. Raises WinaError as `write_table`.
     """
     written = []
     for place, table in enumerate(document.tables, 1):
@@ -138,7 +139,7 @@ def flat(table: Table) -> tuple[list[str], list[list[object]]]:
 
 
 def latex(table: Table) -> str:
-    r"""A tabular with booktabs' rules; needs \usepackage{booktabs}."""
+    r"""Return a tabular with booktabs' rules, which needs \usepackage{booktabs}."""
 
     def text(plain: str) -> str:
         escaped = latex_text(plain)

@@ -11,13 +11,13 @@ from wina_core.errors import WinaError
 from wina_core.specs.plans import Cell
 
 _CORNERS = ("layer", "")
-"""What stands above the layers' numbers in a block with headings."""
+"""Heads of the layers' column in a block with headings."""
 _SPACES = " \u00a0\u202f"
 _DIGITS = 14
-"""Of a fraction: more than are copied, fewer than dividing by 100 spoils."""
+"""Digits of a fraction: more than are copied, fewer than division by 100 rounds."""
 
 LARGEST = 100_000
-"""Characters of a block at most, under the limit of `csv` for one cell; a plan of a thousand layers has half of it."""
+"""Most characters of a block, under `csv`'s limit for one cell; a plan of a thousand layers has half of it."""
 
 Block = list[list[float | None]]
 """Rows of fractions, None where a cell is empty; all rows are equally long."""
@@ -25,15 +25,15 @@ Block = list[list[float | None]]
 
 @dataclass(frozen=True)
 class Pasted:
-    """What pasting changes."""
+    """The outcome of pasting."""
 
     values: dict[Cell, float]
     remark: str
-    """What was left out; empty when all of the block found a place."""
+    """Remark on what was left out; empty where the whole block has a place."""
 
 
 def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
-    """Cells as tab-separated lines, with headings if `rows` and `columns` name them."""
+    """Write cells as tab-separated lines, with headings where `rows` and `columns` are given."""
     lines = [list(row) for row in values]
     if rows:
         lines = [["layer", *columns], *([name, *line] for name, line in zip(rows, lines, strict=True))]
@@ -41,15 +41,15 @@ def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: S
 
 
 def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted:
-    """Which target each cell gets when a copied block is pasted; empty cells of the block leave theirs as it is.
+    """Return the targets of the cells that a pasted block covers; its empty cells change nothing.
 
-    A block whose size divides the selection's is repeated to fill it; any other is laid at the selection's upper left
-    corner, and what lies beyond the table is left out. Raises WinaError where nothing is selected, and for a block
-    that has no targets or a cell that is none.
+    A block whose size divides the selection's is repeated to fill it; any other starts at the selection's upper left
+    corner and ends at the table's edge. Raises WinaError without a selection, and for a block without targets or with
+    an invalid cell.
     """
     block = read_block(text, projections)
     if not selection.cells:
-        raise WinaError(tr("Nothing is selected; select the cell where the block's upper left corner is to be."))
+        raise WinaError(tr("Nothing is selected; select the cell for the block's upper left corner."))
     rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
     across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
     height, width = len(block), len(block[0])
@@ -66,16 +66,16 @@ def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted
     }
     beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in places)
     cells = tr("{n} cells", "{n} cell", beyond)
-    said = tr("{cells} of the block would be beyond the table and were left out.", cells=cells)
+    said = tr("Left out {cells} of the block beyond the table.", cells=cells)
     return Pasted(values, said if beyond else "")
 
 
 def read_block(text: str, projections: Sequence[str]) -> Block:
-    """The targets in tab-separated text, with or without headings, in percent or as fractions.
+    """Parse tab-separated targets, with or without headings, in percent or as fractions.
 
-    Numbers with a percent sign are percentages; those without are fractions if all of them are under 1, otherwise
-    percentages. The decimal sign is a point or a comma. A first line of projections' names is a heading, and with a
-    "layer" or nothing before them so is the first column. Raises WinaError that names the first cell that is no target.
+    Numbers with a percent sign are percentages; others are fractions if all are under 1, else percentages. The decimal
+    sign is a point or a comma. A first line of projections is a heading, and with "layer" or nothing before them the
+    first column too. Raises WinaError that names the first invalid cell.
     """
     if len(text) > LARGEST:
         raise WinaError(tr("The clipboard has {n} characters, too many for a plan's targets.", n=f"{len(text):,}"))
@@ -127,7 +127,7 @@ def _number(cell: str, row: int, column: int) -> float:
 def _bad(cell: str, row: int, column: int) -> WinaError:
     return WinaError(
         tr(
-            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", which is no target; a target is '
+            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", not a target; a target is '
             "from 0 % to under 100 %, as in 62.5 % or 0.625.",
             row=row,
             column=column,

@@ -1,4 +1,4 @@
-"""The heatmap that is edited in place: typed targets, steps, the brush, locks, and the clipboard."""
+"""The editable heatmap: typed targets, steps, the brush, locks, and the clipboard."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ _STEP = 5
 
 
 class EditableHeatmap(Heatmap):
-    """Emits what is to be done with the selection and never changes its own values.
+    """A heatmap that emits edits of the selection and never changes its own values.
 
     Digits then Enter emit `text_entered`, + and - emit `stepped`, Delete `cleared`, L `lock_toggled`. With `brush` on,
     a drag emits `painted` between `stroke_began` and `stroke_ended` instead of selecting; with Shift it selects.
@@ -35,7 +35,7 @@ class EditableHeatmap(Heatmap):
     cleared = Signal()
     lock_toggled = Signal()
     cut = Signal()
-    """The selection is on the clipboard and is to go."""
+    """The selection is on the clipboard, to be cleared."""
     pasted = Signal(str)
     stroke_began = Signal()
     painted = Signal(object)
@@ -52,7 +52,7 @@ class EditableHeatmap(Heatmap):
         self.add_action(tr("Paste"), "Ctrl+V", lambda: self.pasted.emit(QGuiApplication.clipboard().text()))
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Name the rows and columns; what is being typed is dropped when the names change."""
+        """Name the rows and columns; new names discard what is being typed."""
         if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
             self._typed = ""
         super().set_table(rows, columns)
@@ -64,16 +64,16 @@ class EditableHeatmap(Heatmap):
         self.describe()
 
     def description(self) -> str:
-        """With whether the cursor's cell is locked."""
+        """Return the description with the lock of the cursor's cell."""
         return super().description() + (tr("; locked") if self.selection.cursor in self._locked else "")
 
     def look(self) -> HeatmapLook | None:
-        """With what is being typed, and the locks."""
+        """Return the look with what is being typed, and the locks."""
         look = super().look()
         return look and replace(look, typed=self._typed, locked=self._locked)
 
     def set_selection(self, selection: Selection) -> None:
-        """What was typed counts for the cells that it was typed for."""
+        """Enter what was typed, then select."""
         if selection != self.selection:
             self._commit()
         super().set_selection(selection)
@@ -93,7 +93,7 @@ class EditableHeatmap(Heatmap):
         self.painted.emit(frozenset({cell}))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Stretch the selection, or go on painting."""
+        """Stretch the selection, or continue painting."""
         if self._stroke is None:
             super().mouseMoveEvent(event)
             return
@@ -112,18 +112,18 @@ class EditableHeatmap(Heatmap):
     # ---- keyboard and clipboard ----------------------------------------------------------------------------------
 
     def takes(self, event: QKeyEvent) -> bool:
-        """Digits, signs, Delete and L are the cells'."""
+        """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
         mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not _has_alt(event)
         return mine or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Digits, Enter, Esc, Backspace, Delete, +, - and L edit; the rest selects."""
+        """Edit on digits, Enter, Esc, Backspace, Delete, +, - and L; select on others."""
         if not (self.selection.cursor and self._edit(event)):
             super().keyPressEvent(event)
 
     def _edit(self, event: QKeyEvent) -> bool:
-        """Handle an editing key; False when it is none."""
+        """Handle an editing key; return False for other keys."""
         key, text = event.key(), event.text()
         step = 1 if event.modifiers() & Qt.KeyboardModifier.ControlModifier else _STEP
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._typed:
@@ -164,7 +164,7 @@ class EditableHeatmap(Heatmap):
             self.text_entered.emit(text)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """What was typed counts when the focus goes elsewhere."""
+        """Enter what was typed."""
         self._commit()
         super().focusOutEvent(event)
 

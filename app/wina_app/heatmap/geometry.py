@@ -1,4 +1,4 @@
-"""Where the cells of a heatmap lie in its viewport, in logical pixels that fall on whole device pixels."""
+"""Geometry of a heatmap in its viewport, in logical pixels that fall on whole device pixels."""
 
 import math
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ CORNER = tr("layer")
 
 @dataclass(frozen=True)
 class Measures:
-    """What the texts ask for, in logical pixels."""
+    """Sizes of the texts in logical pixels."""
 
     header_width: float
     header_height: float
     cell_width: float
-    """The narrowest."""
+    """Least width."""
     cell_height: float
-    """The lowest."""
+    """Least height."""
 
 
 def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> Measures:
-    """Room for these headings, and for a percentage with a mark beside it in each cell, in the theme's font."""
+    """Measure the headings, and a percentage with a mark beside it, in the theme's font."""
     small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
     return Measures(
         math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
@@ -44,7 +44,7 @@ def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> M
 
 @dataclass(frozen=True)
 class HeatmapGeometry:
-    """A grid of equal cells with a column header above and a row header at the left, scrolled by (dx, dy)."""
+    """A grid of equal cells with column and row headers, scrolled by (dx, dy)."""
 
     rows: int
     columns: int
@@ -74,59 +74,59 @@ class HeatmapGeometry:
 
     @property
     def content_height(self) -> float:
-        """Headers and all rows."""
+        """Height of headings and rows."""
         return self.header_height + self.body_height
 
     @property
     def body(self) -> QRectF:
-        """Where cells can be seen, as far as they reach."""
+        """Area of the visible cells."""
         return QRectF(self.header_width, self.header_height, self.body_width - self.dx, self.body_height - self.dy)
 
     def cell(self, row: int, column: int) -> QRectF:
-        """A cell's rectangle without the gap to its right and below."""
+        """Return a cell's rectangle without the gap at its right and below."""
         left, right = self._x(column), self._x(column + 1) - GAP
         top, bottom = self._y(row), self._y(row + 1) - GAP
         return QRectF(left, top, right - left, bottom - top)
 
     def row_header(self, row: int) -> QRectF:
-        """The heading of a row, fixed at the left."""
+        """Return the rectangle of a row's heading at the left."""
         top = self._y(row)
         return QRectF(0.0, top, self.header_width, self._y(row + 1) - top - GAP)
 
     def column_header(self, column: int) -> QRectF:
-        """The heading of a column, fixed at the top."""
+        """Return the rectangle of a column's heading at the top."""
         left = self._x(column)
         return QRectF(left, 0.0, self._x(column + 1) - left - GAP, self.header_height)
 
     def in_row_header(self, point: QPointF) -> bool:
-        """True over the row headings, below the corner."""
+        """Return True over the row headings, below the corner."""
         return point.x() < self.header_width and point.y() >= self.header_height
 
     def in_column_header(self, point: QPointF) -> bool:
-        """True over the column headings, right of the corner."""
+        """Return True over the column headings, right of the corner."""
         return point.y() < self.header_height and point.x() >= self.header_width
 
     def nearest(self, point: QPointF) -> Cell:
-        """The (row, column) under a point, or beyond the table's edge where it lies outside."""
+        """Return the (row, column) under a point, beyond the table's edge for a point outside."""
         column = (point.x() + self.dx - self.header_width) // self.cell_width
         row = (point.y() + self.dy - self.header_height) // self.cell_height
         return int(row), int(column)
 
     def cell_at(self, point: QPointF) -> Cell | None:
-        """The (row, column) under a point, None over the headers or outside the table."""
+        """Return the (row, column) under a point, None over the headings or outside the table."""
         if point.x() < self.header_width or point.y() < self.header_height:
             return None
         row, column = self.nearest(point)
         return (row, column) if row < self.rows and column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
-        """The rows that an area touches."""
+        """Return the rows that an area touches."""
         first = int((area.top() + self.dy - self.header_height) // self.cell_height)
         last = int((area.bottom() + self.dy - self.header_height) // self.cell_height)
         return range(max(first, 0), min(last + 1, self.rows))
 
     def columns_in(self, area: QRect) -> range:
-        """The columns that an area touches."""
+        """Return the columns that an area touches."""
         first = int((area.left() + self.dx - self.header_width) // self.cell_width)
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
@@ -142,7 +142,7 @@ class HeatmapGeometry:
 
 
 def cells_between(first: Cell, last: Cell) -> list[Cell]:
-    """The cells on the straight line from one cell to another, both included: a fast stroke leaves no holes."""
+    """Return the cells on the straight line between two, both included, so that a fast stroke leaves no holes."""
     steps = max(abs(last[0] - first[0]), abs(last[1] - first[1]))
     if steps == 0:
         return [last]

@@ -1,9 +1,9 @@
-"""How far each key moves on a heatmap, in (layers, projections); alone and with Ctrl."""
+"""Steps of the keys on a heatmap in (layers, projections), alone and with Ctrl."""
 
 from PySide6.QtCore import Qt
 
 _FAR = 1_000_000
-"""Cells to move by for going to the edge; the selection stops there."""
+"""Step to the edge, where the selection stops."""
 MOVES = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),

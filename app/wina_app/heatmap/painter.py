@@ -1,4 +1,4 @@
-"""How a heatmap looks: cells, selection, cursor and headings, painted with the theme's colours."""
+"""Painting of a heatmap: cells, selection, cursor and headings in the theme's colours."""
 
 import math
 from collections.abc import Iterable
@@ -16,20 +16,20 @@ from wina_app.style.theme import GRID, HALF, font, text_on, tokens
 from wina_core.specs.plans import Cell
 
 LOCK_WIDTH, LOCK_INSET = 7, 5
-"""Of the padlock in a locked cell, and its distance from the cell's end, where the selection's outline is."""
+"""Width of the padlock in a locked cell, and its distance from the cell's end with the selection's outline."""
 _BAND_ALPHA = 48
-"""Of 255: the cells under a band stay readable."""
+"""Opacity of the band, of 255: the cells under it stay readable."""
 _ROOMY = 3 * GRID
-"""Cells that are at least this high take a thicker outline without touching their text."""
+"""Height of cells with room for a thicker outline."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
 _TEXTS = 4096
-"""Whose widths are remembered: to measure one takes as long as to write it."""
+"""Cached widths of texts: to measure one takes as long as to draw it."""
 
 
 @dataclass(frozen=True)
 class HeatmapLook:
-    """Everything that one painting needs to know."""
+    """The input of one painting."""
 
     geometry: HeatmapGeometry
     rows: tuple[str, ...]
@@ -39,19 +39,19 @@ class HeatmapLook:
     selection: Selection
     focused: bool
     typed: str = ""
-    """What is being typed into the cursor's cell, if anything."""
+    """Text being typed into the cursor's cell."""
     locked: frozenset[Cell] = frozenset()
 
 
 class _Type:
-    """Measures texts in one font, each once as long as few others come between."""
+    """Text widths in one font, cached."""
 
     def __init__(self, face: QFont) -> None:
         metrics = QFontMetricsF(face)
         self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
         # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
         self.baseline = (metrics.ascent() - metrics.descent()) / 2
-        """Below the middle of a line."""
+        """Pixels of the baseline below the middle of a line."""
 
 
 _type = lru_cache(8)(_Type)
@@ -80,7 +80,7 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
 
 
 def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> None:
-    """The rectangle that a drag spans, over the cells."""
+    """Paint the rectangle of a drag over the cells."""
     body = geometry.body
     fill = QColor(tokens().accent)
     fill.setAlpha(_BAND_ALPHA)
@@ -90,7 +90,7 @@ def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> No
 
 
 def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text: str) -> None:
-    """A sentence in a box in the middle of the visible cells."""
+    """Paint a sentence in a box in the middle of the visible cells."""
     body = QRectF(geometry.header_width, geometry.header_height, geometry.body_width, geometry.body_height)
     body &= QRectF(view)
     painter.setFont(font())
@@ -134,7 +134,7 @@ def _paint_cell(
 
 @cache
 def _ink(background: int) -> QColor:
-    """Of what stands on a colour, as Qt packs it; worked out once for each of a map's colours."""
+    """Return the text colour on a packed background colour."""
     return text_on(QColor(background))
 
 
@@ -146,7 +146,7 @@ def _paint_text(painter: QPainter, type_: _Type, rect: QRectF, text: str, ink: Q
 
 
 def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:
-    """A padlock at the right end, in the cell's ink, to show on any colour."""
+    """Paint a padlock at the right end in the cell's text colour."""
     left, middle = rect.right() - LOCK_WIDTH - LOCK_INSET, rect.center().y()
     painter.fillRect(QRectF(left, middle - 1, LOCK_WIDTH, 5), ink)
     painter.setPen(QPen(ink, 1.5))
@@ -156,7 +156,7 @@ def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:
 
 
 def _paint_outline(painter: QPainter, rect: QRectF, cell: Cell, selected: frozenset[Cell], ink: QColor) -> None:
-    """Where the selection ends: a bar of the accent and inside it a line of the cell's ink, to show on any colour."""
+    """Paint the selection's edge: a bar of the accent, and inside it a line that shows on any colour."""
     row, column = cell
     left = (row, column - 1) not in selected
     right = (row, column + 1) not in selected

@@ -1,4 +1,4 @@
-"""Which cells of a layers x projections table are selected: an immutable value with spreadsheet habits."""
+"""The selected cells of a layers x projections table: an immutable value with spreadsheet habits."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ class Selection:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Every selected (row, column)."""
+        """All selected (row, column)."""
         rectangle = self._rectangle()
         return self.earlier - rectangle if self.removing else self.earlier | rectangle
 

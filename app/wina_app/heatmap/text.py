@@ -1,4 +1,4 @@
-"""A heatmap in words: for the clipboard and for screen readers."""
+"""Texts of a heatmap for the clipboard and screen readers."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,9 @@ def table_text(
     cells: Iterable[Cell],
     headings: bool,
 ) -> str:
-    """The bounding rectangle of some cells as tab-separated text; those in it that are not chosen are empty.
+    """Write the bounding rectangle of some cells as tab-separated text; other cells in it are empty.
 
-    Values are exact to 12 digits; fractions are percentages with their sign, which spreadsheets read as what they are.
+    Values have 12 digits; fractions are percentages with their sign, which spreadsheets read as such.
     """
     chosen = set(cells)
     down, across = (sorted({cell[axis] for cell in chosen}) for axis in (0, 1))
@@ -38,7 +38,7 @@ def table_text(
 def cursor_text(
     rows: Sequence[str], columns: Sequence[str], values: np.ndarray, scale: ColourScale | None, selection: Selection
 ) -> str:
-    """What the cursor is on and how much is selected."""
+    """Describe the cursor's cell and the size of the selection."""
     if selection.cursor is None or scale is None:
         return tr(
             "{layers} layers by {projections} projections, nothing selected",

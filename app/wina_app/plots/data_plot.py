@@ -17,6 +17,8 @@ from wina_app.style.theme import GRID, font, notifier, scaled, tokens
 from wina_app.style.translation import tr
 from wina_core.figures.figure import Figure, LinePanel
 
+UNBOUNDED = 1e307
+"""pyqtgraph's value for no limit."""
 _REACH = 40.0
 """Pixels within which the crosshair catches a point."""
 _NEAR = 10.0

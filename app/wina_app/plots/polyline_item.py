@@ -5,7 +5,7 @@ line comes through it: 80 points that go up and down over 100 to 200 pixels take
 a dashed line the pieces are its dashes. Lines that go up and down less are painted whole, with neater corners.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyqtgraph as pg
@@ -24,6 +24,8 @@ _MOST = 2000
 
 class PlotLine(pg.PlotDataItem):
     """Points, and the line through those that are known."""
+
+    curve: Any
 
     def __init__(self) -> None:
         super().__init__(connect="finite")

@@ -1,4 +1,4 @@
-"""How each table of the sparsity heatmap is coloured, named and explained."""
+"""Names, explanations and colour scales of the sparsity heatmap's tables."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
 
 @dataclass(frozen=True)
 class MapTexts:
-    """A table's name on the switch, the colour bar's title and unit, and what it is."""
+    """A table's name on the switch, the colour bar's title and unit, and an explanation."""
 
     name: str
     title: str
@@ -34,14 +34,14 @@ class MapTexts:
 
 
 def map_texts(key: MapKey) -> MapTexts:
-    """In the language of the window."""
+    """Return a table's texts in the window's language."""
     match key:
         case "target":
             return MapTexts(
                 tr("Target"),
                 tr("Target sparsity"),
                 "%",
-                tr("The plan: the fraction of each matrix's inputs that is to be dropped"),
+                tr("The plan: the fraction of each matrix's inputs to drop"),
             )
         case "measured":
             return MapTexts(
@@ -130,7 +130,7 @@ def map_texts(key: MapKey) -> MapTexts:
 
 
 def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") -> ColourScale:
-    """Sparsities always span 0 to 100 %, so that colours compare between plans; the others span their data."""
+    """Return a table's scale: 0 to 100 % for sparsities, so that plans compare, else the span of the data."""
     texts = map_texts(key)
     match key:
         case "target" | "measured":
@@ -161,7 +161,7 @@ def _threshold_unit(selection: Selection) -> str:
 
 
 def threshold_text(value: float) -> str:
-    """A cut; a negative one, as a target of 0 has, keeps everything."""
+    """Write a threshold; a negative one, as of a target of 0, keeps everything."""
     return tr("none") if value < 0 else three_digits(value)
 
 
@@ -171,7 +171,7 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next round number, at most a third larger."""
+    """Return the next round number, at most a third larger."""
     if value <= 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(value))

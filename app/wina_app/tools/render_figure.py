@@ -77,8 +77,8 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
         rows = store.metric_rows(MetricFilter(study=known, tasks=(task,), metrics=(metric,))) if known else []
     if not rows:
         raise WinaError(f'The store has no "{metric}" of "{task}" in a study "{study}"; run the study first.')
-    app = QApplication.instance() or QApplication([])
-    apply_theme(app, "light")
+    app = QApplication.instance()
+    apply_theme(app if isinstance(app, QApplication) else QApplication([]), "light")
     entries = make_entries(rows)
     plot = FrontierPlot()
     plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), DEFAULT_COUNT)

@@ -1,8 +1,9 @@
-"""What pictures of the window show: the demo model with everything computed that a page can show, scene by scene."""
+"""The scenes of the screenshots: the demo model, with all that a page can show computed."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,13 @@ from wina_core.studies.gallery import find_study, gallery
 if TYPE_CHECKING:
     from wina_app.application import Application
     from wina_app.pages.results.plots.controller import Plot
+    from wina_core.store import Store
 
 Scene = Callable[[], Callable[[], object]]
-"""Shows something; what it returns puts away what would be in the way of the next."""
+"""A function that shows a scene and returns one that puts it away."""
 
 _REST_SECONDS = 0.6
-"""What pages put off until the hands rest is done by then."""
+"""Longer than the pages' debounce."""
 _STUDY = "demo-quick"
 _DOCUMENTS, _TOKENS = 40, 2048
 _SPARSITIES = (0.25, 0.4, 0.5, 0.65)
@@ -33,25 +35,25 @@ _INSPECTOR, _LAID_OUT_MS = 392, 300
 _SELECTED = 0.5
 _TIMED = "4096x11008"
 _CELL = (3, 6)
-"""Of the map, layer and projection: the gate that is looked into."""
+"""Layer and projection of the inspected gate."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Until something is so."""
+    """A condition to wait for."""
 
     what: str
     over: Callable[[], bool]
 
 
 def rest() -> Wait:
-    """Until everything is laid out and drawn."""
+    """Wait until everything is laid out and drawn."""
     end = time.monotonic() + _REST_SECONDS
     return Wait("the window", lambda: time.monotonic() > end)
 
 
 def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
-    """Open the demo and compute what is to be seen; `fill` the database too."""
+    """Open the demo and compute the shown results; `fill` the database too."""
     workspace = application.workbench.workspace
     application.model.open("demo")
     yield Wait("the demo model", lambda: workspace.summary is not None)
@@ -64,7 +66,7 @@ def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
         yield from _jobs(application)
     _edit_plan(application)
     application.window.show_page("sparsity")
-    heatmap = application.window.pages["sparsity"].heatmap
+    heatmap = _pages(application)["sparsity"].heatmap
     heatmap.set_selection(heatmap.selection.click(_CELL))
     application.gate.inspect()
     yield from _jobs(application)
@@ -76,36 +78,39 @@ def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
 
 
 def _edit_plan(application: "Application") -> None:
-    """Rising with depth, k and v spared, the others making up for them."""
+    """Edit a plan: rising with depth, k and v spared at the others' cost."""
     workspace, editing = application.workbench.workspace, application.sparsity.editing
-    layout = workspace.plan.layout
-    editing.take_over(rising(layout, workspace.method, workspace.plan.budget), "a preset")
+    plan = workspace.plan
+    assert plan is not None  # a model is open
+    layout = plan.layout
+    editing.take_over(rising(layout, workspace.method, plan.budget), "a preset")
     editing.keep_budget(True)
     editing.paint(frozenset(product(range(layout.layers), map(layout.projections.index, _SPARED))), _SPARED_TO)
     editing.keep_budget(False)
 
 
 def _evaluate(application: "Application") -> Iterator[Wait]:
-    """The gallery's first look, on fewer documents and at more sparsities."""
+    """Evaluate the gallery's first study on fewer documents and at more sparsities."""
     workbench, study = application.workbench, find_study(_STUDY)
     evaluation = study.evaluation.model_copy(update={"limit": _DOCUMENTS, "deviation": TextSpec(tokens=_TOKENS)})
     study = bind(study, {}).model_copy(update={"sparsities": _SPARSITIES, "evaluation": evaluation})
 
-    def question(store: Any) -> list[PendingRun]:
+    def question(store: "Store") -> list[PendingRun]:
         named = labelled(study)
         store.save_study(study, named)
         return store.pending(specs_of(named))
 
-    workbench.store.ask(
-        question, lambda runs: workbench.submit(EvaluateJob(runs=tuple(runs)), f"Evaluate {len(runs)} runs: {_STUDY}")
-    )
+    def answer(runs: list[PendingRun]) -> None:
+        workbench.submit(EvaluateJob(runs=tuple(runs)), f"Evaluate {len(runs)} runs: {_STUDY}")
+
+    workbench.store.ask(question, answer)
     yield from _jobs(application)
 
 
 def _time(application: "Application") -> Iterator[Wait]:
-    """One shape of the paper's for one token."""
+    """Time one shape of the paper's for one token."""
     application.window.show_page("latency")
-    form = application.window.pages["latency"].form.products
+    form = _pages(application)["latency"].form.products
     for row in range(form.presets.count()):
         form.presets.item(row).setCheckState(Qt.CheckState.Unchecked)
     form.shapes.setText(_TIMED)
@@ -116,7 +121,7 @@ def _time(application: "Application") -> Iterator[Wait]:
 
 
 def _jobs(application: "Application") -> Iterator[Wait]:
-    """Until the jobs that were just asked for, which the store is asked about first, are done and seen."""
+    """Wait until the submitted jobs are done and shown."""
     yield rest()
     active = application.workbench.jobs
     yield Wait("the jobs", lambda: not active.active)
@@ -124,10 +129,10 @@ def _jobs(application: "Application") -> Iterator[Wait]:
 
 
 def scenes(application: "Application", *, before_model: bool) -> dict[str, Scene]:
-    """By name; the start page is only there before a model is."""
+    """Return the scenes by name; the start page is there before a model alone."""
     if before_model:
         return {"start": lambda: _page(application, "model")}
-    shown: dict[str, Scene] = {key: lambda key=key: _page(application, key) for key in application.window.pages}
+    shown: dict[str, Scene] = {key: partial(_page, application, key) for key in application.window.pages}
     return shown | {
         "evaluate": lambda: _page(application, "evaluate", "jobs", "log"),
         "studies": lambda: _studies(application),
@@ -151,10 +156,15 @@ def _page(application: "Application", key: str, *docks: str) -> Callable[[], obj
     return lambda: None
 
 
+def _pages(application: "Application") -> Mapping[str, Any]:
+    """Return the pages without their common type, since scenes reach into each page's own parts."""
+    return application.window.pages
+
+
 def _gate(application: "Application") -> Callable[[], object]:
-    """Wide enough for its plots to be read, and scrolled down to them."""
+    """Show the gate inspector wide enough for its plots, scrolled down to them."""
     put_away = _page(application, "sparsity", "inspector")
-    window, inspector = application.window, application.window.pages["sparsity"].inspector
+    window, inspector = application.window, _pages(application)["sparsity"].inspector
     window.resizeDocks([window.docks["inspector"]], [_INSPECTOR], Qt.Orientation.Horizontal)
 
     def scroll() -> None:
@@ -166,9 +176,9 @@ def _gate(application: "Application") -> Callable[[], object]:
 
 
 def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
-    """The deviation from dense, with what the methods cost at the middle sparsity selected."""
+    """Show the fidelity to the dense model, with the runs at the middle sparsity selected."""
     put_away = _page(application, "results")
-    page = application.window.pages["results"]
+    page = _pages(application)["results"]
     page.plots.show_plot(plot)
     rows = [entry.row for entry in page.controller.table.passing]
     page.controller.selection.select([row.run for row in rows if row.target_sparsity == _SELECTED])
@@ -176,7 +186,7 @@ def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
     for at in range(measures.count()):
         if measures.itemData(at).metric == "kl":
             measures.setCurrentIndex(at)
-            page.plots.measure_chosen.emit(measures.itemData(at))
+            page.controller.plots.choose_measure(measures.itemData(at))
     return put_away
 
 

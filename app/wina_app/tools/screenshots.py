@@ -55,14 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         application.start(page="model")
         tour = Tour(application, pictures(application, options), application.window.close)
         tour.start()
-        application.window.confirm_quit = lambda: True
+        application.window.confirm_quit = lambda: True  # type: ignore[method-assign]  # nobody is there to ask
         app.exec()
     print("\n".join(tour.troubles), file=sys.stderr, end="\n" if tour.troubles else "")
     return 1 if tour.troubles else 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="python -m wina_app.tools.screenshots", description="Save pictures of the window"
     )
@@ -140,11 +140,11 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
         for theme, text in product(themes, texts) if wanted else ():
             window.apply_preferences(settings.preferences.model_copy(update={"theme": theme, "text_size": text}))
             window.resize(*options.size)
-            told = [theme] * (len(themes) > 1) + [str(text)] * (len(texts) > 1)
+            labels = [theme] * (len(themes) > 1) + [str(text)] * (len(texts) > 1)
             for name, show in wanted.items():
                 put_away = show()
                 yield rest()
-                save(_grab(window), options.folder / ("-".join([name, *told]) + ".png"))
+                save(_grab(window), options.folder / ("-".join([name, *labels]) + ".png"))
                 put_away()
 
     yield rest()
@@ -208,8 +208,9 @@ def few_colours(picture: "QImage") -> "QImage":
 
 
 def _spread(parts: np.ndarray, apart: int) -> list[int]:
-    """Indices of the first colours of which no two are within `apart`; more than the table holds if they do not fit."""
-    free, chosen = np.ones(len(parts), bool), []
+    """Return the indices of the first colours further apart than `apart`, or too many for the table."""
+    chosen: list[int] = []
+    free = np.ones(len(parts), bool)
     while free.any() and len(chosen) <= _COLOURS:
         chosen.append(int(free.argmax()))
         free &= np.abs(parts - parts[chosen[-1]]).max(axis=1) > apart

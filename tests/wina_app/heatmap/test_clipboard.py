@@ -83,7 +83,7 @@ def test_a_block_is_repeated_where_it_fits_a_whole_number_of_times():
 def test_another_block_starts_at_the_corner_and_ends_with_the_table():
     pasted = paste("10\t20\t30\n40\t50\t60", TABLE.click((3, 1)), NAMES)
     assert pasted.values == {(3, 1): 0.1, (3, 2): 0.2}
-    assert "4 cells of the block would be beyond the table" in pasted.remark
+    assert "4 cells of the block beyond the table" in pasted.remark
     smaller = paste("10\n20", TABLE.click((0, 0)).drag_to((2, 0)), NAMES)
     assert smaller.values == {(0, 0): 0.1, (1, 0): 0.2}, "three rows are no whole number of two"
 

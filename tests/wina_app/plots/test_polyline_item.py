@@ -10,22 +10,13 @@ from wina_app.plots.plot_items import Trace
 from wina_app.plots.polyline_item import pieces
 
 
-def test_the_pieces_of_a_dashed_line_go_on_around_its_corners():
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [([4.0, 2.0], [[0, 0, 3, 0], [3, 0, 3, 1], [3, 3, 3, 7]]), ([], [[0, 0, 3, 0], [3, 0, 3, 9]])],
+)
+def test_a_line_is_cut_at_its_corners_and_gaps(pattern, expected):
     x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
-    assert pieces(x, y, np.array([4.0, 2.0])).tolist() == [[0, 0, 3, 0], [3, 0, 3, 1], [3, 3, 3, 7]]
-
-
-def test_a_line_without_gaps_has_a_piece_between_each_two_points():
-    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
-    assert pieces(x, y, np.empty(0)).tolist() == [[0, 0, 3, 0], [3, 0, 3, 9]]
-
-
-def test_pieces_lie_in_memory_as_qt_reads_them():
-    x, y = np.array([0.0, 3.0, 3.0]), np.array([0.0, 0.0, 9.0])
-    for pattern in (np.empty(0), np.array([4.0, 2.0])):
-        found = pieces(x, y, pattern)
-        assert found.flags.c_contiguous
-        assert found.dtype == np.float64
+    assert pieces(x, y, np.array(pattern)).tolist() == expected
 
 
 @pytest.mark.parametrize("style", [Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine])

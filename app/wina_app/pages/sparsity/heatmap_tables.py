@@ -52,7 +52,8 @@ class PlanMaps:
             case "measured":
                 return measured_table(layout, self._facts.measured)
             case "difference":
-                return self.table("measured") - self.table("target")
+                missed: np.ndarray = self.table("measured") - self.table("target")
+                return missed
             case "change":
                 return _unknown(layout) if self._other is None else self.table("target") - target_table(self._other)
             case "threshold":

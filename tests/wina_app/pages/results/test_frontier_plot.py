@@ -11,9 +11,8 @@ from wina_app.pages.results.plots.frontier import Measure, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.results.rows import make_entries
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
-from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.plots.data_plot import DataPlot, Trace
 from wina_app.shared.colour_scales import scale_for
-from wina_app.style.palette import DARK, LIGHT
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
@@ -57,20 +56,12 @@ def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
     assert np.isfinite(teal.errors).all()
 
 
-def test_the_axes_have_titles_and_units(plot):
-    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, counted (%)"
-    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
-
-
 def test_the_dense_reference_is_dashed_and_in_view(plot):
     (line,) = [item for item in plot.getPlotItem().items if isinstance(item, pg.InfiniteLine) and item.isVisible()]
     assert line.value() == pytest.approx(0.71)
     assert line.pen.style() == Qt.PenStyle.DashLine
     low, high = plot.getPlotItem().vb.viewRange()[1]
     assert low < 0.71 < high
-
-
-def test_lines_are_named_beside_their_ends(plot):
     assert names_at(plot) == ["teal", "wina", "wina, global + heads", "dense"]
 
 
@@ -91,25 +82,19 @@ def test_names_that_cannot_all_be_read_are_a_list_of_as_many_as_fit(plot, qapp):
     assert not plot._labels._more.isVisible()
 
 
-def test_names_reach_below_a_low_plot_before_they_are_given_up(plot, qapp):
-    area = plot.getPlotItem().vb.geometry().height()
-    height = plot._labels._names[0].text.boundingRect().height()
-    lines = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str) for n in range(int(area / height) + 1)]
-    plot.show_traces(lines)
-    qapp.processEvents()
-    assert len(names_at(plot)) == len(lines)
-
-
 def test_the_other_x_axes(plot, data):
     plot.show_frontier(data, "target")
     assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
     assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
     plot.show_frontier(data, "full")
     assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
+    plot.show_frontier(None, "target")
+    assert (plot.traces, names_at(plot)) == ((), [])
 
 
 def moved(data, **sparsities):
-    """The lines with their points' fields replaced; a function of the target, or a value."""
+    """Replace fields of the lines' points by functions of the target."""
 
     def made(point):
         return replace(point, **{key: of(point.target_sparsity) for key, of in sparsities.items()})
@@ -199,20 +184,6 @@ def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
     assert high > 65
 
 
-def test_the_plot_follows_the_appearance(plot, qapp):
-    for mode, tokens in (("dark", DARK), ("light", LIGHT)):
-        apply_theme(qapp, mode)
-        image = plot.grab().toImage()
-        assert image.pixelColor(2, 2).name() == tokens.surface
-        assert [reference.colour.name() for reference in plot.references] == [tokens.dense]
-
-
-def test_without_rows_the_plot_is_empty(plot):
-    plot.show_frontier(None, "target")
-    assert plot.traces == ()
-    assert names_at(plot) == []
-
-
 def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
     plot.show_frontier(replace(data, lines=()), "target")
     assert len(plot.references) == 1
@@ -220,36 +191,6 @@ def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
     assert plot.getPlotItem().getAxis("left").style["showValues"]
     plot.show_frontier(data, "target")
     assert plot.getPlotItem().getAxis("bottom").style["showValues"]
-
-
-def test_the_profile_leaves_out_what_is_unknown(qtbot):
-    profile = SparsityProfile()
-    qtbot.addWidget(profile)
-    values = np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]])
-    profile.show_table(("q", "k"), values, scale_for("measured", values))
-    (trace,) = profile.traces
-    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
-    assert trace.readout(1) == "layer 1, q: 62.5 %"
-
-
-def test_equal_values_do_not_look_like_noise(qtbot, qapp):
-    profile = SparsityProfile()
-    qtbot.addWidget(profile)
-    values = np.full((8, 1), 0.5)
-    profile.show_table(("q",), values, scale_for("target", values))
-    profile.show()
-    qapp.processEvents()
-    low, high = profile.getPlotItem().vb.viewRange()[1]
-    assert high - low >= 20
-
-
-def test_a_reference_alone_is_in_view(qtbot, qapp):
-    plot = DataPlot("test")
-    qtbot.addWidget(plot)
-    plot.show_traces([Trace("a", QColor("red"), [1, 2], [5, 6], str)], [Reference("dense", QColor("grey"), 9.0)])
-    plot.show()
-    qapp.processEvents()
-    assert plot.getPlotItem().vb.viewRange()[1][1] > 9.0
 
 
 def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
@@ -282,8 +223,11 @@ def show_plan(profile, qapp, projections, values) -> None:
     qapp.processEvents()
 
 
-def test_a_few_layers_have_ticks_at_whole_numbers(profile, qapp):
-    show_plan(profile, qapp, ("q", "k"), np.full((3, 2), 0.5))
+def test_a_few_layers_have_ticks_at_whole_numbers_and_unknown_values_no_point(profile, qapp):
+    show_plan(profile, qapp, ("q", "k"), np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]]))
+    (trace,) = profile.traces
+    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
+    assert trace.readout(1) == "layer 1, q: 62.5 %"
     axis = profile.getPlotItem().getAxis("bottom")
     ticks = [tick for _, level in axis.tickValues(*axis.range, 400) for tick in level]
     assert ticks

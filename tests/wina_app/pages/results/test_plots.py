@@ -140,14 +140,6 @@ def test_another_count_is_followed_by_every_plot_that_compares(half):
         before = half.shown().count(plot)
         half.controller.set_count(count)
         assert half.shown().count(plot) > before, plot
-
-
-def test_each_plot_is_drawn_when_it_is_first_shown(half):
-    half.controller.set_visible(True)
-    half.selection.select(half.runs[1:3])
-    for plot in PLOTS:
-        half.controller.show(plot)
-    assert set(half.shown()) == set(PLOTS)
     assert [run.run for run in half.view.last("show_layers")] == half.runs[1:3]
     assert half.view.last("show_comparison").runs == tuple(half.runs[1:3])
 
@@ -183,14 +175,6 @@ def test_an_answer_about_earlier_runs_is_dropped(store):
     half.store.answer(-1)
     (drawn,) = half.view.calls("show_layers")
     assert [run.run for run in drawn] == half.runs[2:3]
-
-
-def test_clicked_points_are_selected_or_added(half):
-    half.controller.choose_runs(half.runs[1:3], more=False)
-    assert half.selection.runs == tuple(half.runs[1:3])
-    half.controller.choose_runs(half.runs[3:4], more=True)
-    half.controller.choose_runs(half.runs[1:2], more=True)
-    assert half.selection.runs == tuple(half.runs[2:4])
 
 
 def test_timed_points_stand_for_the_runs_of_their_method_and_sparsity(half):
@@ -252,19 +236,9 @@ def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):
     assert page.compare.isEnabled()
 
 
-def test_selecting_is_told_once_whoever_began_it(page):
-    told = []
-    page.controller.selection.changed.connect(lambda: told.append(page.controller.selection.runs))
-    runs = page.plots.frontier.plot.traces[1].keys
-    page.plots.runs_chosen.emit((runs[0],), False)
-    page.table.selectRow(row_of(page, runs[2]))
-    page.table.clearSelection()
-    assert told == [(runs[0],), (runs[2],), ()]
-
-
 def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store):
     run = page.plots.frontier.plot.traces[0].keys[2]
-    page.plots.runs_chosen.emit((run,), False)
+    page.controller.plots.choose_runs((run,), False)
     record_run(store, run_spec("teal", NO_ROTATION, 0.75))
     page.access.changed.emit()
     assert len(page.plots.frontier.plot.traces[0].x) == 5
@@ -275,7 +249,7 @@ def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store
 def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
     runs = page.plots.frontier.plot.traces[1].keys
     assert not page.compare.isEnabled()
-    page.plots.runs_chosen.emit(tuple(runs[:3]), False)
+    page.controller.plots.choose_runs(tuple(runs[:3]), False)
     qtbot.mouseClick(page.compare, Qt.MouseButton.LeftButton)
     shown = page.plots.compare
     assert shown.shown.runs == tuple(runs[:3])
@@ -296,13 +270,8 @@ def test_every_plot_is_one_command_away(page):
         assert page.plots.plot == plot
 
 
-def test_an_empty_plot_is_not_exported(page):
-    page.plots.show_plot("allocation")
+@pytest.mark.parametrize(("plot", "said"), [("allocation", "nothing in this plot"), ("compare", "no comparison to")])
+def test_an_empty_plot_is_not_exported(page, plot, said):
+    page.plots.show_plot(plot)
     page.plots.export.click()
-    assert "nothing in this plot" in page.message.label.text()
-
-
-def test_without_runs_to_compare_exporting_says_what_is_missing(page):
-    page.plots.show_plot("compare")
-    page.plots.export.click()
-    assert page.message.label.text().startswith("There is no comparison to export yet. Select rows of two or more runs")
+    assert said in page.message.label.text()

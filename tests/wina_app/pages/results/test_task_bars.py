@@ -109,14 +109,11 @@ def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_it
     text = bar_readout(arm.name, chart, arm.bars[0])
     assert "counted 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
     assert text.count("⚠") == 1, "said once"
-
-
-def test_an_arm_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
-    found = reached(rows, {0.4: 0.4})
-    chart = chart_of(make_entries(found), model, "acc", 0.65)
-    (arm,) = chart.arms
-    assert arm.label == "wina ⚠ 40.0 % (target 40 %)"
-    assert bar_readout(arm.name, chart, arm.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
+    far = chart_of(make_entries(reached(rows, {0.4: 0.4})), model, "acc", 0.65)
+    assert far.arms[0].label == "wina ⚠ 40.0 % (target 40 %)"
+    assert bar_readout("wina", far, far.arms[0].bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
+    unmeasured = reached(rows, dict.fromkeys((0.25, 0.4, 0.5, 0.65)))
+    assert chart_of(make_entries(unmeasured), model, "acc", 0.5).arms[0].label == "wina, target 50 %"
 
 
 def test_the_setting_decides_which_measurement_is_nearest(model, rows):
@@ -125,12 +122,6 @@ def test_the_setting_decides_which_measurement_is_nearest(model, rows):
     (counted,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "counted").arms
     (full,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "full").arms
     assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
-
-
-def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
-    found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
-    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
-    assert arm.label == "wina, target 50 %"
 
 
 def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model, rows):

@@ -243,7 +243,7 @@ def test_a_paste_says_what_was_left_out(bench):
     editing, view, workspace = bench
     editing.paste("10\t20", Selection(4, 7).click((0, 6)))
     assert workspace.plan == UNIFORM.with_cells({(0, 6): 0.1})
-    assert "1 cell of the block would be beyond the table" in view.last("show_notice")
+    assert "1 cell of the block beyond the table" in view.last("show_notice")
 
 
 def test_another_models_plan_is_refused_and_starts_with_no_locks_and_no_history(bench):

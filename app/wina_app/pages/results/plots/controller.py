@@ -5,6 +5,7 @@ Only the plot that is shown is computed, on the store's thread, and again when r
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 from PySide6.QtCore import QObject, QTimer
@@ -33,13 +34,13 @@ T = TypeVar("T")
 _OF_ROWS: tuple[Plot, ...] = ("frontier", "tasks")
 _OF_SELECTION: tuple[Plot, ...] = ("layers", "allocation", "compare")
 _PAUSE_MS = 1000
-"""Between two readings of timed points while they land."""
+"""Pause between two readings of timed points while they arrive."""
 _REST_MS = 250
-"""Runs are compared once the selecting hand rests this long: of many documents it takes seconds."""
+"""Debounce of the comparison, which takes seconds for many documents."""
 
 
 class PlotsView(Protocol):
-    """What the controller needs of the plots."""
+    """The plots as the controller sees them."""
 
     def show_measures(
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
@@ -73,7 +74,7 @@ class PlotsView(Protocol):
         """Highlight runs, and the timed points that are of their methods and sparsities."""
 
     def show_paper(self, named: bool, shown: bool) -> None:
-        """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
+        """Enable the published numbers' switch with `named`, and set it to `shown`."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -89,6 +90,14 @@ class ResultsPlotsController(QObject):
         self._paper = True
         self._plot: Plot = "frontier"
         self._visible = False
+        self._compute: dict[Plot, Callable[[], None]] = {
+            "frontier": self._show_frontier,
+            "tasks": self._show_tasks,
+            "latency": self._show_latency,
+            "layers": self._show_layers,
+            "allocation": self._show_allocation,
+            "compare": self._show_compare,
+        }
         self._stale = set(PLOTS)
         self._asked = dict.fromkeys(PLOTS, 0)
         self._measure: Measure | None = None
@@ -99,10 +108,10 @@ class ResultsPlotsController(QObject):
         self._bar_metric: str | None = None
         self._sparsity: float | None = None
         self._first: dict[str, Any] = {}
-        """What was shown first of a study where the user chose nothing: it stays while others arrive."""
+        """First choices of a study without the user's: they stay while others arrive."""
         self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
         self._kind = "products"
-        self._ordinate: Ordinate = "speedup"
+        self._y_axis: Ordinate = "speedup"
         self._picked = Picked()
         self._drawn: Any = None
         self._selected: tuple[MetricRow, ...] = ()
@@ -123,7 +132,7 @@ class ResultsPlotsController(QObject):
     # ---- when something is computed ------------------------------------------------------------------------------
 
     def set_visible(self, visible: bool) -> None:
-        """Whether the page is shown; nothing is computed for a hidden one."""
+        """Compute for a visible page, nothing for a hidden one."""
         self._visible = visible
         self._catch_up()
 
@@ -148,7 +157,7 @@ class ResultsPlotsController(QObject):
     def _catch_up(self) -> None:
         if self._visible and self._plot in self._stale:
             self._stale.discard(self._plot)
-            getattr(self, f"_show_{self._plot}")()
+            self._compute[self._plot]()
 
     def _on_rows(self) -> None:
         self._selection.retain({entry.row.run for entry in self._table.passing} if self._selection.runs else ())
@@ -172,14 +181,20 @@ class ResultsPlotsController(QObject):
         if not self._pause.isActive():
             self._pause.start()
 
-    def _ask(self, plot: Plot, question: "Callable[[Store], Any]", answer: Callable[[Any], None]) -> None:
-        """As the store's; an answer is dropped where the same was asked again meanwhile."""
+    def _ask(
+        self,
+        plot: Plot,
+        question: "Callable[[Store], Any]",
+        answer: Callable[[Any], None],
+        refused: Callable[[str], None] | None = None,
+    ) -> None:
+        """Ask the store; an answer to an outdated question is dropped."""
         self._asked[plot] = asked = self._asked[plot] + 1
 
         def if_last(take: Callable[[Any], None]) -> Callable[[Any], None]:
             return lambda value: take(value) if asked == self._asked[plot] else None
 
-        self._store.ask(question, if_last(answer), if_last(self._view.show_error))
+        self._store.ask(question, if_last(answer), if_last(refused or self._view.show_error))
 
     def _selected_runs(self) -> "list[MetricRow]":
         """One row of each selected run, in the order of the selection."""
@@ -227,7 +242,7 @@ class ResultsPlotsController(QObject):
         self._spoil("tasks")
 
     def overlay_paper(self, on: bool) -> None:
-        """Draw the paper's numbers, where it has any, or do not."""
+        """Show or hide the published numbers."""
         self._paper = on
         self._spoil(*_OF_ROWS)
 
@@ -236,9 +251,9 @@ class ResultsPlotsController(QObject):
         self._kind, self._picked = kind, Picked()
         self._spoil("latency")
 
-    def choose_ordinate(self, ordinate: Ordinate) -> None:
+    def choose_y_axis(self, y_axis: Ordinate) -> None:
         """Plot the speed-up or the fraction of the roofline."""
-        self._ordinate = ordinate
+        self._y_axis = y_axis
         self._spoil("latency")
 
     def pick_timed(self, **chosen: Any) -> None:
@@ -247,11 +262,11 @@ class ResultsPlotsController(QObject):
         self._spoil("latency")
 
     def choose_runs(self, runs: Sequence[str], more: bool) -> None:
-        """Points, bars or a line were clicked: select their runs, or with `more` add them to the others."""
+        """Select the runs of clicked points, bars or lines, or with `more` add them to the others."""
         (self._selection.toggle if more else self._selection.select)(tuple(dict.fromkeys(runs)))
 
     def choose_timed(self, keys: Sequence[str], more: bool) -> None:
-        """Timed points were clicked: select the runs of their methods and sparsities."""
+        """Select the runs of the methods and sparsities of clicked timed points."""
         wanted = set(keys)
         rows = (entry.row for entry in self._table.passing)
         self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in wanted], more)
@@ -323,8 +338,8 @@ class ResultsPlotsController(QObject):
             offer = make_offer(list(entries.values()), self._picked, None)
             shown = (offer.machine, offer.subject, offer.load)
             rows = [one.row for one in entries.values() if (one.machine, one.subject[0], one.load[0]) == shown]
-            chart = (product_chart if kind == "products" else decode_chart)(rows, self._ordinate)
-            drawn = (kind, self._ordinate, *shown)
+            chart = (product_chart if kind == "products" else decode_chart)(rows, self._y_axis)
+            drawn = (kind, self._y_axis, *shown)
             self._view.show_latency(kind, offer, chart, drawn != self._drawn)
             self._drawn = drawn
 
@@ -344,25 +359,20 @@ class ResultsPlotsController(QObject):
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
-        self._view.show_comparison(None, tr("Comparing {count} runs…", count=len(rows)))
-        asked = self._asked["compare"] = self._asked["compare"] + 1
-
-        def show(found: RunComparison | None, text: str) -> None:
-            if asked == self._asked["compare"]:
-                self._view.show_comparison(found, text)
-
-        self._store.ask(
-            lambda store: compare(store, rows, count), lambda found: show(found, ""), lambda text: show(None, text)
+        show = self._view.show_comparison
+        show(None, tr("Comparing {count} runs…", count=len(rows)))
+        self._ask(
+            "compare", lambda store: compare(store, rows, count), lambda found: show(found, ""), partial(show, None)
         )
 
 
 def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """The first that is wanted and offered."""
+    """Return the first that is wanted and offered."""
     return next((one for one in wanted if one in offered), None)
 
 
 def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
-    """What the paper published, else accuracy, else the divergence from dense, else the first."""
+    """Return the published measure, else accuracy, else the divergence from dense, else the first."""
     published = scope.published_measures if scope else frozenset()
     offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
     preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
@@ -370,5 +380,5 @@ def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | 
 
 
 def _nameless(scope: Scope | None) -> Scope | None:
-    """The scope without the paper's numbers."""
+    """Return the scope without the paper's numbers."""
     return None if scope is None else replace(scope, paper="")

@@ -16,12 +16,12 @@ from wina_app.style.translation import tr
 _MARKERS = ("o", "s", "t1", "d", "t", "star", "p", "h")
 """By run."""
 _LEAST_SPAN = 10.0
-"""Points of sparsity that are shown at least, so that equal values do not look like noise."""
+"""Fewest points of sparsity on the y axis, so that equal values do not look like noise."""
 _PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
 class DepthPlot(DataPlot):
-    """Targets are dashed, what was measured is solid; the marker tells the run."""
+    """Dashed targets and solid measured sparsities, with the run as marker."""
 
     def __init__(self) -> None:
         super().__init__(tr("Allocation: sparsity over depth"))
@@ -63,8 +63,8 @@ def _projection_colour(name: str) -> QColor:
 
 
 class WholeNumbers(pg.AxisItem):
-    """Has ticks at whole numbers only."""
+    """An axis with ticks at whole numbers only."""
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        """(spacing, offset) of major and minor ticks."""
+        """Return (spacing, offset) of major and minor ticks."""
         return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]

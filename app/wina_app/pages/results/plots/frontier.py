@@ -1,4 +1,4 @@
-"""What the frontier plot can show of the rows in the table, and its lines."""
+"""The frontier plot's choices and lines, from the rows in the table."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ SPARSITY_AXES: dict[SparsityKind, str] = {
 
 
 MOST_LINES = 20
-"""That are drawn at once; more could neither be told apart nor drawn without a stall."""
+"""Most lines at once; more could neither be distinguished nor drawn without a stall."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Measure:
 
     @property
     def title(self) -> str:
-        """For the choice and the axis, for example "demo_choice: acc"."""
+        """Title of the choice and the axis, for example "demo_choice: acc"."""
         return f"{self.task}: {self.metric}"
 
 
@@ -50,17 +50,17 @@ class FrontierData:
     lines: "tuple[FrontierLine, ...]"
     dense: "tuple[FrontierLine, ...]"
     published: tuple[PublishedLine, ...] = ()
-    """The paper's, of the same metric and model."""
+    """Published lines of the same metric and model."""
     arms: tuple[str, ...] = ()
-    """What the study calls the lines; empty where there is none, or where that does not tell them apart."""
+    """The study's names of the lines; empty without a study, or where the names are not unique."""
     left_out: int = 0
     """Lines beyond the most that are drawn."""
     count: Count = DEFAULT_COUNT
-    """Measured sparsity that comparisons go by."""
+    """Kind of measured sparsity for comparisons."""
 
 
 def measures(entries: Iterable[Entry]) -> list[Measure]:
-    """The metrics there are, in the order of the table's rows; of one that is stored twice the first."""
+    """Return the metrics of the rows by title; of one that is stored twice the first."""
     found: dict[tuple[str, str], Measure] = {}
     for entry in entries:
         row = entry.row
@@ -70,7 +70,7 @@ def measures(entries: Iterable[Entry]) -> list[Measure]:
 
 
 def models(entries: Iterable[Entry]) -> dict[str, str]:
-    """Hash -> short name of the models there are."""
+    """Return the models of the rows as {hash: short name}."""
     return {entry.row.model_hash: entry.row.model for entry in entries}
 
 
@@ -82,7 +82,7 @@ def frontier(
     paper: bool = True,
     count: Count = DEFAULT_COUNT,
 ) -> FrontierData:
-    """Return the lines of one metric of one model from exactly the given rows, with `paper` also the published ones."""
+    """Return the lines of one metric of one model from the given rows, with `paper` also the published ones."""
     from wina_core.store.frontier import lines
 
     rows: list[MetricRow] = [
@@ -102,7 +102,7 @@ def frontier(
 
 
 def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
-    """Return everything known of one point in one line; `count` is the measured sparsity that is told first."""
+    """Describe one point in one line; `count` is the measured sparsity to name first."""
     value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
     parts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
     if point.n is not None:
@@ -111,7 +111,7 @@ def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count =
 
 
 def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
-    """Return a published value in one line; the paper has nominal sparsities alone."""
+    """Describe a published value in one line; the paper has nominal sparsities alone."""
     parts = [
         tr("{method}, paper", method=line.method),
         f"{measure.title} {number(line.y[index])}",
@@ -121,8 +121,7 @@ def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
 
 
 def names(lines: "Sequence[FrontierLine]") -> list[str]:
-    """What sets the lines apart: method, rotation, another selection than the default, and of the rest only what is
-    not the same for all: how the sparsity was spread, and the settings."""
+    """Name each line by method, rotation and selection, and by plan and settings where these differ."""
     several = {key: len({getattr(line, key) for line in lines}) > 1 for key in ("plan", "settings")}
     return [
         ", ".join(
@@ -130,7 +129,7 @@ def names(lines: "Sequence[FrontierLine]") -> list[str]:
             for part in (
                 line.method,
                 line.rotation if line.rotation != "none" else "",
-                WORDS.get(line.selection, line.selection),
+                _selection(line),
                 *(getattr(line, key) for key, differs in several.items() if differs),
             )
             if part
@@ -139,19 +138,23 @@ def names(lines: "Sequence[FrontierLine]") -> list[str]:
     ]
 
 
-def kinds(lines: "Sequence[FrontierLine]") -> list[int]:
-    """For each line a number for what its method's name and rotation do not tell: variant, masks, selection, plan.
+def _selection(line: "FrontierLine") -> str:
+    words = {str(key): word for key, word in WORDS.items()}
+    return words.get(line.selection, line.selection)
 
-    0 is the plainest there is; lines of one number differ in their methods' names or rotations, or in settings alone.
+
+def kinds(lines: "Sequence[FrontierLine]") -> list[int]:
+    """Number each line by its variant, masks, selection and plan, which colour and marker do not show.
+
+    0 is the plainest; lines of one number differ in method, rotation or settings alone.
     """
-    found = [(line.method.partition(" ")[2], WORDS.get(line.selection, line.selection), line.plan) for line in lines]
+    found = [(line.method.partition(" ")[2], _selection(line), line.plan) for line in lines]
     order = sorted(set(found), key=lambda kind: (bool(kind[0]) + bool(kind[1]) + (kind[2] != "uniform"), kind))
     return [order.index(kind) for kind in found]
 
 
 def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
-    """(name, value) of the dense references; equal ones, as exact rotations leave them, are named once, and what is no
-    finite number has no place."""
+    """Return (name, value) of the dense references, equal ones once, without those that are not finite."""
     found: dict[float, str] = {}
     for line, name in zip(dense, names(dense), strict=True):
         for point in line.points:

@@ -1,6 +1,7 @@
-"""A metric against sparsity: one line per arm, the dense model as a dashed reference."""
+"""A metric against sparsity: a line for each configuration, the dense model as a dashed reference."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -8,6 +9,7 @@ from PySide6.QtCore import Qt
 from wina_app.pages.results.plots.frontier import (
     SPARSITY_AXES,
     FrontierData,
+    Measure,
     distinct_references,
     kinds,
     names,
@@ -15,7 +17,8 @@ from wina_app.pages.results.plots.frontier import (
     readout,
 )
 from wina_app.pages.results.study_filter import PublishedLine, is_dense
-from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.plots.data_plot import UNBOUNDED, DataPlot
+from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
 from wina_core.records import METRIC_UNITS
@@ -32,17 +35,14 @@ _STYLES = (
     Qt.PenStyle.DotLine,
     Qt.PenStyle.DashDotDotLine,
 )
-"""Lines by what else sets them apart; dashes are the dense reference's and the paper's."""
+"""Lines by kind; dashes are the dense reference's and the paper's."""
 
 _LEAST_SPAN = 20.0
-"""Points of sparsity that are shown to begin with; a single run is not spread over tenths of one."""
-
-_UNBOUNDED = 1e307
-"""pyqtgraph's own limit of an axis without any."""
+"""Fewest points of sparsity in the first view."""
 
 
 class FrontierPlot(DataPlot):
-    """The colour tells the method, the marker the rotation, the line's pattern variant, masks, selection and plan."""
+    """Lines with the method as colour, the rotation as marker, and variant, masks, selection and plan as pattern."""
 
     _data: FrontierData | None = None
     _x_axis: SparsityKind = DEFAULT_COUNT
@@ -64,7 +64,7 @@ class FrontierPlot(DataPlot):
             self.reset_zoom()
 
     def reset_zoom(self) -> None:
-        """Show everything again, and at least `_LEAST_SPAN` points of sparsity."""
+        """Show everything, and at least `_LEAST_SPAN` points of sparsity."""
         super().reset_zoom()
         known = [x for trace in self.traces for x in trace.x]
         if known and max(known) - min(known) < _LEAST_SPAN:
@@ -83,11 +83,11 @@ class FrontierPlot(DataPlot):
         self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", f"{measure.metric}{unit}{better}")
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
-            self._trace(line, name, rotations.index(line.rotation), kind)
+            self._trace(data, line, name, rotations.index(line.rotation), kind)
             for line, name, kind in zip(data.lines, data.arms or names(data.lines), _kinds(data), strict=True)
         ]
         if self._x_axis != "full":  # the paper counts as its methods do
-            traces += [self._published(line) for line in data.published if not is_dense(line)]
+            traces += [_published(line, measure) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
         references += [Reference(tr("dense, paper"), dense, line.y[0]) for line in data.published if is_dense(line)]
@@ -95,24 +95,12 @@ class FrontierPlot(DataPlot):
         self.show_traces([trace for trace in traces if trace.x], references)
 
     def _bound(self, values: list[float]) -> None:
-        """Where nothing is negative, as errors and divergences are not, the axis begins at 0, with room for markers."""
-        floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -_UNBOUNDED
+        """Begin the axis at 0, with room for markers, where nothing is negative."""
+        floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -UNBOUNDED
         self.getPlotItem().vb.setLimits(yMin=floor)
 
-    def _published(self, line: PublishedLine) -> Trace:
-        return Trace(
-            name=tr("{method}, paper", method=line.method),
-            colour=method_colour(_method_of(line.method)),
-            x=[100.0 * x for x in line.x],
-            y=line.y,
-            readout=lambda index, measure=self._data.measure: published_readout(measure, line, index),
-            symbol="o",
-            style=Qt.PenStyle.DashLine,
-            hollow=True,
-        )
-
-    def _trace(self, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
-        count: Count = self._data.count if self._x_axis == "target" else self._x_axis
+    def _trace(self, data: FrontierData, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
+        count: Count = data.count if self._x_axis == "target" else self._x_axis
         placed = ((sparsity_of(point, self._x_axis), point) for point in line.points)
         known = sorted(placed, key=lambda pair: pair[0])
         errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
@@ -121,7 +109,7 @@ class FrontierPlot(DataPlot):
             colour=method_colour(line.method.split(" ")[0]),
             x=[100.0 * x for x, _ in known],
             y=[point.value for _, point in known],
-            readout=lambda index, measure=self._data.measure: readout(name, measure, known[index][1], count),
+            readout=lambda index: readout(name, data.measure, known[index][1], count),
             errors=errors if any(map(math.isfinite, errors)) else (),
             keys=[point.run for _, point in known],
             symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
@@ -129,8 +117,21 @@ class FrontierPlot(DataPlot):
         )
 
 
+def _published(line: PublishedLine, measure: Measure) -> Trace:
+    return Trace(
+        name=tr("{method}, paper", method=line.method),
+        colour=method_colour(_method_of(line.method)),
+        x=[100.0 * x for x in line.x],
+        y=line.y,
+        readout=partial(published_readout, measure, line),
+        symbol="o",
+        style=Qt.PenStyle.DashLine,
+        hollow=True,
+    )
+
+
 def _kinds(data: FrontierData) -> list[int]:
-    """As `kinds`; lines that a study names apart need patterns only where they share a colour and a marker."""
+    """Return `kinds`, or with a study's names patterns only for lines that share a colour and a marker."""
     if not data.arms:
         return kinds(data.lines)
     alike = [(line.method.split(" ")[0], line.rotation) for line in data.lines]
@@ -138,5 +139,5 @@ def _kinds(data: FrontierData) -> list[int]:
 
 
 def _method_of(printed: str) -> str:
-    """The registry's name of a method as the paper prints it: "rsparse" of "R-Sparse", "teal" of "TEAL-transform"."""
+    """Return the registry's name of a printed method: "rsparse" of "R-Sparse", "teal" of "TEAL-transform"."""
     return printed.lower().replace("r-sparse", "rsparse").partition("-")[0].partition("/")[0]

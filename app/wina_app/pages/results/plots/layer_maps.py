@@ -24,7 +24,7 @@ _ONE = tr("Select rows of two runs, the second with Ctrl held")
 
 
 class LayerMap(QWidget):
-    """A heatmap that is only looked at, under the name of what it shows."""
+    """A read-only heatmap under its title."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,24 +52,25 @@ class LayerMap(QWidget):
         self._bar.set_scale(scale)
 
     def figure(self) -> Figure:
-        """What is shown, under its title."""
+        """Return the map under its title."""
         return tuple(replace(panel, title=self.title.whole()) for panel in self.heatmap.figure())
 
     def _cell_text(self, cell: Cell) -> str:
         layer, column = cell
-        value = self._values[layer, column]
-        shown = tr("no data") if np.isnan(value) else f"{self._scale.text(value)} {self._scale.unit}"
+        value, scale = self._values[layer, column], self._scale
+        assert scale is not None  # there are cells
+        shown = tr("no data") if np.isnan(value) else f"{scale.text(value)} {scale.unit}"
         return tr(
             "layer {layer} · {projection}\n{quantity}: {shown}",
             layer=layer,
             projection=self._projections[column],
-            quantity=self._scale.title.lower(),
+            quantity=scale.title.lower(),
             shown=shown,
         )
 
 
 class ResultsLayers(QWidget):
-    """One map, two beside each other, or what the second run dropped more than the first."""
+    """One map, two beside each other, or their difference."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class ResultsLayers(QWidget):
             tr("Two runs"),
             (
                 ("beside", tr("Side by side"), tr("The first two of the selected runs, each with its own map")),
-                ("difference", tr("Difference"), tr("What the second run dropped more than the first, in points")),
+                ("difference", tr("Difference"), tr("Second run minus first, in percentage points")),
             ),
         )
         self.mode.chosen.connect(lambda _: self._draw())
@@ -96,13 +97,13 @@ class ResultsLayers(QWidget):
         self.show_runs(())
 
     def show_runs(self, runs: Sequence[RunLayers]) -> None:
-        """Show the first two of the selected runs; none when none is selected."""
+        """Show the first two of the selected runs."""
         self._runs = tuple(runs)
         explain_disabled(self.mode, enabled=len(runs) > 1, reason=_ONE)
         self._draw()
 
     def figure(self) -> Figure:
-        """The maps that are shown."""
+        """Return the shown maps."""
         return tuple(panel for one in self.maps if not one.isHidden() for panel in one.figure())
 
     def _draw(self) -> None:
@@ -116,11 +117,12 @@ class ResultsLayers(QWidget):
             projections, values = both
             reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
             scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
-            title = tr("{second}  less  {first}", first=gated[0].name, second=gated[1].name)
+            title = tr("{second} \N{MINUS SIGN} {first}", first=gated[0].name, second=gated[1].name)
             first.show_map(title, projections, values, scale)
             return
         for shown, run in zip(self.maps, gated, strict=False):
-            shown.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
+            if run.measured is not None:
+                shown.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
 
     def _remark(self, gated: Sequence[RunLayers], differ: bool) -> str:
         if not self._runs:

@@ -1,4 +1,4 @@
-"""What runs dropped in each layer and projection, and what they were asked to."""
+"""Measured and target sparsity of runs in each layer and projection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
 
+Kind = Literal["target", "measured"]
 MOST_RUNS = 8
-"""Of a selection, that are shown together; more could not be told apart."""
+"""Most runs of a selection that are shown together; more could not be distinguished."""
 MEAN, EACH = "mean", "each"
-"""In place of a projection: the plain mean over those that are gated, and all of them."""
+"""Choices beside the projections: the plain mean over those that are gated, and all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class RunLayers:
     method: str
     projections: tuple[str, ...]
     target: np.ndarray | None
-    """None where the store does not tell, as for an allocation that is not worked out yet."""
+    """None where unknown, as for an allocation without results."""
     measured: np.ndarray | None
     """None where nothing was gated."""
 
@@ -40,12 +41,12 @@ class ProfileLine:
 
     run: str
     index: int
-    """Of the run in the selection."""
+    """Index of the run in the selection."""
     name: str
     method: str
-    kind: Literal["target", "measured"]
+    kind: Kind
     projection: str
-    """Or MEAN."""
+    """A projection or MEAN."""
     layers: tuple[int, ...]
     percent: tuple[float, ...]
 
@@ -80,18 +81,18 @@ def _of_table(plan: SparsityPlan, projections: Sequence[str], shape: tuple[int, 
 
 
 def profile_choices(runs: Sequence[RunLayers]) -> tuple[str, ...]:
-    """What a profile can show: the mean, each projection by itself, and all of them."""
+    """Return the choices of a profile: the mean, all projections, and each projection."""
     names = tuple(dict.fromkeys(name for run in runs for name in run.projections))
     return (MEAN, EACH, *names)
 
 
 def profile_lines(runs: Sequence[RunLayers], projection: str) -> tuple[ProfileLine, ...]:
-    """Target and measured sparsity over depth, in percent, of the mean, of one projection or of each."""
+    """Return target and measured sparsity over depth, in percent, of the mean, of one projection or of each."""
     lines = []
     for index, run in enumerate(runs):
         names = run.projections if projection == EACH else (projection,)
         for name in names:
-            for kind, table in (("target", run.target), ("measured", run.measured)):
+            for kind, table in _tables(run):
                 values = None if table is None else _column(run, table, name)
                 if values is None or np.isnan(values).all():
                     continue
@@ -105,18 +106,27 @@ def profile_lines(runs: Sequence[RunLayers], projection: str) -> tuple[ProfileLi
     return tuple(lines)
 
 
+def _tables(run: RunLayers) -> tuple[tuple[Kind, np.ndarray | None], ...]:
+    return ("target", run.target), ("measured", run.measured)
+
+
 def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
     if name == MEAN:
         counts = (~np.isnan(table)).sum(axis=1)
-        return np.divide(np.nansum(table, axis=1), counts, out=np.full(len(table), np.nan), where=counts > 0)
+        means = np.full(len(table), np.nan)
+        np.divide(np.nansum(table, axis=1), counts, out=means, where=counts > 0)
+        return means
     return table[:, run.projections.index(name)] if name in run.projections else None
 
 
 def difference(first: RunLayers, second: RunLayers) -> tuple[tuple[str, ...], np.ndarray] | None:
-    """Projections that both have, and the second's measured sparsity less the first's, [layers, projections]; None
-    where the runs are of models with different numbers of layers, or nothing was gated in one."""
+    """Return the common projections, and the second's minus the first's measured sparsity, [layers, projections].
+
+    None where the numbers of layers differ, no projection is common, or nothing was gated in one run.
+    """
     if first.measured is None or second.measured is None or len(first.measured) != len(second.measured):
         return None
     names = tuple(name for name in first.projections if name in second.projections)
-    tables = [run.measured[:, [run.projections.index(name) for name in names]] for run in (first, second)]
-    return (names, tables[1] - tables[0]) if names else None
+    before = first.measured[:, [first.projections.index(name) for name in names]]
+    after = second.measured[:, [second.projections.index(name) for name in names]]
+    return (names, after - before) if names else None

@@ -36,7 +36,7 @@ _BETTER = {
 
 
 class _Panel(QWidget):
-    """Choices in a row, what is shown, and a line that reads values."""
+    """Choices in a row, the plot, and a line that reads values."""
 
     def __init__(self, choices: Sequence[tuple[str, QWidget]], shown: QWidget, term: str = "") -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FrontierPanel(_Panel):
         super().__init__(choices, self.plot, term="Normalized accuracy")
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
-        """Draw the lines, and say which direction is better, where the paper's points are, and what is left out."""
+        """Draw the lines, and note the better direction, the place of published points, and the number left out."""
         better = data.measure.higher_is_better if data else None
         self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], x_axis)
         parts = (_BETTER[better], _paper_note(data, x_axis), _left_out(data.left_out if data else 0))
@@ -85,7 +85,7 @@ class FrontierPanel(_Panel):
 
 
 class TasksPanel(_Panel):
-    """Every task's bars at one sparsity."""
+    """All tasks' bars at one sparsity."""
 
     def __init__(self) -> None:
         self.measure, self.model = ComboBox(tr("Metric of the tasks")), ComboBox(tr("Model of the tasks"))
@@ -103,7 +103,7 @@ class TasksPanel(_Panel):
         self.sparsity.fill([(percent(one), one) for one in sparsities], sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:
-        """Draw the bars, and say which are not at the chosen sparsity and what is left out."""
+        """Draw the bars, and note how many miss the chosen sparsity or are left out."""
         parts = (_flagged(chart), _left_out(chart.left_out)) if chart else ()
         self.note.setText(_APART.join(filter(None, parts)))
         self.plot.show_chart(chart)
@@ -120,8 +120,8 @@ class LatencyPanel(_Panel):
                 ("decoding", tr("Decoding"), tr("Greedy decoding by the gated model")),
             ),
         )
-        self.ordinate = ComboBox(tr("Left plot"))
-        self.ordinate.fill([(text, key) for key, (text, _) in ORDINATES.items()], "speedup")
+        self.y_axis = ComboBox(tr("Left plot"))
+        self.y_axis.fill([(text, key) for key, (text, _) in ORDINATES.items()], "speedup")
         self.subject, self.load, self.machine = (
             ComboBox(tr("Subject")),
             ComboBox(tr("Load")),
@@ -129,7 +129,7 @@ class LatencyPanel(_Panel):
         )
         self.plots = LatencyPlots()
         choices = (
-            (tr("Show"), self.kind), ("", self.ordinate), (tr("of"), self.subject), (tr("at"), self.load),
+            (tr("Show"), self.kind), ("", self.y_axis), (tr("of"), self.subject), (tr("at"), self.load),
             (tr("on"), self.machine),
         )  # fmt: skip
         super().__init__(choices, self.plots)
@@ -142,7 +142,7 @@ class LatencyPanel(_Panel):
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
         explain_disabled(
-            self.ordinate,
+            self.y_axis,
             enabled=kind == "products",
             reason=tr("Decoding has more to read than the gated weights: only products are held against the roofline"),
         )
@@ -151,7 +151,7 @@ class LatencyPanel(_Panel):
         self.plots.show_chart(chart, fresh=fresh)
 
     def figure(self) -> Figure:
-        """Both plots."""
+        """Return both plots."""
         return (*self.plots.left.figure(), *self.plots.right.figure())
 
 
@@ -167,7 +167,7 @@ class AllocationPanel(_Panel):
         self.show_profiles(())
 
     def show_profiles(self, runs: Sequence[RunLayers]) -> None:
-        """Draw the selected runs; none when none is selected."""
+        """Draw the selected runs."""
         self._runs = tuple(runs)
         chosen = self.projection.currentData()
         choices = profile_choices(runs)
@@ -194,7 +194,7 @@ def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
 
 
 def _flagged(chart: BarChart) -> str:
-    """Say how many bars' runs are not at the chosen sparsity; empty for none."""
+    """Say how many bars' runs miss the chosen sparsity; empty for none."""
     if not chart.flagged:
         return ""
     return tr(
@@ -208,7 +208,7 @@ def _flagged(chart: BarChart) -> str:
 
 
 def _left_out(count: int) -> str:
-    """How many lines or bars are not drawn; empty for none."""
+    """Say how many lines or bars are not drawn; empty for none."""
     if not count:
         return ""
     return tr("{count} more are left out: narrow the table with its filter to see them.", count=f"{count:,}")

@@ -1,6 +1,8 @@
-"""The plots half of the Results page: one tab for each plot of the rows and runs that its table shows and selects."""
+"""The plots half of the Results page: a tab for each plot of the table's rows and selected runs."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QStackedWidget, QTabBar, QVBoxLayout, QWidget
@@ -33,22 +35,8 @@ _NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it i
 
 
 class ResultsPlots(QWidget):
-    """Shows what its controller computed, and emits what the user chooses and clicks."""
+    """The view of the plots' controller."""
 
-    plot_chosen = Signal(str)
-    measure_chosen = Signal(object)
-    model_chosen = Signal(str)
-    x_axis_chosen = Signal(str)
-    bar_metric_chosen = Signal(str)
-    sparsity_chosen = Signal(float)
-    kind_chosen = Signal(str)
-    ordinate_chosen = Signal(str)
-    timed_picked = Signal(str, object)
-    """ "machine", "subject" or "load", and which."""
-    runs_chosen = Signal(object, bool)
-    timed_chosen = Signal(object, bool)
-    reference_chosen = Signal(str)
-    paper_toggled = Signal(bool)
     error_shown = Signal(str)
 
     def __init__(self) -> None:
@@ -66,7 +54,6 @@ class ResultsPlots(QWidget):
         }
         self.paper = QCheckBox(tr("Paper's numbers"))
         self.paper.setAccessibleName(tr("Draw the paper's numbers"))
-        self.paper.toggled.connect(self.paper_toggled)
         self.export = QPushButton(tr("Export…"))
         self.export.setAccessibleName(tr("Export what is shown here"))
         self.tabs = QTabBar()
@@ -92,7 +79,6 @@ class ResultsPlots(QWidget):
         column.setSpacing(0)
         column.addLayout(header)
         column.addWidget(self._stack, 1)
-        self._connect()
         self.show_paper(named=False, shown=True)
         notifier().changed.connect(self._restyle)
         self._restyle()
@@ -101,54 +87,45 @@ class ResultsPlots(QWidget):
         self._stack.setMinimumHeight(scaled(26 * GRID))
 
     def connect_to(self, controller: ResultsPlotsController) -> None:
-        """Let the controller hear what the user does."""
-        self.plot_chosen.connect(controller.show)
-        self.measure_chosen.connect(controller.choose_measure)
-        self.model_chosen.connect(controller.choose_model)
-        self.x_axis_chosen.connect(controller.choose_x_axis)
-        self.bar_metric_chosen.connect(controller.choose_bar_metric)
-        self.sparsity_chosen.connect(controller.choose_sparsity)
-        self.kind_chosen.connect(controller.choose_kind)
-        self.ordinate_chosen.connect(controller.choose_ordinate)
-        self.timed_picked.connect(lambda name, value: controller.pick_timed(**{name: value}))
-        self.runs_chosen.connect(controller.choose_runs)
-        self.timed_chosen.connect(controller.choose_timed)
-        self.reference_chosen.connect(controller.choose_reference)
-        self.paper_toggled.connect(controller.overlay_paper)
-
-    def _connect(self) -> None:
-        self.tabs.currentChanged.connect(lambda at: self.plot_chosen.emit(PLOTS[at]))
+        """Connect the user's choices and clicks to the controller."""
         frontier, tasks, latency = self.frontier, self.tasks, self.latency
-        _emit(frontier.measure, self.measure_chosen.emit)
-        _emit(frontier.x_axis, self.x_axis_chosen.emit)
-        for box in (frontier.model, tasks.model):
-            _emit(box, self.model_chosen.emit)
-        _emit(tasks.measure, self.bar_metric_chosen.emit)
-        _emit(tasks.sparsity, self.sparsity_chosen.emit)
-        _emit(latency.ordinate, self.ordinate_chosen.emit)
-        for name in ("machine", "subject", "load"):
-            _emit(getattr(latency, name), lambda value, name=name: self.timed_picked.emit(name, value))
-        latency.kind.chosen.connect(self.kind_chosen)
+        self.tabs.currentChanged.connect(lambda at: controller.show(PLOTS[at]))
+        self.paper.toggled.connect(controller.overlay_paper)
+        choices: tuple[tuple[ComboBox, Callable[[Any], None]], ...] = (
+            (frontier.measure, controller.choose_measure),
+            (frontier.x_axis, controller.choose_x_axis),
+            (frontier.model, controller.choose_model),
+            (tasks.model, controller.choose_model),
+            (tasks.measure, controller.choose_bar_metric),
+            (tasks.sparsity, controller.choose_sparsity),
+            (latency.y_axis, controller.choose_y_axis),
+            (latency.machine, lambda machine: controller.pick_timed(machine=machine)),
+            (latency.subject, lambda subject: controller.pick_timed(subject=subject)),
+            (latency.load, lambda load: controller.pick_timed(load=load)),
+        )
+        for box, choose in choices:
+            box.activated.connect(lambda _, box=box, choose=choose: choose(box.currentData()))
+        latency.kind.chosen.connect(controller.choose_kind)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
-            plot.keys_chosen.connect(self.runs_chosen)
+            plot.keys_chosen.connect(controller.choose_runs)
         for plot in (latency.plots.left, latency.plots.right):
-            plot.keys_chosen.connect(self.timed_chosen)
-        self.compare.reference_chosen.connect(self.reference_chosen)
+            plot.keys_chosen.connect(controller.choose_timed)
+        self.compare.reference_chosen.connect(controller.choose_reference)
 
     def offer_on(self, page: Page) -> None:
-        """Give the page a command for each plot and what can be done with it; tell of errors there."""
+        """Give the page a command for each plot and its actions, and show errors there."""
         for number, plot in enumerate(PLOTS):
             what = self.tabs.tabText(number).lower()
             text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
-            page.add_command(text, lambda plot=plot: self.show_plot(plot), keys, self.tabs.tabToolTip(number))
+            page.add_command(text, partial(self.show_plot, plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_shortcut(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
-        page.add_command(tr("Draw the paper's numbers, or do not"), self.paper.click, "Ctrl+Shift+P")
+        page.add_command(tr("Show or hide the published numbers"), self.paper.click, "Ctrl+Shift+P")
         self.export.clicked.connect(lambda: self._export(page))
         self.export.setToolTip(with_shortcut(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))
         self.error_shown.connect(page.show_error)
-        for plot, name in (
+        for drawn, name in (
             (self.frontier.plot, "frontier"),
             (self.tasks.plot, "tasks"),
             (self.latency.plots.left, "speed-up"),
@@ -156,7 +133,7 @@ class ResultsPlots(QWidget):
             (self.layers, "layers"),
             (self.allocation.plot, "allocation"),
         ):
-            add_menu(page, plot, name)
+            add_menu(page, drawn, name)
 
     def _export(self, page: Page) -> None:
         if self.plot == "compare":
@@ -182,7 +159,7 @@ class ResultsPlots(QWidget):
 
     @property
     def plot(self) -> Plot:
-        """Which of the plots is shown."""
+        """The shown plot."""
         return PLOTS[self.tabs.currentIndex()]
 
     def show_plot(self, plot: Plot) -> None:
@@ -190,7 +167,7 @@ class ResultsPlots(QWidget):
         self.tabs.setCurrentIndex(PLOTS.index(plot))
 
     def figure(self) -> Figure:
-        """What the plot that is shown draws; nothing for the comparison, which is a table."""
+        """Return the shown plot; nothing for the comparison, which is a table."""
         shown: dict[Plot, Callable[[], Figure]] = {
             "frontier": self.frontier.plot.figure,
             "tasks": self.tasks.plot.figure,
@@ -252,7 +229,7 @@ class ResultsPlots(QWidget):
         self._highlight()
 
     def _highlight(self) -> None:
-        """In the plot that is shown: drawing the others would take as long again."""
+        """Highlight the selected runs in the shown plot alone: drawing the others would take as long."""
         runs, timed = self._selected
         plots = {
             "frontier": ((self.frontier.plot, runs),),
@@ -263,7 +240,7 @@ class ResultsPlots(QWidget):
             plot.highlight(keys)
 
     def show_paper(self, named: bool, shown: bool) -> None:
-        """Say whether there are numbers of the paper for what is shown, and whether they are drawn."""
+        """Enable the published numbers' switch with `named`, and set it to `shown`."""
         explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
         blocked = self.paper.blockSignals(True)
         self.paper.setChecked(named and shown)
@@ -272,8 +249,3 @@ class ResultsPlots(QWidget):
     def show_error(self, text: str) -> None:
         """Hand an error to the page."""
         self.error_shown.emit(text)
-
-
-def _emit(box: ComboBox, emit: Callable[[object], None]) -> None:
-    """Emit what a box shows whenever the user chooses in it."""
-    box.activated.connect(lambda: emit(box.currentData()))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
 
 OWN_METRIC = ""
-"""Stands for each task's own preferred metric, of the tasks in which that is a fraction."""
+"""Each task's own preferred metric, of the tasks in which that is a fraction."""
 MOST_ARMS = 24
-"""Bars that are drawn beside each other at most."""
+"""Most bars beside each other."""
 _FIRST_CHOICE = 0.5
 
 
@@ -38,9 +38,9 @@ class Bar:
     stderr: float | None
     n: int | None
     paper: float | None
-    """What the paper published for the same cell, in the units that are stored."""
+    """The published value of the same cell, in stored units."""
     sparsity: RunSparsity | None = None
-    """As measured on this task; None for the dense model."""
+    """Measured on this task; None for the dense model."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class BarArm:
     run: str
     name: str
     label: str
-    """The name with measured and target sparsity, and a warning sign where the run is not at the chosen one."""
+    """Name with measured and target sparsity, and a warning sign where the run misses the chosen one."""
     flag: str
-    """How far the measured sparsity is from the chosen one, "" within tolerance."""
+    """Distance of the measured sparsity from the chosen one, "" within tolerance."""
     method: str
-    """Decides the colour."""
+    """Method's name, for the colour."""
     bars: tuple[Bar, ...]
 
 
@@ -63,26 +63,26 @@ class BarChart:
     """All bars at one sparsity."""
 
     metric: str
-    """What the ordinate is, with its unit."""
+    """Title of the y axis, with its unit."""
     sparsity: float
-    """The chosen one, which the measured ones are nearest to."""
+    """The chosen sparsity."""
     tasks: tuple[str, ...]
     arms: tuple[BarArm, ...]
     dense: tuple[Bar, ...]
-    """The dense model's, where it was evaluated."""
+    """Bars of the dense model, where it was evaluated."""
     left_out: int = 0
-    """Arms beyond the most that are drawn."""
+    """Configurations beyond the most that are drawn."""
     count: Count = DEFAULT_COUNT
-    """Measured sparsity that is compared with the chosen one."""
+    """Kind of measured sparsity that is compared with the chosen one."""
 
     @property
     def flagged(self) -> int:
-        """Return how many arms are not at the chosen sparsity."""
+        """The number of configurations that miss the chosen sparsity."""
         return sum(bool(arm.flag) for arm in self.arms)
 
 
 def bar_metrics(entries: Iterable[Entry]) -> list[str]:
-    """What can be on the ordinate: each task's own where there are tasks with fractions, and every metric."""
+    """Return the choices of the y axis: each task's own metric if any is a fraction, and every metric."""
     found = {(entry.row.metric, entry.row.unit in OWN_UNITS) for entry in entries}
     own = [OWN_METRIC] if any(not ours and _is_fraction(metric) for metric, ours in found) else []
     return own + sorted({metric for metric, _ in found})
@@ -94,7 +94,7 @@ def bar_sparsities(entries: Iterable[Entry], model: str) -> list[float]:
 
 
 def first_sparsity(offered: Sequence[float]) -> float | None:
-    """One half where there is one, else the one nearest to it."""
+    """Return the sparsity nearest to one half."""
     return min(offered, key=lambda sparsity: abs(sparsity - _FIRST_CHOICE), default=None)
 
 
@@ -106,7 +106,7 @@ def bar_chart(
     scope: Scope | None,
     count: Count = DEFAULT_COUNT,
 ) -> BarChart:
-    """Return one model's bars from exactly the given rows: of each arm the run measured nearest to `sparsity`."""
+    """Return one model's bars from the given rows: of each configuration the run measured nearest to `sparsity`."""
     rows = [entry.row for entry in entries if entry.row.model_hash == model]
     dense = [row for row in rows if row.method == DENSE.name]
     sparse = [row for row in rows if row.method != DENSE.name]
@@ -128,7 +128,7 @@ def bar_chart(
 def _nearest_runs(
     rows: "Iterable[MetricRow]", sparsity: float, scope: Scope | None, count: Count
 ) -> "dict[str, list[MetricRow]]":
-    """Return the rows of each arm's run nearest to a sparsity, by its hash; of equally near ones the latest."""
+    """Return the rows of each configuration's run nearest to a sparsity, by its hash; of equal ones the latest."""
     arms: dict[tuple[str, ...], dict[str, list[MetricRow]]] = {}
     for row in rows:
         named = scope.arms.get(row.run, "") if scope is not None else ""
@@ -152,7 +152,7 @@ def _arm(name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[Ba
 
 
 def bar_readout(name: str, chart: BarChart, bar: Bar) -> str:
-    """Return everything known of one bar in one line."""
+    """Describe one bar in one line."""
     value = number(bar.value) + (f" ± {error_text(bar.stderr)}" if bar.stderr is not None else "")
     unit = METRIC_UNITS.get(base_metric(bar.metric), "")
     parts = [name, f"{chart.tasks[bar.task]}: {bar.metric} {value}" + (f" ({unit})" if unit else "")]
@@ -183,7 +183,7 @@ def _bars(
 
 
 def _chosen_metrics(rows: "Iterable[MetricRow]", metric: str) -> dict[str, str]:
-    """Task: the metric that its bars show; tasks without any are left out."""
+    """Return the metric of each task's bars, without the tasks that have none."""
     if metric != OWN_METRIC:
         return {row.task: metric for row in rows if row.metric == metric}
     offered: dict[str, dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""Every task's metric as bars: the arms of one sparsity beside each other, dense as a dashed line across each task."""
+"""Every task's metric as bars: the configurations of one sparsity beside each other, dense as a dashed line."""
 
 import math
 from collections.abc import Sequence
@@ -7,23 +7,21 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
 from wina_app.pages.results.plots.task_bars import Bar, BarArm, BarChart, bar_readout
-from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
 
 _GROUP = 0.8
-"""The part of a task's place that its bars take at most."""
+"""Largest part of a task's place for its bars."""
 _WIDEST = 0.2
-"""Of a bar, in tasks' places: two arms are no two walls."""
-_UNBOUNDED = 1e307
-"""pyqtgraph's own limit of an axis without any."""
+"""Widest bar, in tasks' places."""
 _SHADES = (100, 130, 160, 80, 190)
-"""Per cent of darkness of further arms of one method, whose hue is the method's."""
+"""Darkness in percent of further configurations of one method."""
 
 
 class BarsPlot(DataPlot):
-    """The colour tells the method, its shade the arm; a hollow marker is what the paper published."""
+    """Bars with the method as hue, the configuration as shade, and published values as hollow markers."""
 
     _chart: BarChart | None = None
 
@@ -48,7 +46,7 @@ class BarsPlot(DataPlot):
             self.reset_zoom()
 
     def reset_zoom(self) -> None:
-        """Show everything again: all tasks, and the bars from 0 on."""
+        """Show all tasks, and the bars from 0 on."""
         super().reset_zoom()
         if self._chart is not None and self._chart.tasks:
             self.getPlotItem().setXRange(-0.5, len(self._chart.tasks) - 0.5, padding=0)
@@ -74,7 +72,7 @@ class BarsPlot(DataPlot):
         ]
         traces = [*bars, *_dense(chart), *published]
         lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
-        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -_UNBOUNDED)
+        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -UNBOUNDED)
         self.show_traces(traces)
 
     def _trace(self, chart: BarChart, arm: BarArm, colour: QColor, width: float, offset: float) -> Trace:
@@ -92,7 +90,7 @@ class BarsPlot(DataPlot):
 
 
 def _colours(arms: Sequence[BarArm]) -> list[QColor]:
-    """Of each arm: its method's hue, darker or lighter where the method has several."""
+    """Return each configuration's colour: its method's hue, darker where the method has several."""
     methods = [arm.method for arm in arms]
     return [
         method_colour(method).darker(_SHADES[methods[:place].count(method) % len(_SHADES)])
@@ -101,7 +99,7 @@ def _colours(arms: Sequence[BarArm]) -> list[QColor]:
 
 
 def _dense(chart: BarChart) -> list[Trace]:
-    """A dashed piece of line across each task, and the paper's dense numbers as markers."""
+    """Return dashed lines across each task, and the published dense values as markers."""
     if not chart.dense:
         return []
     colour = method_colour("dense")
@@ -131,15 +129,15 @@ def _piece(bar: Bar) -> tuple[tuple[float, float], ...]:
 def _published(
     chart: BarChart, name: str, bars: Sequence[Bar], x: Sequence[float], colour: QColor, run: str
 ) -> Trace | None:
-    """Hollow markers over an arm's bars; None where the paper has none of them."""
-    known = [(at, bar) for at, bar in zip(x, bars, strict=True) if bar.paper is not None]
+    """Return hollow markers over a configuration's bars; None where nothing is published."""
+    known = [(at, bar, bar.paper) for at, bar in zip(x, bars, strict=True) if bar.paper is not None]
     if not known:
         return None
     return Trace(
         name=tr("{method}, paper", method=name),
         colour=colour,
-        x=[at for at, _ in known],
-        y=[bar.paper for _, bar in known],
+        x=[at for at, _, _ in known],
+        y=[paper for _, _, paper in known],
         readout=lambda index: bar_readout(name, chart, known[index][1]),
         symbol="o",
         style=Qt.PenStyle.NoPen,

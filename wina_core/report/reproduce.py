@@ -1,4 +1,4 @@
-"""How a study is run again by somebody else: its file without anybody's folders, and the command."""
+"""The command and the file with which other users reproduce a study, without its author's folders."""
 
 import re
 import shlex
@@ -13,8 +13,8 @@ from wina_core.tasks.code_risk import RISK
 
 
 def shareable(study: StudySpec) -> StudySpec:
-    """The study without anybody's folders: of models that are in one only the role is left, of other files and folders
-    the last part of their names (`private_files` tells which)."""
+    """Return the study without its author's folders: roles in place of models in folders, and the last part of the
+    names of other files and folders (`private_files` lists them)."""
     evaluation = study.evaluation
     folders = tuple(dict.fromkeys(model.location for model in study.models if is_folder(model.location)))
     named = {role.name for role in study.roles}
@@ -46,7 +46,7 @@ def shareable(study: StudySpec) -> StudySpec:
 
 
 def private_files(study: StudySpec) -> tuple[str, ...]:
-    """The last parts of the names of the files and folders that `shareable` names no more where they are."""
+    """Return the last parts of the names of the files and folders that `shareable` shortens."""
     evaluation = study.evaluation
     texts = [arm.rotation.text.source for arm in study.arms] + [each.text.source for each in study.allocators]
     texts += [study.calibration.text.source, evaluation.deviation.source if evaluation.deviation else ""]
@@ -67,7 +67,7 @@ def _unless_folder(location: str) -> str:
 
 
 def last_part(name: str) -> str:
-    """A path without the folders that it is in; any other name as it is."""
+    """Return a path without its folders; any other name as it is."""
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_folder(name) else name
 
 
@@ -81,14 +81,14 @@ def _shared_rotation(rotation: RotationSpec) -> RotationSpec:
 
 
 def is_folder(location: str) -> bool:
-    """Whether a name tells where something is on a machine, POSIX or Windows."""
+    """Return True for a path on a machine, POSIX or Windows."""
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
     return absolute or location.startswith((".", "~")) or "\\" in location
 
 
 def command(study: StudySpec, study_file: str, *, samples: bool) -> str:
-    """By name where the gallery has the very study, else from the file; with the roles that it leaves open, and what a
-    job is asked for beside it."""
+    """Return the command that runs the study: by name where the gallery has it, else from the file, with its open roles
+    and the job's options."""
     known = (entry.study for entry in gallery() if entry.study is not None and entry.kind != "own")
     shipped = next((each for each in known if _anywhere(each) == _anywhere(study)), None)
     given = {role.name: role.location for role in study.roles}
@@ -103,7 +103,7 @@ def command(study: StudySpec, study_file: str, *, samples: bool) -> str:
 
 
 def command_note(study: StudySpec) -> str:
-    """What to know before running it again: which programs would run, and which files are needed."""
+    """Return remarks for whoever runs the study: the programs it executes and the files it needs."""
     notes = []
     if programs := program_tasks(study):
         notes.append(
@@ -119,5 +119,5 @@ def command_note(study: StudySpec) -> str:
 
 
 def _anywhere(study: StudySpec) -> StudySpec:
-    """The study whatever its roles stand for."""
+    """Return the study without the locations of its roles."""
     return study.model_copy(update={"roles": tuple(role.model_copy(update={"location": ""}) for role in study.roles)})
