@@ -74,12 +74,11 @@ class TaskIndex:
         return chain(*tiers)
 
     def _similar(self, letters: str) -> list[int]:
-        least = max(_SIMILAR, 100 - 150 / len(letters))  # at least one mistake passes, in short words only one
+        least = max(_SIMILAR, 100 - 150 / len(letters))  # in short queries one mistake, in long ones more
         best: dict[int, float] = {}
         for scorer in (fuzz.partial_ratio, fuzz.ratio):
-            for _, score, place in process.extract(
-                letters, self._joined, scorer=scorer, score_cutoff=least, limit=None
-            ):
+            found = process.extract(letters, self._joined, scorer=scorer, score_cutoff=least, limit=None)
+            for _, score, place in found:
                 best[place] = max(score, best.get(place, 0.0))
         return sorted(best, key=lambda place: (-best[place], place))
 
