@@ -17,8 +17,8 @@ from wina_core.files.tables import write_atomically
 
 FEW = 20
 """Number of matches below which less literal ones are searched, too."""
-_SIMILAR = 66
-"""Least similarity of short queries in percent: one mistake in three letters."""
+_SIMILAR = 70
+"""Least similarity of a name to the query, in percent."""
 _SEPARATORS = str.maketrans("_-./,", "     ")
 
 
@@ -74,10 +74,9 @@ class TaskIndex:
         return chain(*tiers)
 
     def _similar(self, letters: str) -> list[int]:
-        least = max(_SIMILAR, 100 - 150 / len(letters))  # in short queries one mistake, in long ones more
         best: dict[int, float] = {}
         for scorer in (fuzz.partial_ratio, fuzz.ratio):
-            found = process.extract(letters, self._joined, scorer=scorer, score_cutoff=least, limit=None)
+            found = process.extract(letters, self._joined, scorer=scorer, score_cutoff=_SIMILAR, limit=None)
             for _, score, place in found:
                 best[place] = max(score, best.get(place, 0.0))
         return sorted(best, key=lambda place: (-best[place], place))

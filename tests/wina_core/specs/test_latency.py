@@ -1,4 +1,4 @@
-"""What a latency sweep asks for: its grid, its points' identities, its presets, and what is refused."""
+"""Latency sweeps: grid, identities of points, presets, and refusals."""
 
 import json
 

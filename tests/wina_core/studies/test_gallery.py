@@ -216,7 +216,7 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ("Lama-2-7B=ada/large", 'No study of the gallery has a role "Lama-2-7B"; did you mean Llama-2-7B'),
         ("zzz=ada/large", 'No study of the gallery has a role "zzz"; its roles are '),
@@ -225,10 +225,10 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
         ("Large={home}", "has no config.json"),
     ],
 )
-def test_a_mapping_that_is_wrong_is_told_and_none_of_its_call_is_kept(given: str, told: str, tmp_path: Path) -> None:
+def test_a_wrong_mapping_is_refused_and_none_of_its_call_is_kept(given: str, error: str, tmp_path: Path) -> None:
     own_study()
     refused = run("roles", "Large=ada/large", given.replace("{home}", str(tmp_path)))
-    assert told in str(refused.exception)
+    assert error in str(refused.exception)
     assert load_roles() == {}
 
 

@@ -1,4 +1,4 @@
-"""Tasks and metrics that there are not: refused before a model is loaded, or anything computed."""
+"""Unknown tasks and metrics are refused before a model is loaded."""
 
 from pathlib import Path
 
