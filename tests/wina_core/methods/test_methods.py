@@ -155,13 +155,6 @@ def test_wina_as_released_takes_the_norms_of_whole_fused_matrices():
     torch.testing.assert_close(scales["q"].double(), norms(fused), rtol=1e-6, atol=0)
 
 
-def test_norms_of_16_bit_weights_are_taken_in_32_bits():
-    layer = tiny_loaded(dtype=torch.bfloat16).view.layers[0]
-    scale = scales_of(get_method(MethodSpec(name="wina")), layer)["q"]
-    assert scale.dtype == torch.float32
-    torch.testing.assert_close(scale.double(), norms(layer.projections["q"].weight), rtol=1e-6, atol=0)
-
-
 def error(weight, x, mask) -> float:
     return float(torch.linalg.vector_norm(weight @ (x * ~mask)))
 

@@ -133,7 +133,7 @@ def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
         find_study("broken")
 
 
-def test_an_unknown_name_is_told_with_close_ones() -> None:
+def test_an_unknown_name_is_refused_with_close_ones() -> None:
     with pytest.raises(WinaError, match=r"no study \"paper-gsm8\" in the gallery; did you mean .*paper-gsm8k"):
         find_study("paper-gsm8")
     with pytest.raises(WinaError, match="`wina study list` has their names"):
@@ -163,7 +163,7 @@ def test_what_a_file_maps_itself_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
-def test_a_broken_mapping_is_told_and_kept(content: str) -> None:
+def test_a_broken_mapping_is_refused_and_kept(content: str) -> None:
     roles_file().write_text(content)
     for act in (load_roles, lambda: save_role("Large", "demo")):
         with pytest.raises(WinaError, match=r"roles\.json cannot be read .*correct or delete the file"):
