@@ -1,4 +1,4 @@
-"""What several of the core's test modules share."""
+"""Fixtures of several of the core's test modules."""
 
 from collections.abc import Iterator
 from pathlib import Path

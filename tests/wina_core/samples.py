@@ -64,7 +64,7 @@ def unit(of: RunSpec, name: str = "choice", value: float = 0.75, layer_value: fl
 
 
 def summary(source: ModelSource = MODEL) -> ModelSummary:
-    """What opening the model would report."""
+    """The summary of an opened model."""
     return ModelSummary(
         location=source.location,
         fingerprint=source.fingerprint,
@@ -87,7 +87,7 @@ def summary(source: ModelSource = MODEL) -> ModelSummary:
 
 
 def opened_models(store: Store) -> list[ModelSummary]:
-    """What the database has of the models that were opened, the last one last."""
+    """The opened models in the database, the last one last."""
     with store._engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT summary FROM models WHERE opened IS NOT NULL ORDER BY opened, id")
         return [ModelSummary.model_validate_json(text) for (text,) in rows]

@@ -120,19 +120,12 @@ def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
     """Return the rank of each matrix's low-rank part."""
     if rule.default_rho is None:
         return np.zeros_like(sizes.outputs)
-    names = targets.layout.projections
-    return np.array(
-        [
-            [
-                rule.rank(names[column], (int(m), int(n)), target, cell_rho(targets, layer, column))
-                for column, (m, n, target) in enumerate(zip(*row, strict=True))
-            ]
-            for layer, row in enumerate(
-                zip(sizes.outputs.tolist(), sizes.inputs.tolist(), targets.sparsity, strict=True)
-            )
-        ],
-        dtype=float,
-    )
+    ranks = np.zeros_like(sizes.outputs)
+    for layer, column in np.ndindex(ranks.shape):
+        size = int(sizes.outputs[layer, column]), int(sizes.inputs[layer, column])
+        target, rho = targets.sparsity[layer][column], cell_rho(targets, layer, column)
+        ranks[layer, column] = rule.rank(targets.layout.projections[column], size, target, rho)
+    return ranks
 
 
 def _all_weights(shape: ModelShape) -> int:

@@ -13,8 +13,6 @@ from wina_core.methods.wina import Wina
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap, Larosa)}
 """By name, in the order in which they are listed."""
 
-__all__ = ["METHODS", "Masks", "Method", "MethodChoice", "Variant", "get_method", "method_names"]
-
 
 def method_names() -> tuple[str, ...]:
     """Return all registered names, the dense reference first."""

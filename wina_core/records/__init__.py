@@ -7,29 +7,3 @@ from wina_core.records.models import ModelShape, ModelSummary, QuantizationRepor
 from wina_core.records.plans import THRESHOLD_METRICS, AllocationRecord, CalibrationRecord
 from wina_core.records.timings import DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import METRIC_UNITS, LayerRecord, MetricRecord, RunStatus, SampleRecord, UnitRecord
-
-__all__ = [
-    "METRIC_UNITS",
-    "THRESHOLD_METRICS",
-    "AllocationRecord",
-    "CalibrationRecord",
-    "CostRecord",
-    "CostRow",
-    "CostTerm",
-    "DecodeRecord",
-    "Environment",
-    "EstimateRecord",
-    "LatencyRecord",
-    "LayerRecord",
-    "MetricRecord",
-    "ModelShape",
-    "ModelSummary",
-    "QuantizationReport",
-    "Record",
-    "RotationReport",
-    "RunStatus",
-    "SampleRecord",
-    "SweepReport",
-    "UnitEstimate",
-    "UnitRecord",
-]

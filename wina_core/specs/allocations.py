@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from wina_core.specs.base import Spec
+from wina_core.specs.base import Part, Spec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.sources import TextSpec
 
@@ -78,10 +78,8 @@ class AllocatorSpec(Spec):
         return f"{self.name} ({text})" if text and self.name != "uniform" else self.name
 
 
-class AllocatedSparsity(BaseModel):
+class AllocatedSparsity(Part):
     """A budget and the allocator that spreads it; the session that has the model computes the table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["allocated"] = "allocated"
     sparsity: Sparsity

@@ -3,17 +3,23 @@
 import hashlib
 import json
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
-from wina_core.specs.plans import PROVENANCE
+PROVENANCE: Final = "provenance"
+"""Marks, as `Annotated[str, PROVENANCE]`, a field that says where a value came from; `Spec.content_hash` leaves it out,
+since it is no part of a run's identity."""
 
 
-class Spec(BaseModel):
-    """Base of all specs: immutable, closed to unknown fields, identified by content."""
+class Part(BaseModel):
+    """Base of the parts of specs: immutable, closed to unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Spec(Part):
+    """Base of all specs: parts with an identity."""
 
     schema_version: Literal[1] = 1
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from wina_core.specs.base import Spec
+from wina_core.specs.base import Part, Spec
 from wina_core.specs.sources import TextSpec
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -55,10 +55,8 @@ class SyntheticSpec(Spec):
         return f"{self.seeds} seeds of size {self.size}"
 
 
-class TaskSpec(BaseModel):
+class TaskSpec(Part):
     """One lm-eval task, group or tag with its own settings; None for those of the evaluation."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)

@@ -51,6 +51,11 @@ class MethodSpec(Spec):
         centred = method is not None and method(self).centring != "none"
         return self.name != "dense" and (centred or self.selection != "topk" or self.correction != "none")
 
+    def check_calibration(self, calibration: "CalibrationSpec | None") -> None:
+        """Raise ValueError where a needed calibration is missing."""
+        if self.needs_calibration and calibration is None:
+            raise ValueError(f"{self.label} with {self.selection} selection needs a calibration")
+
 
 DENSE = MethodSpec(name="dense")
 

@@ -2,20 +2,17 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from wina_core.specs import DENSE, NO_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs.base import Part
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 MOST_TOKENS = 2**17
 """Of a completion; larger numbers are typing mistakes."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SamplingSpec(_Part):
+class SamplingSpec(Part):
     """The choice of each next token: the most likely one at a temperature of 0, else a sample of softmax(logits / T).
 
     Only the smallest set of tokens with a mass of at least `top_p` is sampled. The noise depends on the seed and the
@@ -28,7 +25,7 @@ class SamplingSpec(_Part):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class AnswerSpec(_Part):
+class AnswerSpec(Part):
     """One completion: by the dense model, or gated by a method at some sparsity."""
 
     rotation: RotationSpec = NO_ROTATION
@@ -40,8 +37,7 @@ class AnswerSpec(_Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.method.needs_calibration and self.calibration is None:
-            raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
+        self.method.check_calibration(self.calibration)
         return self
 
     @property

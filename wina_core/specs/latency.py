@@ -1,9 +1,10 @@
 """Latency sweeps: products of given shapes, and a model's decoding."""
 
 import re
+from itertools import product
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from wina_core.errors import WinaError
 from wina_core.specs import (
@@ -17,6 +18,7 @@ from wina_core.specs import (
     RotationSpec,
     Spec,
 )
+from wina_core.specs.base import Part
 
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
@@ -36,10 +38,8 @@ _Repetitions = Annotated[int, Field(ge=1, le=10_000)]
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
 
-class Shape(BaseModel):
+class Shape(Part):
     """The shape of a matrix W [m, n] and the operations with such a matrix."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     op: str = Field(default="linear", min_length=1)
     """For example "llama-3-8b q, o"; no number depends on it."""
@@ -170,32 +170,20 @@ class LatencySpec(Spec):
         count = len(self.shapes) * len(self.batches) * len(self.dtypes) * gated
         if count > MAX_POINTS:
             raise WinaError(f"This sweep has {count:,} points, more than {MAX_POINTS:,}; split it up.")
-        distinct = {
-            point.content_hash(): point
-            for shape in self.shapes
-            for dtype in self.dtypes
-            for batch in self.batches
-            for point in self._on(shape, dtype, batch)
-        }
-        return tuple(distinct.values())
-
-    def _on(self, shape: Shape, dtype: LatencyDType, batch: int) -> list[LatencyPoint]:
-        dense = (DENSE.name, "threshold", 0.0, VENDOR)
-        settings = [
-            dense if method == DENSE.name else (method, selection, sparsity, backend)
-            for method in self.methods
-            for selection in self.selections
-            for backend in self.backends
-            for sparsity in self.sparsities
-        ]
-        common = {"outputs": shape.outputs, "inputs": shape.inputs, "batch": batch, "dtype": dtype}
-        names = ("method", "selection", "sparsity", "backend")
-        return [
+        names = ("method", "selection", "backend", "sparsity")
+        dense = (DENSE.name, "threshold", VENDOR, 0.0)
+        grid = list(product(self.methods, self.selections, self.backends, self.sparsities))
+        settings = dict.fromkeys(dense if each[0] == DENSE.name else each for each in grid)
+        points = (
             LatencyPoint.model_validate(
-                {**common, "repetitions": self.repetitions, **dict(zip(names, setting, strict=True))}
+                dict(zip(names, each, strict=True))
+                | {"outputs": shape.outputs, "inputs": shape.inputs, "batch": batch, "dtype": dtype}
+                | {"repetitions": self.repetitions}
             )
-            for setting in settings
-        ]
+            for shape, dtype, batch in product(self.shapes, self.dtypes, self.batches)
+            for each in settings
+        )
+        return tuple({point.content_hash(): point for point in points}.values())
 
     def hashes(self) -> frozenset[str]:
         """Return the hashes of all points that this sweep may measure, for any choice of "auto"."""
@@ -224,8 +212,7 @@ class _Decoding(Spec):
     def _check(self) -> Self:
         if self.method.name == DENSE.name:
             raise ValueError("dense decoding is measured beside every method; choose a method that gates")
-        if self.method.needs_calibration and self.calibration is None:
-            raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
+        self.method.check_calibration(self.calibration)
         return self
 
     @property

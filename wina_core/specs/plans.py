@@ -1,27 +1,22 @@
 """Plans: the target sparsity of each projection of each decoder layer, and their budget."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.small_file import read_small
+from wina_core.specs.base import PROVENANCE, Part
 
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Cell = tuple[int, int]
 """(decoder layer, index into `projections`)."""
 
-PROVENANCE: Final = "provenance"
-"""Marks, as `Annotated[str, PROVENANCE]`, a field that says where a value came from; `Spec.content_hash` leaves it out,
-since it is no part of a run's identity."""
 
-
-class PlanLayout(BaseModel):
+class PlanLayout(Part):
     """The shape of a plan: decoder layers x projections, with each matrix's number of weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     projections: tuple[str, ...] = Field(min_length=1)
     """Canonical names in order: q, k, v, o, gate, up, down."""
@@ -40,10 +35,8 @@ class PlanLayout(BaseModel):
         return len(self.parameters)
 
 
-class UniformSparsity(BaseModel):
+class UniformSparsity(Part):
     """The same target for every projection of any model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["uniform"] = "uniform"
     sparsity: Sparsity
@@ -63,10 +56,8 @@ class UniformSparsity(BaseModel):
         return SparsityPlan.uniform(layout, self.sparsity)
 
 
-class SparsityPlan(BaseModel):
+class SparsityPlan(Part):
     """Target sparsity per decoder layer and projection: the dropped fraction of that matrix's inputs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["table"] = "table"
     layout: PlanLayout

@@ -25,8 +25,7 @@ class RunSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.method.needs_calibration and self.calibration is None:
-            raise ValueError(f"{self.method.label} with {self.method.selection} selection needs a calibration")
+        self.method.check_calibration(self.calibration)
         check_synthetic((self.model,), self.evaluation)
         return self
 

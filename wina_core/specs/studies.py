@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from wina_core.specs import (
     ROLE,
@@ -15,14 +15,13 @@ from wina_core.specs import (
     Spec,
     check_synthetic,
 )
+from wina_core.specs.base import Part
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.plans import SparsityPlan
 
 
-class Role(BaseModel):
+class Role(Part):
     """A model that a study names by its role, so that the study is the same on every machine."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     """For example "Llama-2-7B", which models refer to by the location "role:Llama-2-7B"."""

@@ -43,14 +43,13 @@ def own_folder() -> Path:
 
 def gallery() -> tuple[GalleryEntry, ...]:
     """Return all studies, the paper's first, the user's last, each kind in the order Figure 2, Table 2, Table 13."""
-    shipped, own = resources_folder() / "studies", own_folder()
-    entries = [
-        *(entry_of(file, "paper") for file in _files(shipped / "paper")),
-        *(entry_of(file, "demo") for file in _files(shipped / "demo")),
-        *(entry_of(file, "own") for file in _files(own)),
-    ]
-    order: tuple[Kind, ...] = ("paper", "demo", "own")
-    return tuple(sorted(entries, key=lambda entry: (order.index(entry.kind), _place(entry.title))))
+    shipped = resources_folder() / "studies"
+    folders: dict[Kind, Path] = {"paper": shipped / "paper", "demo": shipped / "demo", "own": own_folder()}
+    return tuple(
+        entry
+        for kind, folder in folders.items()
+        for entry in sorted((entry_of(file, kind) for file in _files(folder)), key=lambda entry: _place(entry.title))
+    )
 
 
 def _place(title: str) -> tuple[bool, list[tuple[int, str]]]:

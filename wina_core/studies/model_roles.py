@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from wina_core.errors import WinaError
+from pydantic import TypeAdapter, ValidationError
+
+from wina_core.errors import WinaError, explain
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.sources.model_checks import read_config
@@ -21,15 +23,14 @@ def load_roles() -> dict[str, str]:
     """Return the folder, hub id or "demo" of each role; WinaError for a faulty file."""
     file = roles_file()
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        return TypeAdapter(dict[str, str]).validate_json(file.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise WinaError(_unreadable(file, str(cause))) from error
-    if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
-        raise WinaError(_unreadable(file, "it is not a group of names with a folder each"))
-    return content
+    except (OSError, ValidationError) as error:
+        cause = error.strerror if isinstance(error, OSError) else explain(error).rstrip(".")
+        raise WinaError(
+            f"The roles in {file} cannot be read ({cause}); correct or delete the file, then map the roles again."
+        ) from error
 
 
 def save_role(name: str, location: str) -> dict[str, str]:
@@ -64,7 +65,3 @@ def parse_roles(given: Iterable[str]) -> dict[str, str]:
             raise WinaError(f'"{text}" maps no role; write NAME=FOLDER, as "Llama-2-7B=/models/llama-2-7b".')
         roles[name] = location
     return roles
-
-
-def _unreadable(file: Path, cause: str) -> str:
-    return f"The roles in {file} cannot be read ({cause}); correct or delete the file, then map the roles again."

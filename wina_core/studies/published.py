@@ -60,13 +60,9 @@ def published(study: str = "") -> tuple[PublishedNumber, ...]:
         return tuple(number for number in published() if number.study == study)
     with (resources_folder() / "paper" / "results.csv").open(encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)  # the header names the fields
-    return tuple(map(_number, rows))
-
-
-def _number(row: list[str]) -> PublishedNumber:
-    study, table, model, quantization, method, sparsity, column, task, metric, value = row
-    return PublishedNumber(
-        study, table, model, quantization, method, float(sparsity), column, task, metric, float(value)
+    return tuple(
+        PublishedNumber(study, table, model, bits, method, float(sparsity), column, task, metric, float(value))
+        for study, table, model, bits, method, sparsity, column, task, metric, value in rows
     )
 
 

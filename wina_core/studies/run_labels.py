@@ -1,7 +1,7 @@
 """Unique labels of a study's runs: model, configuration and allocation."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wina_core.specs import DENSE, ROLE, Arm, ModelSource, RunSpec, TextSpec
@@ -47,26 +47,15 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
 
     names = [name(model) for model in study.models]
     fields = [_fields(model, without=("quantization", "fingerprint", "schema_version")) for model in study.models]
-    alike = [
-        [
-            other
-            for other, model in enumerate(study.models)
-            if names[other] == names[place] and model.quantization == study.models[place].quantization
-        ]
-        for place in range(len(names))
-    ]
-    return tuple(_disambiguate(name, place, alike[place], fields) for place, name in enumerate(names))
+    bits = [model.quantization for model in study.models]
+    return _disambiguate(names, fields, lambda one, other: bits[one] == bits[other])
 
 
 def arm_names(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the study's configurations, in order; two without common runs may have one name."""
     names = [arm.name or arm.label for arm in study.arms]
     fields = [{**_fields(arm.rotation), **_fields(arm.method)} for arm in study.arms]
-    alike = [
-        [other for other, each in enumerate(study.arms) if names[other] == names[place] and _meet(study, each, arm)]
-        for place, arm in enumerate(study.arms)
-    ]
-    return tuple(_disambiguate(name, place, alike[place], fields) for place, name in enumerate(names))
+    return _disambiguate(names, fields, lambda one, other: _meet(study, study.arms[one], study.arms[other]))
 
 
 def own_label(spec: RunSpec) -> RunLabel:
@@ -99,11 +88,16 @@ def _meet(study: StudySpec, one: Arm, other: Arm) -> bool:
     return bool(set(one.sparsities or study.sparsities) & set(other.sparsities or study.sparsities))
 
 
-def _disambiguate(name: str, place: int, alike: Sequence[int], fields: Sequence[Mapping[str, str]]) -> str:
-    """Return the name, with the fields that differ from any other of the same name."""
-    own = fields[place]
-    differing = [text for field, text in own.items() if any(fields[other][field] != text for other in alike)]
-    return ", ".join([name, *differing])
+def _disambiguate(
+    names: Sequence[str], fields: Sequence[Mapping[str, str]], meet: Callable[[int, int], bool]
+) -> tuple[str, ...]:
+    """Return each name, with the fields that differ from any of the same name that it meets."""
+    found = []
+    for one, name in enumerate(names):
+        same = [fields[other] for other, each in enumerate(names) if each == name and meet(other, one)]
+        differing = [text for field, text in fields[one].items() if any(each[field] != text for each in same)]
+        found.append(", ".join([name, *differing]))
+    return tuple(found)
 
 
 def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, str]:

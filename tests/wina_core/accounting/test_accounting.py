@@ -1,4 +1,4 @@
-"""What a generated token costs: every term against a count by hand, and what must hold for any model."""
+"""The cost of a generated token: every term against a count by hand, and properties of any model."""
 
 import math
 

@@ -326,14 +326,12 @@ def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):
     ("arguments", "message"),
     [
         (("--rotation", "sideways"), "sideways"),
-        (("--context", "0"), "context"),
         (("--sparsity", "1"), "sparsity"),
         (("--method", "cats"), "out of its reach"),
-        (("--method", "magic"), 'There is no method "magic"'),
         (("--sparsity", "0.5", "--plan", "plan.json"), "either --sparsity or --plan"),
     ],
 )
-def test_bad_requests_are_told_in_one_sentence(monkeypatch, capsys, arguments, message):
+def test_bad_requests_are_refused_in_one_sentence(monkeypatch, capsys, arguments, message):
     assert wina(monkeypatch, "demo", *arguments) in (1, 2)
     error = capsys.readouterr().err
     assert message in error

@@ -51,19 +51,13 @@ def wina(monkeypatch: pytest.MonkeyPatch, *args: str) -> None:
     assert not ended.value.code
 
 
-def test_the_list_of_results_has_a_warning_where_one_is_due(database, monkeypatch, capsys):
+def test_results_have_a_warning_where_one_is_due_and_exports_its_column_always(database, monkeypatch, capsys, tmp_path):
     wina(monkeypatch, "results", "--database", database, "--json")
     found = {row["rotation"]: row["warning"] for row in json.loads(capsys.readouterr().out)}
     assert found == {AS_RELEASED_ROTATION.label: WARNING, "none": ""}
-
-
-def test_the_list_has_no_such_column_where_none_is_due(database, monkeypatch, capsys):
     wina(monkeypatch, "results", "--database", database, "--rotation", "none", "--json")
     (row,) = json.loads(capsys.readouterr().out)
     assert "warning" not in row
-
-
-def test_the_export_always_has_it(database, monkeypatch, tmp_path):
     file = tmp_path / "results.csv"
     wina(monkeypatch, "export", str(file), "--database", database)
     with file.open(encoding="utf-8", newline="") as lines:
@@ -89,10 +83,7 @@ def variant_of_free(**changes: object) -> RunSpec:
         (variant_of_free(rotation=RotationSpec()), ""),
         (variant_of_free(rotation=RotationSpec(text=HELDOUT)), "rotation"),
         (variant_of_free(rotation=RotationSpec(text=HELDOUT), method=DENSE), ""),  # exact: nothing to flatter
-        (
-            variant_of_free(rotation=AS_RELEASED_ROTATION.model_copy(update={"text": HELDOUT})),
-            "",
-        ),  # reads weights alone
+        (variant_of_free(rotation=AS_RELEASED_ROTATION.model_copy(update={"text": HELDOUT})), ""),  # reads no text
         (variant_of_free(plan=ALLOCATED), "allocator"),
         (variant_of_free(calibration=SEEN), "calibration"),  # top k has one where its allocator searched by thresholds
         (variant_of_free(method=THRESHOLD, calibration=SEEN), "calibration"),

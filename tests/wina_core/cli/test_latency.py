@@ -109,7 +109,7 @@ def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path)
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_sentence(
+def test_impossible_settings_are_refused_in_one_sentence(
     latency: Latency, code: int, flags: tuple[str, ...], message: str
 ) -> None:
     found, _, err = latency(*flags)

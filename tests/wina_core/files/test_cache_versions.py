@@ -1,4 +1,4 @@
-"""What is found on a small model, pinned beside the versions that caches are named by.
+"""Results on a small model, pinned beside the versions in the names of caches.
 
 A number that changes here means that caches hold others: raise the version, so that none of them is taken for a new
 one, and then write the new number down.

@@ -100,7 +100,7 @@ def test_a_line_is_read_as_terms() -> None:
         pytest.param(f"/{'a|' * 501}/", "has 1,002 characters, and at most 1,000 are read; shorten it", id="long"),
     ],
 )
-def test_what_makes_no_sense_is_told(line: str, sentence: str) -> None:
+def test_impossible_settings_are_refused(line: str, sentence: str) -> None:
     with pytest.raises(WinaError, match=sentence):
         parse_filter(line, COLUMNS)
 

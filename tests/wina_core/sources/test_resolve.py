@@ -114,7 +114,7 @@ def test_shipped_texts_are_known_by_name_and_missing_files_are_named(tmp_path: P
         resolve_rotation(RotationSpec(matrices=str(tmp_path / "gone.safetensors")))
 
 
-def test_a_name_too_long_for_any_file_is_told(tmp_path: Path) -> None:
+def test_a_name_too_long_for_any_file_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / ("n" * 300))
     for look in (
         lambda: resolve.local_folder(_source(path)),

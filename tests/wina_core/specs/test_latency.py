@@ -1,4 +1,4 @@
-"""What a latency sweep asks for: its grid, its points' identities, its presets, and what is refused."""
+"""Latency sweeps: grid, identities of points, presets, and refusals."""
 
 import json
 
@@ -96,7 +96,7 @@ def test_shapes_are_written_outputs_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5120", "5120x", "-1x5", "1.5x3", "axb", "1x2x3"])
-def test_what_is_no_shape_is_told(text: str) -> None:
+def test_a_text_that_is_no_shape_is_refused(text: str) -> None:
     with pytest.raises(WinaError, match="is not a shape; write outputs x inputs"):
         parse_shape(text)
 
@@ -109,13 +109,13 @@ def test_what_is_no_shape_is_told(text: str) -> None:
         ({"shapes": ()}, "shapes: "),
     ],
 )
-def test_what_makes_no_sense_is_told(setting: dict[str, object], message: str) -> None:
+def test_impossible_settings_are_refused(setting: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         LatencySpec.model_validate({"shapes": (SHAPE,), **setting})
     assert explain(caught.value).startswith(message)
 
 
-def test_an_unknown_preset_is_told() -> None:
+def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(WinaError, match='There is no preset "gpt"; choose one of paper, llama-2-7b'):
         preset("gpt")
 

@@ -41,11 +41,6 @@ def test_the_budget_lies_between_the_least_and_the_greatest_target(plan: Sparsit
     assert min(cells) - 1e-12 <= plan.budget <= max(cells) + 1e-12
 
 
-@given(targets)
-def test_a_uniform_plan_has_its_own_target_as_budget(target: float) -> None:
-    assert UniformSparsity(sparsity=target).for_layout(LAYOUT).budget == pytest.approx(target, abs=1e-12)
-
-
 @given(plans())
 def test_json_round_trip_is_exact(plan: SparsityPlan) -> None:
     assert SparsityPlan.model_validate_json(plan.model_dump_json()) == plan

@@ -121,7 +121,7 @@ def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path)
     assert before.content_hash() != after.content_hash()
 
 
-def test_a_missing_model_folder_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_model_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(WinaError, match="nowhere"):
         expand(_study(Arm(), models=(ModelSource(location=str(tmp_path / "nowhere")),)))
 
@@ -278,7 +278,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_file_is_told_by_line_or_field(tmp_path: Path, name: str, content: str, reason: str) -> None:
+def test_a_fault_in_a_file_is_named_by_line_or_field(tmp_path: Path, name: str, content: str, reason: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(WinaError) as caught:
         load_study(tmp_path / name)

@@ -133,7 +133,7 @@ def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
         find_study("broken")
 
 
-def test_an_unknown_name_is_told_with_close_ones() -> None:
+def test_an_unknown_name_is_refused_with_close_ones() -> None:
     with pytest.raises(WinaError, match=r"no study \"paper-gsm8\" in the gallery; did you mean .*paper-gsm8k"):
         find_study("paper-gsm8")
     with pytest.raises(WinaError, match="`wina study list` has their names"):
@@ -163,7 +163,7 @@ def test_what_a_file_maps_itself_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
-def test_a_broken_mapping_is_told_and_kept(content: str) -> None:
+def test_a_broken_mapping_is_refused_and_kept(content: str) -> None:
     roles_file().write_text(content)
     for act in (load_roles, lambda: save_role("Large", "demo")):
         with pytest.raises(WinaError, match=r"roles\.json cannot be read .*correct or delete the file"):
@@ -216,7 +216,7 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ("Lama-2-7B=ada/large", 'No study of the gallery has a role "Lama-2-7B"; did you mean Llama-2-7B'),
         ("zzz=ada/large", 'No study of the gallery has a role "zzz"; its roles are '),
@@ -225,10 +225,10 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
         ("Large={home}", "has no config.json"),
     ],
 )
-def test_a_mapping_that_is_wrong_is_told_and_none_of_its_call_is_kept(given: str, told: str, tmp_path: Path) -> None:
+def test_a_wrong_mapping_is_refused_and_none_of_its_call_is_kept(given: str, error: str, tmp_path: Path) -> None:
     own_study()
     refused = run("roles", "Large=ada/large", given.replace("{home}", str(tmp_path)))
-    assert told in str(refused.exception)
+    assert error in str(refused.exception)
     assert load_roles() == {}
 
 

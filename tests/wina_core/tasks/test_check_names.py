@@ -1,4 +1,4 @@
-"""Tasks and metrics that there are not: refused before a model is loaded, or anything computed."""
+"""Unknown tasks and metrics are refused before a model is loaded."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def pending(*tasks: str | TaskSpec, units: tuple[str, ...] = (), **fields) -> li
 
 
 @pytest.mark.usefixtures("indexed")
-def test_an_unknown_task_is_told_with_close_ones() -> None:
+def test_an_unknown_task_is_refused_with_close_ones() -> None:
     check_names(pending("piqa", "gsm8k", "demo_choice", "demo_ppl"))
     with pytest.raises(WinaError, match=r'There is no task "helaswag"; did you mean hellaswag\?'):
         check_names(pending("piqa", "helaswag"))

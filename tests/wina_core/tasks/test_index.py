@@ -15,16 +15,8 @@ from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, 
 
 NAMES = (
     *("mmlu", "mmlu_anatomy", "mmlu_pro", "afrimmlu_direct", "egymmlu", "cmmlu", "arc_easy", "arc_challenge"),
-    *(
-        "arc_challenge_chat",
-        "hellaswag",
-        "hellaswag_fr",
-        "gsm8k",
-        "gsm8k_cot",
-        "gsm_plus",
-        "crows_pairs_english_gender",
-    ),
-    *("humaneval", "longbench_code", "openbookqa", "winogrande", "piqa"),
+    *("arc_challenge_chat", "hellaswag", "hellaswag_fr", "gsm8k", "gsm8k_cot", "gsm_plus", "humaneval"),
+    *("crows_pairs_english_gender", "longbench_code", "openbookqa", "winogrande", "piqa"),
 )
 
 
@@ -40,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Of lm-eval's folders two, since reading all takes long."""
+    """Two of lm-eval's folders, since reading all takes long."""
     entries = StockIndex.build([index.STOCK_FOLDER / "mmlu" / "default", index.STOCK_FOLDER / "piqa"])
     monkeypatch.setattr(index, "stock_entries", lambda: entries)
     index.stock_index.cache_clear()
@@ -111,7 +103,7 @@ def test_the_index_is_built_once_from_the_installed_files() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "[[1, 2]]", "3", '{"a": 1}', "\x00"])
-def test_a_file_that_is_no_index_is_as_good_as_none(content: str) -> None:
+def test_a_file_that_is_no_index_counts_as_none(content: str) -> None:
     assert load_index() is None
     index_file().write_text(content)
     assert load_index() is None
