@@ -70,7 +70,6 @@ class Divergence:
     def _batch(
         self, rows: Tensor, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
     ) -> list[float]:
-        """Return each candidate's divergence, summed over the tokens of some rows."""
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
         with self._recording(hidden):
@@ -88,7 +87,7 @@ class Divergence:
                 gated_logs = self._log_probabilities(rows)
             value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
             if not math.isfinite(value):
-                raise WinaError("The gated model's logits are not numbers; ask for less sparsity or another dtype.")
+                raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
             sums.append(value)
             progress(done / len(candidates))
         return sums
@@ -97,7 +96,6 @@ class Divergence:
         return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
-        """Return the first decoder layer in which a candidate differs from the base."""
         if base is None:
             pairs = [(value, 0.0) for value in candidate.values]
         else:

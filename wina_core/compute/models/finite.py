@@ -87,7 +87,6 @@ def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
 
 
 def _names(view: ModelView) -> dict[nn.Module, str]:
-    """Return each module's name: a projection's from plans, any other's from the code."""
     names = {module: name for name, module in view.model.named_modules() if name}
     for layer in view.layers:
         place = f"decoder layer {layer.index}"
