@@ -15,9 +15,10 @@ from torch import Tensor
 from wina_core.compute.allocation.cells import Cells, Values
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
-from wina_core.compute.models.passes import hooked, replaced
+from wina_core.compute.models.passes import replaced
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.models.passes import hooked
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError
 
