@@ -93,7 +93,6 @@ def compare(
 
 
 def _once(contender: Contender) -> tuple[float, float]:
-    """Return wall and CPU seconds."""
     with contender.prepare() as work:
         wall, cpu = time.perf_counter(), time.process_time()
         work()

@@ -203,7 +203,6 @@ def _tuning_seconds(device: torch.device, call: Work) -> float:
 
 
 def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products) -> np.ndarray[Any, Any]:
-    """Return seconds of a call, [turns, contenders]."""
     turns = []
     for turn in range(grid.uncounted + grid.turns):
         first = turn * grid.calls

@@ -70,7 +70,6 @@ def measure(toy: bool) -> list[Comparison]:
 
 
 def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
-    """Return the padded ids of every forward pass of the evaluation."""
     batches: list[Tensor] = []
     hook = loaded.model.register_forward_pre_hook(lambda _, given: batches.append(given[0]))
     _evaluate(loaded, spec)

@@ -57,7 +57,6 @@ def _ready(route: Route, loaded: LoadedModel) -> Iterator[partial[None]]:
 
 
 def _facts(route: Route, loaded: LoadedModel) -> Facts:
-    """Return the relative deviation of a rotated copy's logits."""
     rows = torch.randint(len(loaded.tokenizer), (2, 64), generator=torch.Generator().manual_seed(0))
     model = deepcopy(loaded.model)
     route(view(model))

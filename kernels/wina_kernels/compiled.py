@@ -15,7 +15,6 @@ from wina_kernels.tuning import folder
 
 
 def _sources() -> str:
-    """Return a hash of every source file."""
     found = hashlib.sha256()
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         found.update(file.read_bytes())

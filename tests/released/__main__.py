@@ -76,7 +76,7 @@ def main() -> None:
                     readings.compare_prefix(it, models["llama-gqa"], tokens) for tokens in readings.PROMPTS
                 ]
             )
-            _row("dense prefix", policy, "see recomputed.py", "llama-gqa", prefix)
+            _row("dense prefix", policy, "see recomputed/selections.py", "llama-gqa", prefix)
         for by, file in (
             ("wina", "microsoft/wina: wina/greedyopt.py"),
             ("teal", "FasterDecoding/TEAL: teal/greedyopt.py"),

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from torch import nn
 
-from wina_core.compute.models.passes import hooked
+from wina_core.compute.hooks import hooked
 from wina_core.compute.reporter import Reporter
 
 

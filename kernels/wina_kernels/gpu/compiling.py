@@ -132,7 +132,6 @@ def _is_type(value: Any) -> bool:
 
 
 def _aligned(signature: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
-    """Yield the positions of pointers and integers."""
     for index, kind in enumerate(signature.values()):
         if isinstance(kind, tuple):
             yield from ((index, at) for at, inner in enumerate(kind) if inner == "i32")

@@ -15,7 +15,6 @@ from wina_kernels.weights import WeightT
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """The median over repetitions, each with a cold cache."""
     return float(triton.testing.do_bench(call, return_mode="median")) / 1000
 
 

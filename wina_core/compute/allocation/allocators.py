@@ -75,7 +75,6 @@ def search(problem: Problem) -> Found:
 
 
 def _by_uniform(problem: Problem) -> Found:
-    """Set the same target everywhere, without measuring."""
     return Found(problem.cells.uniform(problem.budget), "nothing", 0.0)
 
 
@@ -113,7 +112,6 @@ def _by_greedy(problem: Problem) -> Found:
 
 
 def _steps(problem: Problem, cells: Cells) -> greedy.Steps:
-    """Return the steps of the allocator's variant in one layer with the blocks `cells`."""
     allocator, view = problem.allocator, problem.subject.loaded.view
     given = cells.blocks, cells.layout, problem.budget, allocator.step
     if allocator.variant == "corrected":
@@ -191,7 +189,6 @@ def cell_curves(cells: Cells, curves: Journal) -> tuple[LayerRecord, ...]:
 
 
 def _at_levels(costs: Sequence[float]) -> list[list[float]]:
-    """Return each block's divergences at LEVELS, 0 at the first."""
     rows: list[list[float]] = np.reshape(costs, (-1, len(LEVELS) - 1)).tolist()
     return [[0.0, *row] for row in rows]
 

@@ -66,7 +66,7 @@ class Cells:
         if budget > reach + 1e-9:
             raise WinaError(
                 f"{method} cannot reach a sparsity of {100 * budget:.4g} %, since what it gates holds at most "
-                f"{100 * reach:.4g} % of the weights; ask for less."
+                f"{100 * reach:.4g} % of the weights; choose a lower sparsity."
             )
 
     def budget(self, values: Sequence[float]) -> float:

@@ -15,9 +15,10 @@ from torch import Tensor
 from wina_core.compute.allocation.cells import Cells, Values
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
-from wina_core.compute.models.passes import hooked, replaced
+from wina_core.compute.models.passes import replaced
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -70,7 +71,6 @@ class Divergence:
     def _batch(
         self, rows: Tensor, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
     ) -> list[float]:
-        """Return each candidate's divergence, summed over the tokens of some rows."""
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
         with self._recording(hidden):
@@ -88,7 +88,7 @@ class Divergence:
                 gated_logs = self._log_probabilities(rows)
             value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
             if not math.isfinite(value):
-                raise WinaError("The gated model's logits are not numbers; ask for less sparsity or another dtype.")
+                raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
             sums.append(value)
             progress(done / len(candidates))
         return sums
@@ -97,7 +97,6 @@ class Divergence:
         return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
-        """Return the first decoder layer in which a candidate differs from the base."""
         if base is None:
             pairs = [(value, 0.0) for value in candidate.values]
         else:

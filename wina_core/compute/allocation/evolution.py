@@ -67,6 +67,5 @@ def _child(
 
 
 def _mutation(blocks: int, step: float, generator: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return normal steps in some of the blocks, 0 in the others."""
     change = generator.normal(0.0, _SPREAD * step, blocks)
     return np.where(generator.random(blocks) < _MUTATED, change, 0.0)

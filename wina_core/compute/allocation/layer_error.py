@@ -99,7 +99,7 @@ class LayerErrors:
         self.latest = output_error(self._dense, self._outputs(values))
         if not math.isfinite(self.latest):
             raise WinaError(
-                f"The gated model's activations in layer {self._view.index} are not numbers; ask for less sparsity or "
+                f"The gated model's activations in layer {self._view.index} are not numbers; choose less sparsity or "
                 "another dtype."
             )
         return self.latest
@@ -143,7 +143,6 @@ class LayerErrors:
 
     @contextmanager
     def _leaving_prefix(self) -> Iterator[None]:
-        """Leave the first tokens of each sequence dense within the block."""
         contexts = {linear.forward.context for linear in self._columns if isinstance(linear.forward, GatedForward)}
         for context in contexts:
             context.begin(dense=self._prefix)
@@ -154,7 +153,6 @@ class LayerErrors:
                 context.begin()
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
-        """Compute the layer from o's input on."""
         before = (attention, self._targets(self._output, targets))
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
@@ -206,5 +204,4 @@ class _Memory(Generic[T]):
 
 
 def _owner(root: nn.Module, part: nn.Module) -> nn.Module:
-    """Return the module that has `part` as an attribute."""
     return next(module for module in root.modules() if part in module.children())

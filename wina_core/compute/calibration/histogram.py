@@ -51,5 +51,4 @@ class ScoreHistogram:
 
 
 def _lower_edge(bins: Tensor) -> Tensor:
-    """Return the smallest score of a bin, float32."""
     return (bins << 16).to(torch.int32).view(torch.float32)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
-from wina_core.compute.models.passes import hooked
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.scales import scales_of

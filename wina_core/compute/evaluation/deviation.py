@@ -41,8 +41,8 @@ def measure_deviation(
     window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
     if text.sequence > window:
         raise WinaError(
-            f"The text of the deviation has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
-            "ask for shorter rows."
+            f"The fidelity text has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
+            "choose shorter rows."
         )
     rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
     text_bytes = int(byte_counts[:, 1:].sum())
@@ -54,7 +54,6 @@ def measure_deviation(
 
 
 def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
-    """Compare the gated model's logits with the dense one's over rows of tokens [rows, sequence]."""
     sums = _Sums()
     if gates is not None:
         gates.reset_counts()

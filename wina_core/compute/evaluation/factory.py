@@ -65,7 +65,6 @@ class Factory(TaskFactory):
         return task
 
     def _local_folder(self) -> Path | None:
-        """Return the folder of the task's local data, or None."""
         return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
 
 
@@ -82,7 +81,6 @@ def _check_consent(task: str, config: Mapping[str, Any]) -> None:
 
 
 def _check_confined(task: Any) -> None:
-    """Raise WinaError for a task that would run programs outside the sandbox."""
     scorers = [metric["metric"] for metric in task.config.metric_list or () if callable(metric["metric"])]
     if callable(task.config.process_results):
         scorers.append(task.config.process_results)

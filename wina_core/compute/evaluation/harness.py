@@ -71,7 +71,6 @@ def _evaluate(
     keep_samples: bool,
     run_model_code: bool,
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-    """Run one attempt, from the same state as any other."""
     reporter.check()
     random.seed(0)
     np.random.seed(spec.seed)
@@ -119,7 +118,6 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
 
 
 def _facts(task: str, results: Any, language_model: LanguageModel, member: Any) -> dict[str, Any]:
-    """Return a task's conditions beside the model, as fields of a MetricRecord."""
     prompts = hashlib.sha256()
     for request in member.instances:
         prompts.update(json.dumps(request.args, sort_keys=True, default=str).encode())

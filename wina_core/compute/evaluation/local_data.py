@@ -146,7 +146,6 @@ def _lacking(task: str, folder: Path, missing: set[str], columns: list[str]) -> 
 
 
 def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
-    """Return the columns that a task's templates read."""
     names: set[str] = set()
     for template in (config.get(key) for key in _FIELDS):
         if isinstance(template, str) and template.isidentifier():
@@ -158,7 +157,6 @@ def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Return the file of each split."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix in DATA_SUFFIXES and path.is_file():

@@ -131,12 +131,10 @@ def _add_members(manager: TaskManager, entry: Entry | None) -> None:
 
 
 def _is_complete(entry: Entry, index: Mapping[str, Entry]) -> bool:
-    """Return whether all tasks of a group or tag are in the index."""
     return all(member in index and _is_complete(index[member], index) for member in _members(entry))
 
 
 def _members(entry: Entry) -> Iterator[str]:
-    """Yield the names in a group or tag; nothing for a task."""
     if entry.kind == Kind.TAG:
         yield from entry.tags
     elif entry.kind == Kind.GROUP:
@@ -187,7 +185,7 @@ def _check_examples(task: Any, num_fewshot: int | None) -> None:
     if found < wanted:
         raise WinaError(
             f'The task "{task.task_name}" is to show {wanted} examples in its prompt, but its data have {found} for '
-            "that; ask for fewer (0 needs none), or add the split that they are drawn from."
+            "that; choose fewer (0 needs none), or add the split that they are drawn from."
         )
 
 

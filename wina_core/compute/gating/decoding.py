@@ -165,7 +165,6 @@ def _decode(step: Callable[[Tensor], Decoded], weight_t: Tensor, sparsity: float
 
 
 def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
-    """Return W x for a gated input; no weight is read for a 0."""
     return sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
 
 
@@ -179,7 +178,6 @@ def _scores_plainly(rule: Rule, inputs: int) -> bool:
 
 
 def _is_served(group: MaskGroup) -> bool:
-    """Return whether a group's rows are contiguous and its dropped inputs count as 0."""
     return group.rule is not None and not group.rule.replaces and isinstance(group.rows, slice)
 
 

@@ -181,7 +181,6 @@ class Gates:
         return sum(map(sum, self._view.layout.parameters))
 
     def _sparsities(self) -> dict[tuple[int, str], float]:
-        """Return {(layer, projection): fraction of its weights not read}."""
         values = {}
         for group in self._mask_groups:
             kept, seen = group.counted()

@@ -156,7 +156,6 @@ def _decision(
 
 
 def _source(rule: Rule, x: Tensor, signal: Tensor | None) -> tuple[Scored, Tensor]:
-    """Return the scored values, [tokens, n]."""
     if signal is not None:
         return "activation", signal
     return ("input", x) if rule.centre is None else ("distance", x - rule.centre)

@@ -89,7 +89,7 @@ def _check_context(config: Any, spec: DecodeSpec) -> None:
     if context is not None and spec.prompt_tokens + spec.new_tokens > context:
         raise WinaError(
             f"{spec.prompt_tokens} tokens of prompt and {spec.new_tokens} new ones exceed the model's context of "
-            f"{context}; ask for fewer."
+            f"{context}; choose fewer."
         )
 
 
@@ -124,7 +124,6 @@ def _bytes(loaded: LoadedModel) -> int:
 
 
 def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
-    """[1, prompt tokens]."""
     text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.models.passes import hooked
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError
 
@@ -87,7 +87,6 @@ def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
 
 
 def _names(view: ModelView) -> dict[nn.Module, str]:
-    """Return each module's name: a projection's from plans, any other's from the code."""
     names = {module: name for name, module in view.model.named_modules() if name}
     for layer in view.layers:
         place = f"decoder layer {layer.index}"

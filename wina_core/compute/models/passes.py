@@ -1,22 +1,13 @@
-"""Forward passes that have hooks, end early, or have parts replaced."""
+"""Forward passes that end early or have parts replaced."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.view import ModelView
-
-
-@contextmanager
-def hooked(handles: Iterable[Any]) -> Iterator[None]:
-    """Remove the hooks of these handles at the end of the block."""
-    with ExitStack() as stack:
-        for handle in handles:
-            stack.callback(handle.remove)
-        yield
 
 
 @contextmanager

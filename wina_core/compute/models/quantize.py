@@ -110,7 +110,6 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
 
 
 def _quiet_torchao() -> None:
-    """Silence torchao's remarks on import about extensions for other accelerators."""
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
 

@@ -56,7 +56,6 @@ def empty_model(source: ModelSource, reporter: Reporter) -> Any:
 
 
 def _check_sizes(content: dict[str, Any]) -> None:
-    """Raise ValueError for a size that is missing or that no model has."""
     for names in _NEEDED:
         if all(content.get(name) is None for name in names):
             raise ValueError(f"it has no {names[0]}")
@@ -132,7 +131,6 @@ def _norm_inputs(norms: Iterable[nn.Module], view: ModelView) -> int:
 
 
 def _rotary_dim(model: nn.Module) -> int:
-    """Return two elements for each frequency."""
     return max((2 * buffer.numel() for name, buffer in model.named_buffers() if name.endswith("inv_freq")), default=0)
 
 

@@ -46,7 +46,7 @@ class _Encoding:
     def __init__(self, spec: TextSpec, tokenizer: Any) -> None:
         if spec.tokens < spec.sequence:
             raise WinaError(
-                f"{spec.tokens:,} tokens do not fill one row of {spec.sequence:,}; ask for more tokens or shorter rows."
+                f"{spec.tokens:,} tokens do not fill one row of {spec.sequence:,}; choose more tokens or shorter rows."
             )
         self.text = _read(spec)
         encoded = tokenizer(
@@ -57,8 +57,8 @@ class _Encoding:
         wanted, available = spec.tokens // spec.sequence, len(self.ids) // spec.sequence
         if available < wanted:
             raise WinaError(
-                f"The text {spec.source} has {len(self.ids):,} tokens, but {spec.tokens:,} were asked for; "
-                "ask for fewer tokens or give a longer text."
+                f"The text {spec.source} has {len(self.ids):,} tokens, but {spec.tokens:,} were requested; "
+                "choose fewer tokens or a longer text."
             )
         self.starts = [row * available // wanted * spec.sequence for row in range(wanted)]
 

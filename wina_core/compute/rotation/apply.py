@@ -131,7 +131,6 @@ def _rotate_columns(
 
 
 def _digits(weight: Tensor) -> torch.dtype:
-    """Return the dtype in which a weight is multiplied."""
     return torch.float32 if weight.element_size() == 2 else torch.float64
 
 

@@ -77,7 +77,6 @@ def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites:
 def _one_basis(
     view: ModelView, spec: RotationSpec, layers: Iterable[tuple[LayerView, Moments | None]], reporter: Reporter
 ) -> Iterator[LayerBases]:
-    """Yield one basis for the whole stream, from the sum over all sites."""
 
     def grams() -> Iterator[Tensor]:
         for layer, moment in layers:
@@ -112,7 +111,6 @@ def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Ten
 
 
 def _everything(layers: Iterable[LayerView], sites: Iterable[_Site]) -> Tensor:
-    """Return the Gram matrix of all readers of the stream at these sites."""
     grams = (site(layer, _EVERYTHING, None) for layer in layers for site in sites)
     return _summed(gram for gram in grams if gram is not None)
 

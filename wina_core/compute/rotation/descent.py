@@ -48,6 +48,5 @@ def descend(
 
 
 def _skew(free: Tensor) -> Tensor:
-    """Return a skew-symmetric matrix from the entries below the diagonal."""
     lower = free.tril(-1)
     return lower - lower.mT

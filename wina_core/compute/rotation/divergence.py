@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.norms import norm_gain, normalized
-from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend

@@ -27,7 +27,6 @@ _KEY = "found for"
 
 
 def _site_keys(mode: str, layer: int) -> tuple[str, str]:
-    """Return the keys of the attention's and the MLP's basis."""
     return {
         "global": ("stream", "stream"),
         "per_layer": (f"layers.{layer}.stream", f"layers.{layer}.stream"),

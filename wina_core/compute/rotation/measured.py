@@ -63,7 +63,6 @@ def measured_bases(
 
 
 def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Tensor, list[Site]]]:
-    """Return each distinct basis with the sites that share it."""
     groups: dict[int, tuple[Tensor, list[Site]]] = {}
     for site in sites:
         layer = bases[site.layer]

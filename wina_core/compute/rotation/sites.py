@@ -8,9 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passes import hooked
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram

@@ -119,13 +119,11 @@ def _ask(request: bytes, folder: str, seconds: float) -> tuple[bool, int, bytes]
 
 
 def _python_folders() -> list[str]:
-    """Return the folders of Python's standard library and shared libraries."""
     paths = sysconfig.get_paths()
     return [paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix) / "lib")]
 
 
 def _packages() -> list[str]:
-    """Return the folders of Python's packages."""
     paths = sysconfig.get_paths()
     return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
 

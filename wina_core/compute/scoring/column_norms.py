@@ -47,7 +47,7 @@ def kept_column_norms(projection: Projection) -> Tensor:
     Do not write to the result. Writes through `weight.data` go unnoticed, because torch does not count them.
     """
     linear = projection.linear
-    # A quantized layer's weight is made anew whenever it is asked for; what it is made of stays.
+    # A quantized layer's weight is dequantized on every access; its buffers stay.
     state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers())]
     found = _KEPT.setdefault(linear, {})
     if projection.name not in found or found[projection.name][0] != state:

@@ -201,7 +201,6 @@ def unchanged(source: ModelSource) -> ModelSource:
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:
-    """Rotate by the cached bases, or find and cache them."""
     file = bases_file(loaded, rotation)
     known = read_cached(file, "basis", lambda path: given_bases(loaded.view, rotation, path, path.stem), reporter)
     if known is not None:

@@ -108,7 +108,7 @@ def test_logits_that_are_not_numbers_are_an_error(text):
 
 def test_a_text_that_is_too_short_is_an_error(tmp_path):
     short = TextSpec(source=tiny_text(tmp_path, "short"), tokens=128, sequence=64)
-    with pytest.raises(WinaError, match="has 5 tokens, but 128 were asked for"):
+    with pytest.raises(WinaError, match="has 5 tokens, but 128 were requested"):
         measured(tiny_loaded(), None, short)
 
 
@@ -133,7 +133,7 @@ def test_progress_and_cancel(text):
 def test_rows_longer_than_the_models_window_are_refused(text):
     loaded = tiny_loaded(layers=1)
     loaded.model.config.max_position_embeddings = 63
-    with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; ask for shorter rows"):
+    with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; choose shorter rows"):
         measured(loaded, None, text)
 
 

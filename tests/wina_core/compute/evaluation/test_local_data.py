@@ -130,7 +130,7 @@ def test_a_missing_split_is_named(tmp_path: Path):
 def test_the_split_of_examples_is_needed_only_for_examples(tmp_path: Path):
     write(tmp_path / "piqa" / "validation.jsonl", QUESTION)
     check_tasks(spec_of(tmp_path, "piqa"))
-    with pytest.raises(WinaError, match=r'"piqa" is to show 2 examples in its prompt, but its data have 0 .*ask for f'):
+    with pytest.raises(WinaError, match=r'"piqa" is to show 2 examples in its prompt, but its data have 0 .*choose f'):
         check_tasks(spec_of(tmp_path, "piqa", num_fewshot=2))
     write(tmp_path / "piqa" / "train.jsonl", QUESTION, QUESTION)
     check_tasks(spec_of(tmp_path, "piqa", num_fewshot=2))

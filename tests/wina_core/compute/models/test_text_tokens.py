@@ -47,8 +47,8 @@ def test_only_the_beginning_of_a_huge_text_is_read(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("tokens", "sequence", "message"),
     [
-        (4096, 64, "has 2,720 tokens, but 4,096 were asked for; ask for fewer tokens or give a longer text"),
-        (64, 128, "64 tokens do not fill one row of 128; ask for more tokens or shorter rows"),
+        (4096, 64, "has 2,720 tokens, but 4,096 were requested; choose fewer tokens or a longer text"),
+        (64, 128, "64 tokens do not fill one row of 128; choose more tokens or shorter rows"),
     ],
 )
 def test_impossible_shapes_are_refused(tmp_path: Path, tokens: int, sequence: int, message: str) -> None:

@@ -57,7 +57,7 @@ def test_errors_of_a_layer_are_numbers():
     loaded = tiny_loaded(layers=1)
     errors = LayerErrors(Subject(loaded, WINA), cells_of(loaded.view.layout, WINA), 0, tiny_tokens())
     loaded.view.layers[0].projections["up"].linear.bias[0] = float("nan")
-    with pytest.raises(WinaError, match="gated model's activations in layer 0 are not numbers; ask for less sparsity"):
+    with pytest.raises(WinaError, match="gated model's activations in layer 0 are not numbers; choose less sparsity"):
         errors((0.5,) * 7)
 
 

@@ -8,21 +8,19 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
-from wina_core.compute.models.architectures import FAMILIES, view
+from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_tokens
+from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, shortcut_parameters
-from wina_core.compute.rotation.choose import choose_bases, takes_whole
+from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import save_matrices
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError
-from wina_core.masks.presets import LAROSA_ROTATION
-from wina_core.records import RotationReport
-from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, RotationSpec, TextSpec
 
 WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}
 
@@ -33,10 +31,6 @@ def _spec(text: TextSpec, mode: str, per_head: bool = False, **fields: object) -
 
 def _logits(loaded: LoadedModel) -> Tensor:
     return loaded.model(tiny_tokens()).logits
-
-
-def _energies(report: RotationReport, *projections: str) -> list[float]:
-    return [record.value for record in report.residuals if record.projection in projections]
 
 
 def _off_diagonal(matrix: Tensor) -> float:
@@ -98,20 +92,6 @@ def test_the_mean_of_the_embedding_is_kept(text: TextSpec) -> None:
 # ---- orthogonality where it is promised ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", [*FAMILIES][:6])
-def test_as_released_makes_k_and_gate_or_whole_fused_matrices_column_orthogonal(text: TextSpec, family: str) -> None:
-    loaded = tiny_loaded(family, dtype=torch.float64)
-    report = rotate(loaded, AS_RELEASED_ROTATION.model_copy(update={"text": text}), NullReporter())
-    if family == "phi3":
-        linears = [layer.projections[name].linear for layer in loaded.view.layers for name in ("k", "gate")]
-        assert max(_off_diagonal(linear.weight.T @ linear.weight) for linear in linears) < 1e-12
-        assert min(_energies(report, "k", "gate")) > 1e-3
-    else:
-        assert max(_energies(report, "k", "gate")) < 1e-24
-    assert min(_energies(report, "v", "up")) > 1e-3
-    assert len(report.residuals) == 3 * 7
-
-
 def test_the_null_space_of_k_is_settled_by_all_that_reads_the_input(text: TextSpec) -> None:
     """Grouped queries leave k_proj 16 rows for 32 columns; the basis of the rest is that of the stacked q, k, v."""
     loaded = tiny_loaded(dtype=torch.float64)
@@ -156,18 +136,6 @@ def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
         torch.testing.assert_close(rotated.mlp.diag(), spectrum, rtol=0, atol=1e-10 * float(spectrum[0]))
 
 
-def test_larosa_s_basis_is_of_each_layer_s_attention_input_and_serves_its_mlp_too(text: TextSpec) -> None:
-    loaded = tiny_loaded(dtype=torch.float64)
-    dense, tokens = _logits(loaded), read_tokens(text, loaded.tokenizer)
-    report = rotate(loaded, LAROSA_ROTATION.model_copy(update={"text": text}), NullReporter())
-    assert relative_deviation(_logits(loaded), dense) < 1e-12
-    assert report.shortcut_parameters == 2 * 32**2, "between three layers"
-    for moment in dense_moments(loaded.view, tokens, NullReporter()):
-        assert _off_diagonal(moment.attention) < 1e-10
-        assert (moment.attention.diag().diff() <= 1e-12).all()
-        assert _off_diagonal(moment.mlp) > 1e-3
-
-
 @pytest.mark.parametrize("mode", ["per_layer", "global"])
 @pytest.mark.parametrize("side", ["attention", "mlp"])
 def test_a_basis_of_one_side_is_of_nothing_else(text: TextSpec, mode: str, side: str) -> None:
@@ -192,21 +160,6 @@ def test_a_basis_of_one_side_is_of_nothing_else(text: TextSpec, mode: str, side:
     assert min(map(_off_diagonal, totals[other])) > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("family", "bases", "whole"),
-    [
-        ("phi3", (("k",), ("gate",)), True),
-        ("phi3", (("qkv",), ("gate",)), True),
-        ("phi3", (("qkv", "activations"), ("gate_up",)), False),
-        ("llama", (("k",), ("gate",)), False),
-        ("gpt_neox", (("k",), ("activations",)), True),
-    ],
-)
-def test_k_and_gate_are_whole_matrices_where_these_are_fused(family, bases, whole) -> None:
-    spec = RotationSpec(attention_basis=bases[0], mlp_basis=bases[1])
-    assert takes_whole(tiny_loaded(family, layers=1).view, spec) == whole
-
-
 def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) -> None:
     loaded = tiny_loaded(dtype=torch.float64)
     both = _spec(text, "per_site", attention_basis=("qkv", "activations"), mlp_basis=("gate_up", "activations"))
@@ -220,22 +173,6 @@ def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) 
             weights = weight_gram(layer, names, norm)
             assert _off_diagonal(weights / weights.trace() + moment / moment.trace()) < 1e-12
             assert _off_diagonal(moment) > 1e-6
-
-
-def test_moments_are_those_of_the_models_own_activations(text: TextSpec) -> None:
-    # The first layer attends to everything, the others to the last eight tokens.
-    sliding = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
-    model = tiny_model("qwen2", dtype=torch.float64, **sliding)
-    loaded = LoadedModel(ModelSource(location="sliding"), model, tiny_tokenizer(), view(model))
-    tokens = read_tokens(text, loaded.tokenizer)
-    layer = loaded.view.layers[2]
-    seen: dict[str, Tensor] = {}
-    hook = layer.projections["q"].linear.register_forward_pre_hook(lambda _m, x: seen.update(q=x[0]))
-    loaded.model(tokens)
-    hook.remove()
-    moments = list(dense_moments(loaded.view, tokens, NullReporter()))[2]
-    x = seen["q"].flatten(0, 1) / layer.attention_norm.weight
-    torch.testing.assert_close(moments.attention, x.T @ x)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
