@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.breadcrumb import Breadcrumb
-from wina_app.widgets.controls import push_button, text_label, without_margins
+from wina_app.widgets.controls import push_button, spaced, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
@@ -80,9 +80,7 @@ class MessageBar(QFrame):
         tip = tr("Compute what is missing; stored results are kept")
         self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
         dismiss = push_button(tr("Dismiss"), self.hide, name=tr("Dismiss message"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
-        row.setSpacing(GRID)
+        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, HALF, GRID * 2, HALF))
         for widget in (self._word, self.label, self.retry, dismiss):
             row.addWidget(widget, 1 if widget is self.label else 0)
         self.hide()
@@ -146,9 +144,7 @@ class Page(QWidget):
         header = QWidget()
         header.setProperty("role", "header")
         header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        row = QHBoxLayout(header)
-        row.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
-        row.setSpacing(GRID * 2)
+        row = spaced(QHBoxLayout(header), GRID * 2, (GRID * 2, GRID, GRID * 2, GRID))
         row.addWidget(heading)
         row.addWidget(self._crumbs, 1)
         self.header_actions = FlowLayout(right=True)
@@ -160,7 +156,7 @@ class Page(QWidget):
         """The content or the empty state."""
         self._empty: EmptyState | None = None
         self._wants_model = False
-        column = without_margins(QVBoxLayout(self))
+        column = spaced(QVBoxLayout(self))
         column.addWidget(header)
         column.addWidget(self.message)
         column.addWidget(self.body, 1)

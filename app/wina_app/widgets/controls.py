@@ -126,7 +126,7 @@ class ElidedLabel(QLabel):
 
 def close_together(*widgets: QWidget) -> QVBoxLayout:
     """Put widgets below each other without space between."""
-    return _filled(without_margins(QVBoxLayout()), widgets)
+    return _filled(spaced(QVBoxLayout()), widgets)
 
 
 def stacked(*widgets: QWidget) -> QWidget:
@@ -167,9 +167,7 @@ class SidePanel(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.column = QVBoxLayout(content)
-        self.column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
-        self.column.setSpacing(GRID)
+        self.column = spaced(QVBoxLayout(content), GRID, (GRID * 2, GRID * 2, GRID * 2, GRID * 2))
         self.setFixedWidth(width)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -208,16 +206,16 @@ def captioned(text: str, control: QWidget) -> QWidget:
 def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
     """Put widgets into one line that never wraps, as one widget."""
     whole = QWidget()
-    _filled(without_margins(QHBoxLayout(whole), spacing), widgets)
+    _filled(spaced(QHBoxLayout(whole), spacing), widgets)
     return whole
 
 
 L = TypeVar("L", bound=QLayout)
 
 
-def without_margins(layout: L, spacing: int = 0) -> L:
-    """Remove the margins of a layout, set its spacing in pixels and return it."""
-    layout.setContentsMargins(0, 0, 0, 0)
+def spaced(layout: L, spacing: int = 0, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> L:
+    """Set spacing and margins (left, top, right, bottom) of a layout in pixels, and return it."""
+    layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
     return layout
 
@@ -239,8 +237,8 @@ class CollapsibleSection(QWidget):
         self.heading.setProperty("role", "collapsible")
         self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
         self._content = QWidget()
-        self.column = without_margins(QVBoxLayout(self._content), GRID)
-        _filled(without_margins(QVBoxLayout(self), GRID), (self.heading, self._content))
+        self.column = spaced(QVBoxLayout(self._content), GRID)
+        _filled(spaced(QVBoxLayout(self), GRID), (self.heading, self._content))
         self.heading.toggled.connect(self.open)
         self.open(False)
 
@@ -264,7 +262,7 @@ class Readouts(QWidget):
     def __init__(self, columns: int = 4) -> None:
         super().__init__()
         self._columns = columns
-        self._grid = without_margins(QGridLayout(self))
+        self._grid = spaced(QGridLayout(self))
         self._grid.setHorizontalSpacing(GRID * 4)
         self._grid.setVerticalSpacing(GRID * 2)
         self._grid.setColumnStretch(columns, 1)

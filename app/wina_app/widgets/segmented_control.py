@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
 
 from wina_app.style.theme import HALF
-from wina_app.widgets.controls import without_margins
+from wina_app.widgets.controls import spaced
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -20,7 +20,7 @@ class SegmentedControl(QWidget):
         super().__init__()
         self._group = QButtonGroup(self)
         self.buttons: dict[str, QToolButton] = {}
-        row = without_margins(QHBoxLayout(self), HALF)
+        row = spaced(QHBoxLayout(self), HALF)
         for key, text, tip in choices:
             button = QToolButton()
             button.setText(text)

@@ -3,24 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QEvent,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QRect,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QLineEdit,
-    QListView,
+    QListWidget,
+    QListWidgetItem,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -30,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import spaced, text_label
 from wina_core.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
@@ -78,7 +67,6 @@ class CommandPalette(QFrame):
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
         self._search = FuzzySearch([])
-        self._found = _Found(self)
         self._before: QWidget | None = None
         self.field = QLineEdit()
         self.field.setPlaceholderText(tr("Type a command, a page or a recent file"))
@@ -86,18 +74,15 @@ class CommandPalette(QFrame):
         self.field.textChanged.connect(self._find)
         self.field.returnPressed.connect(self._choose)
         self.field.installEventFilter(self)
-        self.list = QListView()
-        self.list.setModel(self._found)
+        self.list = QListWidget()
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setItemDelegate(_EntryDelegate(self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self._remark: QLabel = text_label("", "muted")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
+        self._remark = text_label(tr("No matching command."), "muted")
+        column = spaced(QVBoxLayout(self), GRID, (GRID, GRID, GRID, GRID))
         for widget in (self.field, self.list, self._remark):
             column.addWidget(widget)
         self.hide()
@@ -127,7 +112,7 @@ class CommandPalette(QFrame):
 
     def shown(self) -> list[Entry]:
         """Return the entries shown, from top to bottom."""
-        return self._found.entries
+        return [self.list.item(row).data(_ENTRY) for row in range(self.list.count())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Pass arrow keys to the list, close on Esc, hide when the focus is lost."""
@@ -143,50 +128,25 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
     def _find(self, text: str) -> None:
-        self._found.show([self._entries[index] for index in self._search.search(text)])
-        self.list.setCurrentIndex(self._found.index(0))
-        self._remark.setText("" if self._found.entries else tr("No matching command."))
-        self._remark.setVisible(not self._found.entries)
+        self.list.clear()
+        for index in self._search.search(text):
+            self.list.addItem(_item(self._entries[index]))
+        self.list.setCurrentRow(0)
+        self._remark.setVisible(not self.list.count())
 
     def _choose(self) -> None:
-        index = self.list.currentIndex()
-        if not index.isValid():
-            return
-        entry = self._found.entries[index.row()]
-        self.close_palette()
-        self.chosen.emit(entry)
+        if (item := self.list.currentItem()) is not None:
+            entry = item.data(_ENTRY)
+            self.close_palette()
+            self.chosen.emit(entry)
 
 
-class _Found(QAbstractListModel):
-    """Matching entries, best first."""
-
-    def __init__(self, owner: QObject) -> None:
-        super().__init__(owner)
-        self.entries: list[Entry] = []
-
-    def show(self, entries: list[Entry]) -> None:
-        """Replace the entries."""
-        self.beginResetModel()
-        self.entries = entries
-        self.endResetModel()
-
-    def rowCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of entries."""
-        return 0 if parent.isValid() else len(self.entries)
-
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return the data of an entry for painting, tooltip or screen reader."""
-        entry = self.entries[index.row()]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return entry.text
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return " ".join(filter(None, (entry.name, entry.keys)))
-            case Qt.ItemDataRole.ToolTipRole:
-                return entry.action.toolTip()
-            case _ if role == _ENTRY:
-                return entry
-        return None
+def _item(entry: Entry) -> QListWidgetItem:
+    item = QListWidgetItem(entry.text)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, " ".join(filter(None, (entry.name, entry.keys))))
+    item.setToolTip(entry.action.toolTip())
+    item.setData(_ENTRY, entry)
+    return item
 
 
 class _EntryDelegate(QStyledItemDelegate):

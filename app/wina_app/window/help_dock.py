@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QTextBrowser, Q
 from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import push_button, text_label, without_margins
+from wina_app.widgets.controls import push_button, spaced, text_label
 
 _FIRST = "index.md"
 _FIT_MS = 100
@@ -39,15 +39,12 @@ class HelpView(QWidget):
         self.text.setAccessibleName(tr("User guide"))
         self.text.anchorClicked.connect(self._follow)
         self._visited: list[str] = []
-        row = QHBoxLayout()
-        row.setContentsMargins(GRID, HALF, GRID, HALF)
-        row.setSpacing(GRID)
+        row = spaced(QHBoxLayout(), GRID, (GRID, HALF, GRID, HALF))
         row.addWidget(self.back)
         row.addWidget(self.chapters, 1)
-        column = without_margins(QVBoxLayout(self))
+        column = spaced(QVBoxLayout(self))
         column.addLayout(row)
-        found = QHBoxLayout()
-        found.setContentsMargins(GRID, 0, GRID, HALF)
+        found = spaced(QHBoxLayout(), GRID, (GRID, 0, GRID, HALF))
         found.addWidget(self.search, 1)
         found.addWidget(self._remark)
         column.addLayout(found)

@@ -26,7 +26,7 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
-from wina_app.widgets.controls import close_together, without_margins
+from wina_app.widgets.controls import close_together, spaced
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about
@@ -77,7 +77,7 @@ class MainWindow(QMainWindow):
         self._stack = QStackedWidget()
         self.message = MessageBar()
         central = QWidget()
-        row = without_margins(QHBoxLayout(central))
+        row = spaced(QHBoxLayout(central))
         row.addWidget(self.rail)
         column = close_together(self.message, self._stack)
         column.setStretchFactor(self._stack, 1)

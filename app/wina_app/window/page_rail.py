@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
+from wina_app.widgets.controls import spaced
 
 _ICON = 24
 _REST = 20 * GRID
@@ -29,9 +30,7 @@ class PageRail(QWidget):
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QToolButton] = {}
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(HALF, GRID, HALF, GRID)
-        self._column.setSpacing(HALF)
+        self._column = spaced(QVBoxLayout(self), HALF, (HALF, GRID, HALF, GRID))
         self._column.addStretch(1)
         for key, (title, shortcut) in pages.items():
             self._add(key, title, shortcut)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from wina_app.services.preferences import Preferences
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import pad_text, text_label
+from wina_app.widgets.controls import pad_text, spaced, text_label
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
@@ -64,9 +64,8 @@ class SettingsDialog(QDialog):
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
         close = buttons.addButton(tr("Close"), QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
-        self._column, self._form, self._grid = QVBoxLayout(self), ScrollPage(content), form
-        self._column.setContentsMargins(GRID * 3, GRID * 3, GRID * 3, GRID * 2)
-        self._column.setSpacing(GRID * 3)
+        self._form, self._grid = ScrollPage(content), form
+        self._column = spaced(QVBoxLayout(self), GRID * 3, (GRID * 3, GRID * 3, GRID * 3, GRID * 2))
         self._column.addWidget(self._form, 1)
         self._column.addWidget(buttons)
         self.show_preferences(preferences)

@@ -8,7 +8,7 @@ from wina_app.style.icons import icon
 from wina_app.style.number_format import size
 from wina_app.style.theme import HALF, notifier, state_colour
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, text_label, without_margins
+from wina_app.widgets.controls import ElidedLabel, spaced, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import Environment
 
@@ -27,8 +27,7 @@ class StatusLine(QStatusBar):
         self._database = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
-        row = without_margins(QHBoxLayout(engine))
-        row.addSpacing(2 * HALF)
+        row = spaced(QHBoxLayout(engine), 0, (2 * HALF, 0, 0, 0))
         row.addWidget(self._icon)
         row.addWidget(self._engine)
         for widget in (engine, self._device, self._memory):

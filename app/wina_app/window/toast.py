@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.controls import ElidedLabel, push_button, spaced, text_label
 
 _STAY_MS = 8_000
 _MOST = 3
@@ -75,9 +75,7 @@ class Toast(QFrame):
         self._timer.start(_STAY_MS)
         label = ElidedLabel()
         label.setText(text)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID * 2, GRID, GRID, GRID)
-        row.setSpacing(GRID)
+        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, GRID, GRID, GRID))
         row.addWidget(text_label(word, "section"))
         row.addWidget(label, 1)
         self.button = push_button(button, do or (lambda: None))
