@@ -1,9 +1,9 @@
-"""The time from starting Python to the first painted window, against a bare window with one pyqtgraph plot.
+"""Time from starting Python to the first painted window, relative to a bare window with one pyqtgraph plot.
 
-Both without a screen, so that no compositor is measured. Expected: the imports of Qt, pyqtgraph and numpy are the same,
-pydantic and our own modules add a fifth, making the first page and the docks another fifth; SQLAlchemy and the engine
-start beside them, on threads and processes of their own. Seen: 1.39 times, and 1.19 once the window carries the style
-sheet, instead of the application (`results/opening-cpu.json`).
+Both run without a screen, so that no compositor is measured. Both import Qt, pyqtgraph and numpy; pydantic and our own
+modules add a fifth, and the first page and the docks another fifth. SQLAlchemy and the engine start on threads and
+processes of their own. Measured: 1.39 times, and 1.19 since the window has the style sheet, instead of the application
+(`results/opening-cpu.json`).
 """
 
 import os
@@ -52,11 +52,11 @@ def tell():
     if first.painted:
         print("painted", flush=True)
 """
-"""Events of a window are seen before they are handled, so that "painted" is said once the event loop is back."""
+"""The filter sees events before they are handled, so "painted" is printed once the event loop is back."""
 
 
 def measure(toy: bool) -> list[Comparison]:
-    """With files in the page cache, as at any but the first start after booting."""
+    """Compare both windows, with their files in the page cache."""
     ways = [Contender("the workbench", lambda: _window(WORKBENCH), 1.5)]
     setting = {"display": "none", "threads": os.cpu_count() or 1}
     return [compare(Contender("a bare plot", lambda: _window(BARE)), ways, 1 if toy else 15, setting)]
@@ -64,7 +64,7 @@ def measure(toy: bool) -> list[Comparison]:
 
 @contextmanager
 def _window(source: str) -> Iterator[Callable[[], None]]:
-    """Open it in a home of its own; it is closed outside of the measurement."""
+    """Open a window in a home of its own, and close it outside of the measurement."""
     opened: list[subprocess.Popen[str]] = []
     with TemporaryDirectory() as home:
         environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": home}

@@ -1,1 +1,1 @@
-"""Engines, store and settings behind the pages; no widgets."""
+"""Services behind the pages: engine, store, settings, guide; no widgets."""

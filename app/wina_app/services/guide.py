@@ -1,4 +1,4 @@
-"""The user guide: Markdown files that the Help dock shows and a forge shows as well."""
+"""The user guide: its Markdown files, and the terms of its glossary."""
 
 import re
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ _MARKS = re.compile(r"[*`_]")
 
 
 def folder() -> Path:
-    """Where its files and pictures are; `index.md` is the first one."""
+    """Return the folder of chapters and pictures; `index.md` is the first chapter."""
     return resources_folder() / "guide"
 
 
 def anchor(heading: str) -> str:
-    """The name that a forge gives to a heading: "What is a dense prefix?" -> "what-is-a-dense-prefix"."""
+    """Return the anchor of a heading, as on GitHub: "What is a dense prefix?" -> "what-is-a-dense-prefix"."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the field as the glossary explains it."""
+    """A term of the glossary."""
 
     name: str
     text: str
@@ -31,13 +31,13 @@ class Term:
 
     @property
     def topic(self) -> str:
-        """Where in the guide it is."""
+        """Chapter and anchor of the term."""
         return f"glossary.md#{anchor(self.name)}"
 
 
 @cache
 def terms() -> dict[str, Term]:
-    """Every term of `glossary.md`, by its name in lower case."""
+    """Return the terms of `glossary.md` by their names in lower case."""
     text = (folder() / "glossary.md").read_text(encoding="utf-8")
     found = {}
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:

@@ -1,4 +1,4 @@
-"""The window's log as a file, which outlives the window."""
+"""The log of the window as a file."""
 
 from contextlib import suppress
 from logging import LogRecord
@@ -9,15 +9,15 @@ _LOG_BYTES = 2 * 2**20
 
 
 class LogFile(RotatingFileHandler):
-    """A disk that is full costs the lines that it does not take and nothing else; the Log dock has them too."""
+    """A rotating log file that ignores write errors, since the Log dock has the lines too."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
 
     def handleError(self, record: LogRecord) -> None:
-        """A traceback for each line on stderr would help nobody."""
+        """Do nothing: a traceback for each line on stderr would not help."""
 
     def close(self) -> None:
-        """Let go of the file, even if its last lines cannot be written."""
+        """Close the file, even if its last lines cannot be written."""
         with suppress(OSError):
             super().close()

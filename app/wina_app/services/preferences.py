@@ -1,4 +1,4 @@
-"""What the user can set, with what each setting means; the settings dialog is made from this class alone."""
+"""Preferences of the user, with the texts of the settings dialog."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from wina_core.results.measured import DEFAULT_COUNT, Count
 
 
 class Preferences(BaseModel):
-    """Immutable; a field's title and description are what the dialog says of it, its bounds what it takes."""
+    """Values that the user sets; the settings dialog shows each field's title and description, and keeps its bounds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -24,49 +24,47 @@ class Preferences(BaseModel):
         100,
         json_schema_extra={"step": 10},
         title=tr("Text size (%)"),
-        description=tr("Of all texts and of what is laid out around them, on top of the desktop's own."),
+        description=tr("Scales all texts and layouts on top of the desktop's setting."),
     )
     colour_map: Literal["viridis", "cividis"] = Field(
         "viridis",
-        title=tr("Colours of heatmaps"),
-        description=tr("Both are safe for all common colour vision; cividis has fewer hues."),
+        title=tr("Heatmap colours"),
+        description=tr("Both suit all common colour vision; cividis has fewer hues."),
     )
     sparsity_count: Count = Field(
         DEFAULT_COUNT,
         json_schema_extra={
             "names": {
-                "counted": tr("Counted (gated weights that are dropped)"),
-                "full": tr("Full (everything read instead counts as read)"),
+                "counted": tr("Gated (dropped weights of gated layers)"),
+                "full": tr("Net (weights read in their place are subtracted)"),
             }
         },
         title=tr("Sparsity in comparisons"),
-        description=tr(
-            "Plots, names of runs and comparisons use this measured sparsity, and show the target beside it."
-        ),
+        description=tr("Measured sparsity in plots, run names and comparisons; the target is shown beside it."),
     )
     notify: bool = Field(
-        True, title=tr("Tell when a long job ends"), description=tr("At the lower edge, with a way to its results.")
+        True, title=tr("Notify when a long job ends"), description=tr("At the lower edge, with a link to the results.")
     )
     reopen: bool = Field(
         True,
-        title=tr("Begin where the last session ended"),
-        description=tr("Model, rotation, method and plan are opened again."),
+        title=tr("Restore the last session"),
+        description=tr("Opens the last model, rotation, method and plan at start."),
     )
     confirm_quit: bool = Field(
-        True, title=tr("Ask before quitting while jobs run"), description=tr("What is stored stays either way.")
+        True, title=tr("Confirm quitting while jobs run"), description=tr("Stored results are kept either way.")
     )
     engines: Annotated[int, Field(ge=0, le=64)] = Field(
         0,
         title=tr("Engine processes"),
-        description=tr("How many compute at once; 0 stands for one for each GPU. Takes effect at the next start."),
+        description=tr("Jobs that run at the same time; 0 means one per GPU. Takes effect at the next start."),
     )
     database: str = Field(
         "",
         title=tr("Results database"),
-        description=tr("A file or an SQLAlchemy URL; empty for the default one. Takes effect at the next start."),
+        description=tr("File or SQLAlchemy URL; empty for the default. Takes effect at the next start."),
     )
 
 
 def appearance_of(preferences: Preferences) -> tuple[Mode, float, str]:
-    """What `apply_theme` takes."""
+    """Return the arguments of `apply_theme`."""
     return preferences.theme, preferences.text_size / 100, preferences.colour_map

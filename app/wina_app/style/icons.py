@@ -1,4 +1,4 @@
-"""The window's icons: small SVG drawings whose `currentColor` takes the theme's colours."""
+"""Icons: SVG drawings whose `currentColor` is replaced by colours of the theme."""
 
 from PySide6.QtCore import QByteArray, QRectF, Qt
 from PySide6.QtGui import QIcon, QPainter, QPixmap
@@ -11,7 +11,7 @@ _SIZES = (16, 20, 24, 32, 48, 64)
 
 
 def icon(name: str, colour: str = "") -> QIcon:
-    """The icon of that name in the given colour, by default the text's; a checked button shows it in the accent."""
+    """Return an icon in a colour, by default that of texts, and of the accent on checked buttons."""
     drawing = (resources_folder() / "icons" / f"{name}.svg").read_text(encoding="utf-8")
     t = tokens()
     result = QIcon()

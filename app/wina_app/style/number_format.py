@@ -1,4 +1,4 @@
-"""Numbers as people read them, with their units, and several names in a sentence."""
+"""Numbers with units, and lists of names, for reading."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def count(value: float) -> str:
-    """Three significant digits: 6,912,000 -> "6.91 M"; below a thousand as it is."""
+    """Format with three significant digits and a prefix: 6,912,000 -> "6.91 M"."""
     for scale, prefix in _PREFIXES:
         if value >= scale:
             return f"{_three(value / scale)} {prefix}"
@@ -16,14 +16,14 @@ def count(value: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """ "one", "one and two", "one, two and three"."""
+    """Join names: "one", "one and two", "one, two and three"."""
     if len(names) < 2:
         return "".join(names)
     return tr("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
 
 
 def size(bytes_: float) -> str:
-    """Binary units: 14,155,776 -> "13.5 MiB"."""
+    """Format bytes in binary units: 14,155,776 -> "13.5 MiB"."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if bytes_ >= 1024**power:
             return f"{_three(bytes_ / 1024**power)} {unit}"
@@ -31,22 +31,22 @@ def size(bytes_: float) -> str:
 
 
 def fraction(percentage: float) -> float:
-    """32.3 -> 0.323, rounded to six digits so that equal percentages make equal specs wherever they are entered."""
+    """Convert a percentage: 32.3 -> 0.323, rounded to six digits so that equal inputs make equal specs."""
     return round(percentage / 100, 6)
 
 
 def percent(fraction: float) -> str:
-    """One decimal: 0.7134 -> "71.3 %"."""
+    """Format a fraction with one decimal: 0.7134 -> "71.3 %"."""
     return f"{100 * fraction:.1f} %".replace("-", "\N{MINUS SIGN}")
 
 
 def scientific(value: float) -> str:
-    """Two significant digits, for deviations: 1.2e-06 -> "1.2e-06"; zero as "0"."""
+    """Format with two significant digits: 1.2e-06 -> "1.2e-06"."""
     return "0" if value == 0 else f"{value:.2g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"
 
 
 def duration(seconds: float) -> str:
-    """For people: "42 s", "3:05 min", "2:07 h"."""
+    """Format a duration: "42 s", "3:05 min", "2:07 h"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

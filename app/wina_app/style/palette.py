@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tokens:
-    """One appearance. Colours are "#rrggbb", sizes are pixels at the screen's scale."""
+    """Colours "#rrggbb" and font sizes in pixels of one appearance."""
 
     dark: bool
     window: str
-    """Behind everything: rail, docks, headers."""
+    """Background of rail, docks and headers."""
     surface: str
-    """Pages, tables, plots."""
+    """Background of pages, tables and plots."""
     raised: str
-    """Controls, table headers."""
+    """Background of controls and table headers."""
     line: str
     """Hairlines between areas."""
     border: str
@@ -25,7 +25,7 @@ class Tokens:
     accent: str
     on_accent: str
     accent_soft: str
-    """Background of what is selected."""
+    """Background of selections."""
     running: str
     done: str
     failed: str
@@ -34,7 +34,7 @@ class Tokens:
     grid: str
     """Grid lines of plots."""
     dense: str
-    """The dense reference in plots: neutral."""
+    """Neutral colour of the dense reference in plots."""
     small: int = 12
     body: int = 13
     title: int = 16

@@ -1,11 +1,11 @@
-"""The style sheet that turns Qt's Fusion style into the workbench's look; all values come from the tokens."""
+"""The Qt style sheet of the workbench, on top of the Fusion style."""
 
 from wina_app.style.palette import Tokens
 from wina_core.files.paths import resources_folder
 
 
 def stylesheet(t: Tokens) -> str:
-    """Qt style sheet for the given appearance."""
+    """Return the style sheet for the given tokens."""
     icons = (resources_folder() / "icons").as_posix()
     shade = "dark" if t.dark else "light"
     line, mark, help_mark = round(18 / 13 * t.body), round(14 / 13 * t.body), t.small + 2

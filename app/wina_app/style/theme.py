@@ -1,7 +1,7 @@
-"""Every colour, size and font of the window, light and dark. Nothing else names one.
+"""The current appearance: colours, sizes and fonts of the window. No other module names any.
 
-`tokens()` gives the current values; widgets that paint themselves read them while painting and repaint on
-`notifier().changed`. Ordinary widgets need nothing: palette and style sheet reach them in a window that was dressed.
+Widgets that paint themselves read `tokens()` while painting and repaint on `notifier().changed`. All others follow the
+palette, and the style sheet of their window (`apply_stylesheet`).
 """
 
 from collections.abc import Iterator
@@ -21,18 +21,18 @@ Mode = Literal["light", "dark", "system"]
 MODES: tuple[Mode, ...] = ("system", "light", "dark")
 
 GRID = 8
-"""The layout's unit in pixels; inside a control half of it."""
+"""Unit of all layouts in pixels; half of it inside controls."""
 HALF = GRID // 2
 
 
 class _Current(QObject):
-    """The appearance in force and the signal of its change."""
+    """The current appearance and the signal of its change."""
 
     changed = Signal()
     tokens = LIGHT
     mode: Mode = "system"
     styled: QApplication | None = None
-    """Which application has got its style."""
+    """The application that has its style already."""
     text_scale = 1.0
     magnitudes = "viridis"
 
@@ -41,18 +41,18 @@ _current = _Current()
 
 
 def notifier() -> _Current:
-    """Its signal `changed` fires after every change of appearance; connect to it where you paint yourself."""
+    """Return the object whose signal `changed` follows every change of appearance."""
     return _current
 
 
 def tokens() -> Tokens:
-    """The appearance in force."""
+    """Return the current colours and sizes."""
     return _current.tokens
 
 
 @contextmanager
 def appearance(look: Tokens) -> Iterator[None]:
-    """`tokens()` are these meanwhile, for what is drawn into files: nothing that is shown may be drawn within."""
+    """Replace `tokens()` within the context, to draw into files; nothing may be painted on screen meanwhile."""
     before, _current.tokens = _current.tokens, look
     try:
         yield
@@ -61,25 +61,24 @@ def appearance(look: Tokens) -> Iterator[None]:
 
 
 def current_mode() -> Mode:
-    """What was asked for; "system" follows the desktop."""
+    """Return the chosen mode; "system" follows the desktop."""
     return _current.mode
 
 
 def text_scale() -> float:
-    """How much larger than the desktop's texts ours were asked for."""
+    """Return the chosen scale of texts, relative to the desktop's."""
     return _current.text_scale
 
 
 def magnitude_map() -> str:
-    """Name of the colour map for quantities that start at zero."""
+    """Return the name of the colour map for quantities that start at zero."""
     return _current.magnitudes
 
 
 def apply_theme(
     app: QApplication, mode: Mode = "system", text_scale: float | None = None, magnitudes: str | None = None
 ) -> None:
-    """Give the whole application one appearance: style, palette, fonts, plots, and the style sheet of windows that were
-    dressed. What is None stays."""
+    """Set style, palette, fonts, plots and style sheets of the application; None keeps a value."""
     _current.text_scale = text_scale or _current.text_scale
     _current.magnitudes = magnitudes or _current.magnitudes
     desktop_is_dark = app.styleHints().colorScheme() == Qt.ColorScheme.Dark
@@ -98,41 +97,40 @@ def apply_theme(
 
 
 def apply_stylesheet(window: QWidget) -> None:
-    """Give a window, or another widget without a parent, the style sheet, and with it all that is put into it; it
-    follows the appearance.
+    """Give a window, or another widget without a parent, a style sheet that follows the appearance.
 
-    The application has none of its own: with one, Qt styles each widget anew at every step of its way into the window,
-    which took more than half of the time that making the pages took.
+    The application has none: Qt would style each widget anew at every step of its way into the window, which took more
+    than half of the time that making the pages took.
     """
-    _Dress(window)
+    _StyleSheet(window)
 
 
-class _Dress(QObject):
-    """Keeps its owner's style sheet that of the appearance in force."""
+class _StyleSheet(QObject):
+    """The style sheet of its parent, updated at every change of appearance."""
 
     def __init__(self, owner: QWidget) -> None:
         super().__init__(owner)
         self._owner = owner
-        _current.changed.connect(self._dress)
-        self._dress()
+        _current.changed.connect(self._update)
+        self._update()
 
-    def _dress(self) -> None:
+    def _update(self) -> None:
         self._owner.setStyleSheet(stylesheet(_current.tokens))
 
 
 def _font_scale() -> float:
-    """How much larger the user set the system's font than 13 px at 96 dpi; never below 1."""
+    """Return the size of the system's font relative to 13 px at 96 dpi, between 1 and 2."""
     system = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     return max(1.0, min(2.0, QFontInfo(system).pixelSize() / 13))
 
 
 def scaled(pixels: int) -> int:
-    """A width that holds text, given for the usual size of it, at the size in force."""
+    """Scale a width in pixels that is given for the default size of texts to the current size."""
     return round(pixels * tokens().body / LIGHT.body)
 
 
 def font(size: Literal["small", "body", "title"] = "body", *, bold: bool = False, tabular: bool = False) -> QFont:
-    """The system font in one of the three sizes; `tabular` figures for tables and read-outs."""
+    """Return the system font in one of the three sizes; with `tabular` figures for tables and read-outs."""
     result = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     result.setPixelSize(getattr(tokens(), size))
     if bold:
@@ -143,7 +141,7 @@ def font(size: Literal["small", "body", "title"] = "body", *, bold: bool = False
 
 
 def monospace() -> QFont:
-    """For the log and for paths."""
+    """Return the fixed-width font for logs and paths."""
     result = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     result.setPixelSize(tokens().small)
     return result
@@ -173,14 +171,14 @@ def _palette(t: Tokens) -> QPalette:
 
 
 def method_colour(name: str) -> QColor:
-    """One colour per method, everywhere; dense is neutral, and so is a stored method that this version lacks."""
+    """Return the colour of a method; dense is neutral, and so is a stored method that this version lacks."""
     if name == "dense":
         return QColor(tokens().dense)
     return QColor(METHOD_COLOURS.get(name, tokens().muted))
 
 
 def state_colour(state: str) -> QColor:
-    """Of a run or job: queued, running, done, failed, cancelled. Always put a word or icon beside it."""
+    """Return the colour of a state: queued, running, done, failed or cancelled. Put a word or icon beside it."""
     t = tokens()
     return QColor(
         {"running": t.running, "done": t.done, "failed": t.failed, "cancelled": t.warning}.get(state, t.muted)
@@ -188,7 +186,7 @@ def state_colour(state: str) -> QColor:
 
 
 def contrast(a: QColor, b: QColor) -> float:
-    """WCAG contrast ratio, 1 to 21."""
+    """Return the WCAG contrast ratio, 1 to 21."""
     high, low = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
@@ -201,13 +199,13 @@ def _luminance(colour: QColor) -> float:
 
 
 def text_on(background: QColor) -> QColor:
-    """Black or white, whichever reads better on the colour, at least 4.5:1; for values inside heatmap cells."""
-    candidates = (QColor("#000000"), QColor("#ffffff"))  # any grey in their place would fall short on mid-tones
+    """Return black or white, whichever has the higher contrast with the background: at least 4.5:1."""
+    candidates = (QColor("#000000"), QColor("#ffffff"))
     return max(candidates, key=lambda c: contrast(c, background))
 
 
 def readable(colour: QColor, background: QColor | None = None) -> QColor:
-    """The same hue moved towards the text colour until it reads 4.5:1; for labels in a method's colour."""
+    """Mix a colour with the text colour until its contrast with the background is 4.5:1."""
     background = background or QColor(tokens().surface)
     towards = QColor(tokens().text)
     for step in range(11):

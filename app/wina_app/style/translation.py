@@ -1,4 +1,4 @@
-"""The window's texts, ready for translation: `pyside6-lupdate` collects what `tr` is called with."""
+"""Translation of the window's texts: `pyside6-lupdate` collects the arguments of `tr`."""
 
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
@@ -6,13 +6,11 @@ from wina_core.files.paths import resources_folder
 
 
 def tr(text: str, one: str = "", n: int = -1, /, **values: object) -> str:
-    """The text in the language of the window, with `values` in place of its {names}.
+    """Translate a text and replace its {names} by `values`.
 
-    `text` must be a literal, which is what lupdate can read; not an f-string. English, the one language shipped, is
-    what the program's sources say, so that there is nothing to load for it.
-
-    Where a number decides the form, `text` is what is said of many, `one` what is said of one, and `n` the number,
-    which is their {n}: tr("{n} runs", "{n} run", 3). A translation has as many forms as its language.
+    `text` must be a literal for lupdate to find it, not an f-string. The sources are in English, the only language
+    shipped. If a number decides the form, `text` is the plural, `one` the singular and `n` the number, which replaces
+    {n}: tr("{n} runs", "{n} run", 3). A translation has the forms of its language.
     """
     translated = QCoreApplication.translate("", text, one, n)
     if n >= 0:
@@ -22,10 +20,10 @@ def tr(text: str, one: str = "", n: int = -1, /, **values: object) -> str:
 
 
 def install(app: QCoreApplication, locale: QLocale | None = None) -> None:
-    """Show all texts from now on in the language of the desktop, or of another locale, where there is a translation.
+    """Load the translation for the desktop's language, or for `locale`, if there is one.
 
-    A translation is a file wina_<locale>.qm in the folder `translations` of the resources. Texts that are made while
-    modules are imported stay in the language of that moment, so that this comes before the window's modules.
+    Translations are files wina_<locale>.qm in the folder `translations` of the resources. Call this before importing
+    modules of the window, since some translate texts at import.
     """
     locale, texts = locale or QLocale(), QTranslator(app)
     if not texts.load(locale, "wina", "_", str(resources_folder() / "translations")):

@@ -1,4 +1,4 @@
-"""What every page has in common: header with breadcrumb and one primary action, inline messages, empty state."""
+"""The base of all pages: header with breadcrumb and primary action, inline messages, empty state."""
 
 from collections.abc import Callable
 
@@ -17,23 +17,23 @@ from PySide6.QtWidgets import (
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.breadcrumb import Breadcrumb
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import push_button, spaced, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 
 PRIMARY_KEYS = "Ctrl+Return"
-"""Presses the button at the top right of whichever page is shown."""
+"""Shortcut of the button at the top right of the current page."""
 
 
 def with_shortcut(tip: str, keys: str) -> str:
-    """A tooltip that ends in the shortcut, where there is one."""
+    """Return a tooltip that ends in the shortcut, if there is one."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
     return f"{plain_tip(tip)} ({native})" if native else plain_tip(tip)
 
 
 class EmptyState(QWidget):
-    """Says what a page shows, and offers the one button that fills it."""
+    """A short description of an empty page, with the button that fills it."""
 
     triggered = Signal()
 
@@ -44,22 +44,20 @@ class EmptyState(QWidget):
         self._text = text_label(text, wrap=True)
         self.button = QPushButton(button)
         self.button.setAccessibleName(button)
-        if not button:  # showing it before it lies in something would open a window
+        if not button:  # setVisible(True) without a parent would open a window
             self.button.hide()
         self.button.clicked.connect(self.triggered)
         column = QVBoxLayout()
         column.setSpacing(GRID)
+        column.addStretch(2)
         column.addWidget(self.heading)
         column.addWidget(self._text)
         column.addSpacing(GRID)
         column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(3)
         centred = QHBoxLayout(self)
         centred.addStretch(1)
-        holder = QVBoxLayout()
-        holder.addStretch(2)
-        holder.addLayout(column)
-        holder.addStretch(3)
-        centred.addLayout(holder)
+        centred.addLayout(column)
         centred.addStretch(1)
         notifier().changed.connect(self._restyle)
         self._restyle()
@@ -70,34 +68,26 @@ class EmptyState(QWidget):
 
 
 class MessageBar(QFrame):
-    """One line above a page's content: an error or a notice, selectable, dismissable."""
+    """An error or notice above the content of a page, which can be selected and dismissed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._again: Callable[[], object] | None = None
+        self._retry: Callable[[], object] | None = None
         self._word = text_label("", "section")
         self.label = text_label("", wrap=True)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.retry = QPushButton(tr("Retry"))
-        self.retry.setAccessibleName(tr("Retry what failed"))
-        self.retry.setToolTip(tr("Does what is missing; what was stored is kept"))
-        self.retry.clicked.connect(self._do_again)
-        dismiss = QPushButton(tr("Dismiss"))
-        dismiss.setAccessibleName(tr("Dismiss message"))
-        dismiss.clicked.connect(self.hide)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
-        row.setSpacing(GRID)
-        row.addWidget(self._word)
-        row.addWidget(self.label, 1)
-        row.addWidget(self.retry)
-        row.addWidget(dismiss)
+        tip = tr("Compute what is missing; stored results are kept")
+        self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
+        dismiss = push_button(tr("Dismiss"), self.hide, name=tr("Dismiss message"))
+        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, HALF, GRID * 2, HALF))
+        for widget in (self._word, self.label, self.retry, dismiss):
+            row.addWidget(widget, 1 if widget is self.label else 0)
         self.hide()
 
     def show_message(self, kind: str, text: str, retry: Callable[[], object] | None = None) -> None:
-        """`kind` is "error" or "notice"; `retry` does again what failed."""
-        self._again = retry
+        """Show a message of kind "error" or "notice", with a button that calls `retry` if given."""
+        self._retry = retry
         self.retry.setVisible(retry is not None)
         self.setProperty("role", kind)
         self._word.setText(tr("Error") if kind == "error" else tr("Note"))
@@ -108,39 +98,38 @@ class MessageBar(QFrame):
         self.show()
 
     def withdraw(self, text: str) -> None:
-        """Hide it if this is what it says."""
+        """Hide the message if this is its text."""
         if self.label.text() == text:
             self.hide()
 
-    def _do_again(self) -> None:
+    def _do_retry(self) -> None:
         self.hide()
-        if self._again is not None:
-            self._again()
+        if self._retry is not None:
+            self._retry()
 
 
 class Page(QWidget):
-    """Base of all pages. Subclasses hand their widget to `set_content`, set the primary action, and emit.
-
-    Signals: `primary_triggered` for the button at the top right; `crumb_clicked(key)` with the key of the page that
-    a part of the breadcrumb stands for ("model", "rotation", "sparsity"); `visible_changed` since nothing needs to be
-    read or counted for a page that is not shown.
-    """
+    """Base of all pages: a subclass passes its widget to `set_content` and sets the primary action."""
 
     primary_triggered = Signal()
+    """The button at the top right was pressed."""
     crumb_clicked = Signal(str)
+    """Key of the page that a part of the breadcrumb links to."""
     empty_triggered = Signal()
+    """The button of the empty state was pressed."""
     visible_changed = Signal(bool)
+    """A page that is not shown need not read or compute anything."""
 
     def __init__(self, key: str, title: str) -> None:
         super().__init__()
         self.start: QWidget | None = None
-        """Where the keyboard starts; None for the first control of the body."""
+        """First widget to get the focus; None for the first control of the body."""
         self.inspector: QWidget | None = None
-        """What the Inspector dock shows while this page is shown."""
+        """Content of the Inspector dock while this page is shown."""
         self.undo_stack: QUndoStack | None = None
-        """What undo and redo of the Edit menu work on while this page is shown."""
+        """Stack of undo and redo while this page is shown."""
         self.commands: list[QAction] = []
-        """What can be done on this page: its menu, and its part of the command palette."""
+        """Actions of the page's menu and of the command palette."""
         self.key = key
         self.title = title
         self.setProperty("role", "surface")
@@ -155,9 +144,7 @@ class Page(QWidget):
         header = QWidget()
         header.setProperty("role", "header")
         header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        row = QHBoxLayout(header)
-        row.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
-        row.setSpacing(GRID * 2)
+        row = spaced(QHBoxLayout(header), GRID * 2, (GRID * 2, GRID, GRID * 2, GRID))
         row.addWidget(heading)
         row.addWidget(self._crumbs, 1)
         self.header_actions = FlowLayout(right=True)
@@ -166,34 +153,32 @@ class Page(QWidget):
         header.setMinimumHeight(GRID * 6)
         self.message = MessageBar()
         self.body = QStackedWidget()
-        """The content or the empty state, whichever is shown."""
+        """The content or the empty state."""
         self._empty: EmptyState | None = None
         self._wants_model = False
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = spaced(QVBoxLayout(self))
         column.addWidget(header)
         column.addWidget(self.message)
         column.addWidget(self.body, 1)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Tell that the page is shown."""
+        """Emit `visible_changed`."""
         super().showEvent(event)
         self.visible_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tell that it is not."""
+        """Emit `visible_changed`."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
 
     def set_content(self, content: QWidget) -> None:
-        """The page's own widget, shown unless the empty state is."""
+        """Set the widget that is shown unless the page is empty."""
         self._content = ScrollPage(content)
         self.body.addWidget(self._content)
         self.body.setCurrentWidget(self._content)
 
     def show_empty(self, title: str, text: str, button: str = "", *, wants_model: bool = False) -> None:
-        """Replace the content by an empty state, perhaps for want of a model; its button emits `empty_triggered`."""
+        """Replace the content by an empty state, perhaps because no model is open."""
         self.show_content()
         self._empty, self._wants_model = EmptyState(title, text, button), wants_model
         self._empty.triggered.connect(self.empty_triggered)
@@ -201,14 +186,14 @@ class Page(QWidget):
         self.body.setCurrentWidget(self._empty)
 
     def show_awaited_model(self, name: str, breadcrumb: list[tuple[str, str]]) -> None:
-        """Where a model is wanted, say that the one of this name is on its way; empty for none."""
+        """Say in an empty state without a model that one is being loaded, if `name` is not empty."""
         if self._empty is not None and self._wants_model:
             loading = tr("{name} is being loaded…", name=name)
             self._empty.heading.setText(loading if name else self._empty.title)
             self.set_breadcrumb(breadcrumb)
 
     def show_content(self) -> None:
-        """Back from the empty state."""
+        """Replace the empty state by the content."""
         if self._empty is not None:
             self.body.removeWidget(self._empty)
             self._empty.deleteLater()
@@ -217,11 +202,11 @@ class Page(QWidget):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the empty state is shown."""
+        """True while the empty state is shown."""
         return self._empty is not None
 
     def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
-        """Name the one primary action; when it is impossible, `reason` says why in the tooltip."""
+        """Set the text of the primary action, or the reason why it is disabled, for the tooltip."""
         self.primary.setText(text)
         self.primary.setAccessibleName(text)
         self.primary.setEnabled(enabled)
@@ -229,14 +214,14 @@ class Page(QWidget):
         self.primary.setVisible(True)
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
-        """(page key, text) of each part, in order; clicking one emits `crumb_clicked`."""
+        """Show links given as (page key, text)."""
         self._crumbs.show_parts(parts)
 
     def add_command(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
-        """Offer something in the page's menu and in the command palette, with its shortcut in menu and tooltip.
+        """Add an action to the page's menu and to the command palette.
 
-        The shortcut works while the page is shown, wherever the keyboard is. Disable the action while it is not
-        possible, with the reason in its tooltip.
+        Its shortcut works while the page is shown. Disable the action while it is impossible, with the reason in its
+        tooltip.
         """
         action = QAction(text, self)
         action.setShortcut(QKeySequence(keys))
@@ -247,14 +232,13 @@ class Page(QWidget):
         return action
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, above the content, until it is dismissed or cleared; of a job, with a button that does
-        it again."""
+        """Show an error above the content, with a button that calls `retry` if given."""
         self.message.show_message("error", text, retry)
 
     def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
+        """Show a notice above the content."""
         self.message.show_message("notice", text)
 
     def clear_message(self) -> None:
-        """Take the inline message away."""
+        """Hide the message."""
         self.message.hide()

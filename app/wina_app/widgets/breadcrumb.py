@@ -1,4 +1,4 @@
-"""Model, rotation and method of a page, each a way to the page where it is chosen."""
+"""The breadcrumb of a page: model, rotation and method, each a link to the page where it is chosen."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,33 +7,31 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import spaced, text_label
 from wina_app.widgets.plain_text import plain_tip
 
 _LEAST = "mmm\N{HORIZONTAL ELLIPSIS}"
 
 
 class Breadcrumb(QWidget):
-    """Takes the room that is left in its row; where that is little, its parts end in an ellipsis."""
+    """A row of links that fills its line; links end in an ellipsis if there is little room."""
 
     def __init__(self, go_to: Callable[[str], object]) -> None:
         super().__init__()
         self._go_to = go_to
         self._parts: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(0)
+        self._row = spaced(QHBoxLayout(self))
 
     def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
-        """(page key, text) of each part, in order."""
-        if list(parts) == self._parts:  # all pages are told of each change of any part
+        """Show links given as (page key, text)."""
+        if list(parts) == self._parts:  # every page hears of every change
             return
         self._parts = list(parts)
         while (item := self._row.takeAt(0)) is not None:
-            if item.widget() is not None:
-                item.widget().hide()  # until it is deleted
-                item.widget().deleteLater()
+            if (widget := item.widget()) is not None:
+                widget.hide()  # until it is deleted
+                widget.deleteLater()
         for index, (key, text) in enumerate(parts):
             if index:
                 self._row.addWidget(text_label("/", "muted"))
@@ -45,7 +43,7 @@ class Breadcrumb(QWidget):
 
 
 class _Crumb(QPushButton):
-    """Its whole text is in its tooltip."""
+    """A link with its whole text in the tooltip."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -55,12 +53,12 @@ class _Crumb(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
     def sizeHint(self) -> QSize:
-        """Of the whole text."""
+        """Return the size of the whole text."""
         text = self.fontMetrics().horizontalAdvance(self._whole) + 1  # a width that is rounded must not cost a letter
         return QSize(self._frame() + text, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
-        """Of a few letters."""
+        """Return the size of a few letters."""
         few = QSize(self._frame() + self.fontMetrics().horizontalAdvance(_LEAST), self.sizeHint().height())
         return few.boundedTo(self.sizeHint())
 
@@ -71,5 +69,5 @@ class _Crumb(QPushButton):
         self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, room))
 
     def _frame(self) -> int:
-        """What the style keeps free beside the text."""
+        """Return the width that the style adds to the text."""
         return super().sizeHint().width() - self.fontMetrics().horizontalAdvance(self.text())

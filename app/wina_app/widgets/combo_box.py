@@ -1,4 +1,4 @@
-"""A combo box over what is stored, which changes as results land."""
+"""A combo box over stored values, which change as results arrive."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from wina_app.widgets.plain_text import plain_tip
 
 
 class ComboBox(QComboBox):
-    """As wide as its longest text, with room to spare, where there is room."""
+    """A combo box as wide as its longest text if there is room."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -18,19 +18,19 @@ class ComboBox(QComboBox):
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
 
     def sizeHint(self) -> QSize:
-        """Qt's own leaves out what the style sheet keeps free beside the text."""
+        """Return Qt's size plus the padding of the style sheet, which Qt forgets."""
         return super().sizeHint() + QSize(GRID, 0)
 
     def minimumSizeHint(self) -> QSize:
-        """A long name gives way, rather than to push the plot out of sight."""
+        """Return a small size, so that a long name does not push a plot out of sight."""
         return super().minimumSizeHint().boundedTo(QSize(GRID * 12, GRID * 12))
 
     def fill(self, items: Sequence[tuple[str, object]], current: object) -> None:
-        """Offer (text, value) of each and mark the current value, without a signal where nothing is new."""
+        """Show items given as (text, value) and select the current value; emit nothing if nothing changes."""
         if [(self.itemText(row), self.itemData(row)) for row in range(self.count())] != list(items):
             with QSignalBlocker(self):
                 self.clear()
-                for text, data in items:
-                    self.addItem(text, data)
+                for item in items:
+                    self.addItem(*item)
         self.setCurrentIndex(next((row for row, (_, data) in enumerate(items) if data == current), -1))
         self.setToolTip(plain_tip(self.currentText()))

@@ -1,6 +1,7 @@
-"""Small building blocks of the pages: labels with a role, labelled controls, grids of figures."""
+"""Building blocks of the pages: labels, buttons, rows and columns, collapsible sections, read-outs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QIcon, QPixmap, QResizeEvent, QTextOption
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QPlainTextEdit,
+    QPushButton,
     QScrollArea,
     QSizePolicy,
     QToolButton,
@@ -27,8 +29,10 @@ from wina_app.widgets.plain_text import plain_tip
 
 
 def text_label(text: str, role: str = "", *, wrap: bool = False, rich: bool = False) -> QLabel:
-    """A label in one of the style sheet's roles: title, section, muted, figure, failed. Its text is shown to the
-    letter unless it is `rich`, which is for the program's own words alone."""
+    """Return a label with a role of the style sheet: title, section, muted, figure, failed.
+
+    Text from outside must not be `rich`, since Qt would render its HTML.
+    """
     label = QLabel(text)
     label.setTextFormat(Qt.TextFormat.RichText if rich else Qt.TextFormat.PlainText)
     if role:
@@ -37,21 +41,33 @@ def text_label(text: str, role: str = "", *, wrap: bool = False, rich: bool = Fa
     return label
 
 
+def push_button(text: str, do: Callable[[], object], *, name: str = "", tip: str = "", role: str = "") -> QPushButton:
+    """Return a button that calls `do`; its accessible name is its text unless `name` is given."""
+    button = QPushButton(text)
+    button.setAccessibleName(name or text)
+    button.setToolTip(tip)
+    button.setProperty("role", role)
+    button.clicked.connect(lambda: do())
+    return button
+
+
 def rule() -> QFrame:
-    """A hairline between areas."""
+    """Return a hairline between areas."""
     frame = QFrame()
     frame.setProperty("role", "rule")
     return frame
 
 
 def with_term(widget: QWidget, term: str) -> QHBoxLayout:
-    """A widget, and at the end of its row what a term of the guide's glossary means."""
-    return beside(widget, HelpButton(term), stretch=widget)
+    """Put a widget into a row that ends in the explanation of a term of the glossary."""
+    return _row(widget, HelpButton(term), stretch=widget)
 
 
 def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> QVBoxLayout:
-    """The control under its label, which is also its accessible name; `hint` is small print below, `term` one of the
-    guide's glossary, explained beside the label."""
+    """Put a control below its label, which also names it for screen readers.
+
+    `hint` is small print below the control; `term` names an entry of the glossary, explained beside the label.
+    """
     column = QVBoxLayout()
     column.setSpacing(HALF)
     label = text_label(text, wrap=True)
@@ -64,25 +80,23 @@ def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> 
         column.addWidget(label)
     column.addWidget(control)
     if hint:
-        small = text_label(hint, "muted", wrap=True)
         control.setAccessibleDescription(hint)
-        column.addWidget(small)
+        column.addWidget(text_label(hint, "muted", wrap=True))
     return column
 
 
 def pad_text(box: QAbstractSpinBox) -> None:
-    """Move a spin box's text off its border; style sheets cannot."""
+    """Move the text of a spin box away from its border, which a style sheet cannot do."""
     box.lineEdit().setTextMargins(HALF + 2, 0, 0, 0)
 
 
 def wrap_words(edit: QPlainTextEdit) -> None:
-    """Let long words be scrolled to: to break them, as Qt does otherwise, takes a time that grows with the square of
-    their length, 13 s for 300,000 characters without a space."""
+    """Wrap between words only: Qt breaks long words in quadratic time, 13 s for 300,000 characters."""
     edit.setWordWrapMode(QTextOption.WrapMode.WordWrap)
 
 
 class ElidedLabel(QLabel):
-    """One line that gives way: it ends in an ellipsis where there is no room, and has it all in its tooltip."""
+    """A line of text that ends in an ellipsis if there is no room, with the whole text in its tooltip."""
 
     def __init__(self, role: str = "", elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
         super().__init__()
@@ -92,13 +106,13 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def setText(self, text: str) -> None:
-        """Show a text, as much of it as fits."""
+        """Show as much of a text as fits."""
         self._whole = text
         self.setToolTip(plain_tip(text))
         self._fit()
 
     def whole(self) -> str:
-        """All of the text."""
+        """Return the whole text."""
         return self._whole
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -111,25 +125,19 @@ class ElidedLabel(QLabel):
 
 
 def close_together(*widgets: QWidget) -> QVBoxLayout:
-    """A column of widgets that belong together, without space between."""
-    column = QVBoxLayout()
-    column.setSpacing(0)
-    for widget in widgets:
-        column.addWidget(widget)
-    return column
+    """Put widgets below each other without space between."""
+    return _filled(spaced(QVBoxLayout()), widgets)
 
 
 def stacked(*widgets: QWidget) -> QWidget:
-    """The same as one widget."""
+    """Put widgets below each other without space between, as one widget."""
     whole = QWidget()
-    column = close_together(*widgets)
-    column.setContentsMargins(0, 0, 0, 0)
-    whole.setLayout(column)
+    whole.setLayout(close_together(*widgets))
     return whole
 
 
 def in_two_columns(boxes: Collection[QWidget]) -> QGridLayout:
-    """Widgets that belong together, the first half of them on the left."""
+    """Put widgets into two columns, the first half at the left."""
     grid = QGridLayout()
     grid.setHorizontalSpacing(GRID)
     grid.setVerticalSpacing(0)
@@ -141,20 +149,17 @@ def in_two_columns(boxes: Collection[QWidget]) -> QGridLayout:
 
 
 def method_swatch(name: str) -> QIcon:
-    """A square in the method's colour."""
+    """Return a square in the colour of a method."""
     swatch = QPixmap(GRID + HALF, GRID + HALF)
     swatch.fill(method_colour(name))
     icon = QIcon(swatch)
-    for mode in (QIcon.Mode.Selected, QIcon.Mode.Disabled):  # which Qt would tint
+    for mode in (QIcon.Mode.Selected, QIcon.Mode.Disabled):  # Qt would tint these
         icon.addPixmap(swatch, mode)
     return icon
 
 
 class SidePanel(QScrollArea):
-    """A column of controls that scrolls when the window is low; `column` is the layout to fill.
-
-    It is as wide as asked for, or as its widest control needs, so that nothing is cut off at its side.
-    """
+    """A column of controls that scrolls vertically, at least as wide as its widest control; fill `column`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -162,9 +167,7 @@ class SidePanel(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.column = QVBoxLayout(content)
-        self.column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
-        self.column.setSpacing(GRID)
+        self.column = spaced(QVBoxLayout(content), GRID, (GRID * 2, GRID * 2, GRID * 2, GRID * 2))
         self.setFixedWidth(width)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -172,20 +175,20 @@ class SidePanel(QScrollArea):
         self.setWidget(content)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follow what the controls need; Qt's scroll area watches its content already."""
-        if event.type() == QEvent.Type.LayoutRequest and watched is self.widget():
-            needed = self.widget().minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width()
+        """Follow the width that the controls need; Qt's scroll area watches its content already."""
+        content = self.widget()
+        if event.type() == QEvent.Type.LayoutRequest and content is not None and watched is content:
+            needed = content.minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width()
             self.setFixedWidth(max(self._width, needed))
         return super().eventFilter(watched, event)
 
 
 def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QLayout:
-    """Widgets in a row, which goes on in the next line where it must; or one of them takes what the others leave."""
-    if stretch is None:
-        lines = FlowLayout()
-        for widget in widgets:
-            lines.addWidget(widget)
-        return lines
+    """Put widgets into a row that wraps; or into one line in which `stretch` takes the remaining width."""
+    return _filled(FlowLayout(), widgets) if stretch is None else _row(*widgets, stretch=stretch)
+
+
+def _row(*widgets: QWidget, stretch: QWidget) -> QHBoxLayout:
     row = QHBoxLayout()
     row.setSpacing(GRID)
     for widget in widgets:
@@ -194,25 +197,37 @@ def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QLayout:
 
 
 def captioned(text: str, control: QWidget) -> QWidget:
-    """The control after a small label, as one."""
+    """Put a control after a small label, as one widget."""
     label = text_label(text, "muted")
     label.setBuddy(control)
     return side_by_side(label, control)
 
 
 def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
-    """Widgets in one row that stay together."""
+    """Put widgets into one line that never wraps, as one widget."""
     whole = QWidget()
-    row = QHBoxLayout(whole)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(spacing)
-    for widget in widgets:
-        row.addWidget(widget)
+    _filled(spaced(QHBoxLayout(whole), spacing), widgets)
     return whole
 
 
+L = TypeVar("L", bound=QLayout)
+
+
+def spaced(layout: L, spacing: int = 0, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> L:
+    """Set spacing and margins (left, top, right, bottom) of a layout in pixels, and return it."""
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
+    return layout
+
+
+def _filled(layout: L, widgets: Iterable[QWidget]) -> L:
+    for widget in widgets:
+        layout.addWidget(widget)
+    return layout
+
+
 class CollapsibleSection(QWidget):
-    """Controls that few need, under a heading that opens and closes them; `column` is the layout to fill."""
+    """Controls that few users need, below a heading that shows and hides them; fill `column`."""
 
     def __init__(self, title: str = tr("More")) -> None:
         super().__init__()
@@ -222,14 +237,8 @@ class CollapsibleSection(QWidget):
         self.heading.setProperty("role", "collapsible")
         self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
         self._content = QWidget()
-        self.column = QVBoxLayout(self._content)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(GRID)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(GRID)
-        whole.addWidget(self.heading)
-        whole.addWidget(self._content)
+        self.column = spaced(QVBoxLayout(self._content), GRID)
+        _filled(spaced(QVBoxLayout(self), GRID), (self.heading, self._content))
         self.heading.toggled.connect(self.open)
         self.open(False)
 
@@ -248,13 +257,12 @@ def explain_disabled(control: QWidget, *, enabled: bool, reason: str, explanatio
 
 
 class Readouts(QWidget):
-    """Read-outs: a small caption over a number with its unit, in as many columns as asked for."""
+    """A grid of read-outs: a small caption above a number with its unit."""
 
     def __init__(self, columns: int = 4) -> None:
         super().__init__()
         self._columns = columns
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid = spaced(QGridLayout(self))
         self._grid.setHorizontalSpacing(GRID * 4)
         self._grid.setVerticalSpacing(GRID * 2)
         self._grid.setColumnStretch(columns, 1)
@@ -262,28 +270,24 @@ class Readouts(QWidget):
         notifier().changed.connect(self._restyle)
 
     def show_figures(self, figures: Iterable[tuple[str, str, str]]) -> None:
-        """(caption, number with unit, explanation for the tooltip) of each."""
-        while (item := self._grid.takeAt(0)) is not None:
-            item.widget().deleteLater()
+        """Show figures given as (caption, number with unit, tooltip)."""
+        for cell in self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
+            self._grid.removeWidget(cell)
+            cell.deleteLater()
         self._numbers = []
-        for index, (caption, number, explanation) in enumerate(figures):
-            cell = QWidget()
-            cell.setToolTip(plain_tip(explanation))
-            cell.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
-            column = QVBoxLayout(cell)
-            column.setContentsMargins(0, 0, 0, 0)
-            column.setSpacing(0)
+        for index, (caption, number, tip) in enumerate(figures):
             value = text_label(number, "figure")
+            cell = stacked(text_label(caption, "muted"), value)
+            cell.setToolTip(plain_tip(tip))
+            cell.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
             value.setFont(font("title", tabular=True))
             value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             value.setAccessibleName(f"{caption}: {number}")
-            column.addWidget(text_label(caption, "muted"))
-            column.addWidget(value)
             self._numbers.append(value)
             self._grid.addWidget(cell, index // self._columns, index % self._columns)
 
     def texts(self) -> list[str]:
-        """The numbers shown, in order."""
+        """Return the numbers shown, in order."""
         return [label.text() for label in self._numbers]
 
     def _restyle(self) -> None:

@@ -1,4 +1,4 @@
-"""Which file or folder: what the File menu asks for or is dropped onto the window, and where things are saved."""
+"""File dialogs for opening and saving, and paths dropped onto the window."""
 
 import re
 from collections.abc import Callable
@@ -10,31 +10,31 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 from wina_app.style.translation import tr
 
 Then = Callable[[Path], object]
-"""What is done with that which is chosen."""
+"""Called with the chosen path."""
 
 
 def choose_model_folder(parent: QWidget, then: Then) -> None:
-    """A folder with a model."""
+    """Ask for a model folder."""
     _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
 
 
 def choose_study(parent: QWidget, then: Then) -> None:
-    """A study file."""
+    """Ask for a study file."""
     _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
 
 
 def choose_database(parent: QWidget, then: Then) -> None:
-    """A results database."""
+    """Ask for a results database."""
     kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
     _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
 
 
 def choose_new_database(parent: QWidget, then: Then) -> None:
-    """A file that is not there yet."""
+    """Ask for the file of a new results database."""
     kinds = tr("Results database") + " (*.sqlite)"
     dialog = QFileDialog(parent, tr("New results database"), "results.sqlite", kinds)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # nothing is ever overwritten
+    dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # an existing file is never overwritten
     if dialog.exec():
         then(Path(dialog.selectedFiles()[0]))
     dialog.deleteLater()
@@ -46,10 +46,9 @@ def _open(chosen: str, then: Then) -> None:
 
 
 def save_as(parent: QWidget, title: str, name: str, formats: str) -> Path | None:
-    """Where to save to: a file that is not there, or that the user wants replaced; None when they thought better of it.
+    """Ask where to save, and before replacing a file; return None if the user cancels.
 
-    `formats` are as QFileDialog takes them. A name that ends in none of their suffixes gets the first one of the chosen
-    format, and what is asked before replacing a file is about the name that it has then.
+    `formats` are filters of QFileDialog. A name without any of their suffixes gets the first suffix of the chosen one.
     """
     while True:
         chosen, kind = QFileDialog.getSaveFileName(parent, title, name, formats)
@@ -67,12 +66,12 @@ def _completed(path: Path, kind: str, formats: str) -> Path:
 
 
 def _may_replace(parent: QWidget, title: str, path: Path) -> bool:
-    """The dialog has asked only about what was typed."""
+    """Ask again, since the dialog has asked only about the name as typed."""
     asked = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
     return QMessageBox.question(parent, title, asked) == QMessageBox.StandardButton.Yes
 
 
 def dropped_path(event: QDropEvent) -> Path | None:
-    """The one file or folder that is dropped; None for anything else."""
+    """Return the file or folder dropped, or None for anything else or more than one."""
     urls = event.mimeData().urls()
     return Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None

@@ -1,4 +1,4 @@
-"""A small question mark beside a term of the field: what it means in the tooltip, more of it in the guide."""
+"""A small question mark beside a term: its definition in the tooltip, more in the guide."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QToolButton
@@ -9,12 +9,12 @@ from wina_app.widgets.plain_text import plain_tip
 
 
 class HelpButton(QToolButton):
-    """`requested` carries where in the guide the term is explained; the window opens it there."""
+    """A button that requests the place in the guide where a term is explained."""
 
     requested = Signal(str)
 
     def __init__(self, name: str) -> None:
-        """`name` is a heading of the guide's glossary, case aside; one that it lacks is a KeyError."""
+        """Look `name` up in the glossary, case aside; raise KeyError for an unknown term."""
         super().__init__()
         term = guide.terms()[name.lower()]
         self.setText("?")

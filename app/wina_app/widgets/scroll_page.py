@@ -1,4 +1,4 @@
-"""What a page shows, with scroll bars once the window has less room than it needs."""
+"""A scroll area that never shrinks its content below the size that it needs."""
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QResizeEvent
@@ -6,8 +6,8 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 
 class ScrollPage(QScrollArea):
-    """Fills its room with the content, which never gets smaller than it can be: large texts beside an open dock in a
-    small window are scrolled to, not cut off. Unlike Qt's own, it asks for the least height, not for the one wished."""
+    """A scroll area around the content of a page. Unlike Qt's own, it gives the content its minimum height for the
+    present width, not its preferred height."""
 
     def __init__(self, content: QWidget) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class ScrollPage(QScrollArea):
         self.setWidget(content)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follow what the content needs; Qt's scroll area watches it already."""
+        """Follow the needs of the content, which Qt's scroll area watches already."""
         if event.type() == QEvent.Type.LayoutRequest and watched is self.widget():
             self._fit()
         return super().eventFilter(watched, event)
@@ -29,27 +29,30 @@ class ScrollPage(QScrollArea):
         self._fit()
 
     def minimumSizeHint(self) -> QSize:
-        """What does not fit is scrolled to."""
+        """Return (0, 0), since everything can be scrolled to."""
         return QSize(0, 0)
 
     def _fit(self) -> None:
-        room, bar = self.maximumViewportSize(), self.verticalScrollBar().sizeHint().width()
-        needed = self._least(room.width())
+        content, room = self.widget(), self.maximumViewportSize()
+        if content is None:
+            return
+        bar = self.verticalScrollBar().sizeHint().width()
+        needed = _minimum(content, room.width())
         if needed.width() > room.width():
             room.setHeight(room.height() - bar)
         if needed.height() > room.height():
             room.setWidth(room.width() - bar)
-            needed = self._least(room.width())
-        self.widget().resize(room.expandedTo(needed))
+            needed = _minimum(content, room.width())
+        content.resize(room.expandedTo(needed))
 
-    def _least(self, width: int) -> QSize:
-        """The least size at a width, which may be less than the content needs."""
-        content = self.widget()
-        least = content.minimumSizeHint().expandedTo(content.minimumSize())
-        layout = content.layout()
-        width = max(width, least.width())
-        if layout is not None and layout.hasHeightForWidth():
-            least.setHeight(max(least.height(), layout.minimumHeightForWidth(width)))
-        elif content.hasHeightForWidth():
-            least.setHeight(content.heightForWidth(width))
-        return least
+
+def _minimum(content: QWidget, width: int) -> QSize:
+    """Return the minimum size at a width, which may be less than the content needs."""
+    size = content.minimumSizeHint().expandedTo(content.minimumSize())
+    layout = content.layout()
+    width = max(width, size.width())
+    if layout is not None and layout.hasHeightForWidth():
+        size.setHeight(max(size.height(), layout.minimumHeightForWidth(width)))
+    elif content.hasHeightForWidth():
+        size.setHeight(content.heightForWidth(width))
+    return size

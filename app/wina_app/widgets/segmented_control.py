@@ -1,4 +1,4 @@
-"""A row of buttons of which exactly one is down."""
+"""A row of buttons of which exactly one is checked."""
 
 from collections.abc import Sequence
 
@@ -6,26 +6,25 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
 
 from wina_app.style.theme import HALF
+from wina_app.widgets.controls import spaced
 from wina_app.widgets.plain_text import plain_tip
 
 
 class SegmentedControl(QWidget):
-    """(key, text, explanation) of each; the first is down to begin with."""
+    """A choice between a few values, given as (key, text, tooltip); the first is checked at the start."""
 
     chosen = Signal(str)
-    """Key of the button that was pressed."""
+    """Key of the button that the user pressed."""
 
     def __init__(self, name: str, choices: Sequence[tuple[str, str, str]]) -> None:
         super().__init__()
         self._group = QButtonGroup(self)
         self.buttons: dict[str, QToolButton] = {}
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(HALF)
-        for key, text, explanation in choices:
+        row = spaced(QHBoxLayout(self), HALF)
+        for key, text, tip in choices:
             button = QToolButton()
             button.setText(text)
-            button.setToolTip(plain_tip(explanation))
+            button.setToolTip(plain_tip(tip))
             button.setAccessibleName(f"{name}: {text}")
             button.setCheckable(True)
             button.clicked.connect(lambda _=False, key=key: self.chosen.emit(key))
@@ -36,9 +35,9 @@ class SegmentedControl(QWidget):
 
     @property
     def value(self) -> str:
-        """Key of the button that is down."""
+        """Key of the checked button."""
         return next(key for key, button in self.buttons.items() if button.isChecked())
 
     def choose(self, key: str) -> None:
-        """Press a button, without a signal."""
+        """Check a button without a signal."""
         self.buttons[key].setChecked(True)

@@ -1,4 +1,4 @@
-"""The About box: what this is, its versions and where it keeps things."""
+"""The About box: purpose, versions and folders."""
 
 from importlib.metadata import version
 
@@ -13,7 +13,7 @@ from wina_core.files import paths
 
 
 def show(parent: QWidget, workbench: Workbench) -> None:
-    """Open the box; its text can be selected and copied."""
+    """Open the box, with text that can be copied."""
     box = QMessageBox(parent)
     box.setWindowTitle(tr("About WINA Workbench"))
     box.setIconPixmap(icon("app").pixmap(48, 48))
@@ -25,7 +25,7 @@ def show(parent: QWidget, workbench: Workbench) -> None:
 
 
 def text(workbench: Workbench) -> str:
-    """Purpose, versions, folders."""
+    """Return purpose, versions and folders."""
     environment = workbench.environment
     engine = tr("The engine has not reported yet.")
     if environment is not None:

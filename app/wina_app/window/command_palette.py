@@ -1,26 +1,15 @@
-"""The command palette: type some letters of what you want, press Enter."""
+"""The command palette: a fuzzy search over all commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QEvent,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QRect,
-    QSignalBlocker,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QLineEdit,
-    QListView,
+    QListWidget,
+    QListWidgetItem,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -30,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import spaced, text_label
 from wina_core.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
@@ -43,31 +32,31 @@ _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that can be done: an action, and where in the menus it is."""
+    """An action and its place in the menus."""
 
     where: str
     action: QAction
     page: str = ""
-    """Key of the page that has to be shown for it; empty for any."""
+    """Key of the page that the action needs; empty for none."""
 
     @property
     def text(self) -> str:
-        """What it does, without the mark of its menu's key."""
+        """Text of the action without its mnemonic."""
         return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
 
     @property
     def keys(self) -> str:
-        """Its shortcut as the system writes it."""
+        """Shortcut in the notation of the system."""
         return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
     @property
     def name(self) -> str:
-        """What is searched."""
+        """Text to search in."""
         return f"{self.text} {self.where}"
 
 
 class CommandPalette(QFrame):
-    """Lies over the upper part of the window; Esc, or a click elsewhere, puts it away."""
+    """A search field with results over the upper part of the window; Esc or a click elsewhere closes it."""
 
     chosen = Signal(object)
     """Entry."""
@@ -78,32 +67,28 @@ class CommandPalette(QFrame):
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
         self._search = FuzzySearch([])
-        self._found = _Found(self)
         self._before: QWidget | None = None
         self.field = QLineEdit()
-        self.field.setPlaceholderText(tr("Type some letters of a command, a page or a recent file"))
+        self.field.setPlaceholderText(tr("Type a command, a page or a recent file"))
         self.field.setAccessibleName(tr("Find a command"))
         self.field.textChanged.connect(self._find)
         self.field.returnPressed.connect(self._choose)
         self.field.installEventFilter(self)
-        self.list = QListView()
-        self.list.setModel(self._found)
+        self.list = QListWidget()
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setItemDelegate(_EntryDelegate(self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self._remark: QLabel = text_label("", "muted")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
+        self._remark = text_label(tr("No matching command."), "muted")
+        column = spaced(QVBoxLayout(self), GRID, (GRID, GRID, GRID, GRID))
         for widget in (self.field, self.list, self._remark):
             column.addWidget(widget)
         self.hide()
 
     def open(self, entries: Sequence[Entry]) -> None:
-        """Offer these, all of them until something is typed."""
+        """Show the palette with all of these entries."""
         self._entries, self._search = list(entries), FuzzySearch([entry.name for entry in entries])
         self._before = self.window().focusWidget()
         width = min(_WIDTH, self.window().width() - 4 * GRID)
@@ -119,18 +104,18 @@ class CommandPalette(QFrame):
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def close_palette(self) -> None:
-        """Put it away, and the keyboard back to where it was."""
+        """Close the palette and give the focus back."""
         if self.isVisible():
             self.hide()
             if self._before is not None:
                 self._before.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def shown(self) -> list[Entry]:
-        """What is offered now, from top to bottom."""
-        return self._found.entries
+        """Return the entries shown, from top to bottom."""
+        return [self.list.item(row).data(_ENTRY) for row in range(self.list.count())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Arrows move in the list while the typing goes on; losing the keyboard puts the palette away."""
+        """Pass arrow keys to the list, close on Esc, hide when the focus is lost."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             if event.key() == Qt.Key.Key_Escape:
                 self.close_palette()
@@ -143,60 +128,35 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
     def _find(self, text: str) -> None:
-        self._found.show([self._entries[index] for index in self._search.search(text)])
-        self.list.setCurrentIndex(self._found.index(0))
-        self._remark.setText("" if self._found.entries else tr("No matching command."))
-        self._remark.setVisible(not self._found.entries)
+        self.list.clear()
+        for index in self._search.search(text):
+            self.list.addItem(_item(self._entries[index]))
+        self.list.setCurrentRow(0)
+        self._remark.setVisible(not self.list.count())
 
     def _choose(self) -> None:
-        index = self.list.currentIndex()
-        if not index.isValid():
-            return
-        entry = self._found.entries[index.row()]
-        self.close_palette()
-        self.chosen.emit(entry)
+        if (item := self.list.currentItem()) is not None:
+            entry = item.data(_ENTRY)
+            self.close_palette()
+            self.chosen.emit(entry)
 
 
-class _Found(QAbstractListModel):
-    """What has the letters that were typed, best first."""
-
-    def __init__(self, owner: QObject) -> None:
-        super().__init__(owner)
-        self.entries: list[Entry] = []
-
-    def show(self, entries: list[Entry]) -> None:
-        """These instead of those before."""
-        self.beginResetModel()
-        self.entries = entries
-        self.endResetModel()
-
-    def rowCount(self, parent: _Index = _TOP) -> int:
-        """One for each entry."""
-        return 0 if parent.isValid() else len(self.entries)
-
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """What is painted, pointed at, and read out."""
-        entry = self.entries[index.row()]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return entry.text
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return " ".join(filter(None, (entry.name, entry.keys)))
-            case Qt.ItemDataRole.ToolTipRole:
-                return entry.action.toolTip()
-            case _ if role == _ENTRY:
-                return entry
-        return None
+def _item(entry: Entry) -> QListWidgetItem:
+    item = QListWidgetItem(entry.text)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, " ".join(filter(None, (entry.name, entry.keys))))
+    item.setToolTip(entry.action.toolTip())
+    item.setData(_ENTRY, entry)
+    return item
 
 
 class _EntryDelegate(QStyledItemDelegate):
-    """What it does at the left, where it is after it, its shortcut at the right."""
+    """Paints the text of an entry, its place in the menus, and its shortcut at the right."""
 
-    def sizeHint(self, option: QStyleOptionViewItem, index) -> QSize:  # noqa: ARG002 - Qt's signature
-        """One line."""
+    def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
+        """Return the height of one line."""
         return QSize(0, tokens().body + 2 * GRID)
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         """Paint one entry."""
         entry: Entry = index.data(_ENTRY)
         t = tokens()

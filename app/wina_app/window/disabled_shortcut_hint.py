@@ -1,4 +1,4 @@
-"""Says why a shortcut does nothing: Qt passes over that of a command which is impossible at the moment."""
+"""A hint for the shortcut of a disabled command, which Qt ignores silently."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DisabledShortcutHint(QObject):
-    """Hears the keys that nothing in the window took."""
+    """Handles keys that no widget of the window has accepted."""
 
     def __init__(self, window: "MainWindow") -> None:
         super().__init__(window)
@@ -18,7 +18,7 @@ class DisabledShortcutHint(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Show a command's tooltip, which has the reason, inline on its page."""
+        """Show the tooltip of a disabled command, which has the reason, on its page."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             page, pressed = self._window.current_page, QKeySequence(event.keyCombination())
             for command in page.commands:

@@ -1,4 +1,4 @@
-"""What a dropped or named path is, told by its content rather than by its name where that is possible."""
+"""The kind of a path to open, from its content where possible."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,25 +9,22 @@ from wina_core.errors import WinaError
 Kind = Literal["model", "study", "plan", "database"]
 _SQLITE = b"SQLite format 3\0"
 _STUDY = (b'"models":', b'"roles":', b'"latency":')
-"""One of these has every study that is written as JSON, and no plan."""
+"""Every study in JSON contains one of these, and no plan does."""
 _HEAD_BYTES = 2**16
 
 
 def kind_of(path: Path) -> Kind:
-    """What the workbench can do with a path: open it as a model folder, a study file, a plan, or a results database.
-
-    Raises WinaError for everything else.
-    """
+    """Return the kind of a path: model folder, study file, plan or results database; raise WinaError for others."""
     try:
         if path.is_dir():
             return _folder(path)
-        if path.exists() and not path.is_file():  # a pipe would keep its reader waiting for ever
+        if path.exists() and not path.is_file():  # a pipe would block for ever
             raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
             if head.startswith(_SQLITE):
                 return "database"
-    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or error
         raise WinaError(tr('"{path}" cannot be opened ({reason}).', path=path, reason=reason)) from error
     if path.suffix.lower() == ".toml":
@@ -38,8 +35,8 @@ def kind_of(path: Path) -> Kind:
         return "study" if any(word in head for word in _STUDY) else "plan"
     raise WinaError(
         tr(
-            '"{name}" is nothing that can be opened here: choose a model folder, a study (.toml), a sparsity plan '
-            "(.json) or a results database (.sqlite).",
+            '"{name}" cannot be opened: choose a model folder, a study (.toml), a sparsity plan (.json) or a results '
+            "database (.sqlite).",
             name=path.name,
         )
     )
@@ -49,5 +46,5 @@ def _folder(path: Path) -> Kind:
     if (path / "config.json").is_file():
         return "model"
     raise WinaError(
-        tr('"{name}" has no config.json, so it is no model folder; choose the folder that has it.', name=path.name)
+        tr('"{name}" is not a model folder: it has no config.json. Choose the folder that has it.', name=path.name)
     )

@@ -1,4 +1,4 @@
-"""Opens whatever a menu, a dialog or a drop names: model folders, studies, plans and databases."""
+"""Opening of model folders, studies, plans and databases from menus, dialogs and drops."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,36 +16,36 @@ _PAGES: dict[Kind, str] = {"model": "model", "study": "studies", "plan": "sparsi
 
 
 class FileOpenerView(Protocol):
-    """What the controller needs of the window."""
+    """Interface of the window for the opener."""
 
     def show_page(self, key: str) -> None:
-        """Switch to a page."""
+        """Show a page."""
 
     def show_failure(self, text: str) -> None:
-        """Say what went wrong above the page."""
+        """Show an error above the page."""
 
     def clear_failure(self) -> None:
-        """Take that away."""
+        """Hide the error."""
 
     def show_database(self, name: str, url: str) -> None:
-        """Say in which database the results are."""
+        """Show the name of the results database."""
 
 
 class FileOpener(QObject):
-    """`openers` does what each kind but a database needs, given the path."""
+    """Opens a path by its kind: a database itself, the others by `openers`."""
 
     def __init__(
         self, workbench: Workbench, view: FileOpenerView, openers: dict[Kind, Callable[[Path], object]]
     ) -> None:
         super().__init__()
         self._workbench, self._view, self._openers = workbench, view, openers
-        self._asked_for: str | None = None
+        self._requested: str | None = None
         self._settling = False
-        """Whether it is waited for answers before the database is changed."""
+        """True while the database change waits for answers of the store."""
         workbench.store.opened.connect(self._on_opened)
 
     def open(self, path: Path) -> None:
-        """Open a path as what it is, on the page that it concerns."""
+        """Open a path on the page for its kind."""
         self._view.clear_failure()
         try:
             kind = kind_of(path)
@@ -59,44 +59,41 @@ class FileOpener(QObject):
         self._openers[kind](path.parent if kind == "model" and path.is_file() else path)
 
     def open_database(self, url: str) -> None:
-        """Go over to another results database, a file or an SQLAlchemy URL; not while jobs write into this one."""
+        """Switch to another results database, a file or SQLAlchemy URL, unless jobs are running."""
         self._view.clear_failure()
-        self._asked_for = url
+        self._requested = url
         if not self._settling:
             self._switch()
 
     def new_database(self, path: Path) -> None:
-        """Begin an empty database in a file that is not there yet."""
+        """Create an empty database in a new file."""
         path = path if path.suffix else path.with_suffix(".sqlite")
         if path.exists():
-            self._view.show_failure(tr('"{path}" exists already; choose another name, or open it.', path=path))
+            self._view.show_failure(tr('"{path}" already exists; choose another name, or open it.', path=path))
             return
         self.open_database(str(path))
 
     def _switch(self, _answer: object = None) -> None:
-        """Once everything is answered that was asked: an answer may submit a job whose runs this database has."""
+        """Switch once the store has answered everything: an answer may submit a job for the present database."""
         store, self._settling = self._workbench.store, False
         if self._workbench.jobs.active:
             self._refused(
-                tr(
-                    "The results database cannot be changed while jobs run, since their results go into it; wait for "
-                    "them or cancel them first."
-                )
+                tr("The results database cannot be changed while jobs run; wait for them or cancel them first.")
             )
         elif store.unanswered:
             self._settling = True
             store.ask(lambda _store: None, self._switch, self._switch)
-        elif self._asked_for is not None:
-            store.switch(self._asked_for, self._refused)
+        elif self._requested is not None:
+            store.switch(self._requested, self._refused)
 
     def _on_opened(self, store: Any) -> None:
         self._view.show_database(store.url.database or str(store.url), str(store.url))
-        if self._asked_for is not None:
-            if urlsplit(self._asked_for).password is None:  # which would lie in the settings for all to read
-                self._workbench.settings.add_recent_database(self._asked_for)
-            self._asked_for = None
+        if self._requested is not None:
+            if urlsplit(self._requested).password is None:  # passwords are not stored
+                self._workbench.settings.add_recent_database(self._requested)
+            self._requested = None
             self._view.show_page("results")
 
     def _refused(self, text: str) -> None:
-        self._asked_for = None
+        self._requested = None
         self._view.show_failure(text)

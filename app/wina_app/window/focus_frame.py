@@ -1,4 +1,6 @@
-"""An outline around plots and maps that have the keyboard; of all other controls the style sheet draws it."""
+"""An outline around the focused plot or heatmap; the style sheet draws that of other controls."""
+
+from typing import cast
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
@@ -19,12 +21,12 @@ _STYLED = (QAbstractItemView, QPlainTextEdit, QScrollArea, QTextEdit)
 
 
 class FocusFrame(QObject):
-    """Puts the outline around whichever of them the keyboard is on."""
+    """Follows the focus with an outline."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._frame: _Frame | None = None
-        QApplication.instance().focusChanged.connect(self._follow)
+        cast(QApplication, QApplication.instance()).focusChanged.connect(self._follow)
 
     def _follow(self, _before: QWidget | None, now: QWidget | None) -> None:
         if self._frame is not None and isValid(self._frame):
@@ -36,7 +38,7 @@ class FocusFrame(QObject):
 
 
 class _Frame(QWidget):
-    """Lies over what it outlines, and lets the mouse through."""
+    """An outline over an area, transparent for the mouse."""
 
     def __init__(self, area: QAbstractScrollArea) -> None:
         super().__init__(area)
@@ -46,13 +48,13 @@ class _Frame(QWidget):
         self.show()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay as large as it."""
-        if event.type() == QEvent.Type.Resize:
+        """Follow the size of the area."""
+        if event.type() == QEvent.Type.Resize and isinstance(watched, QWidget):
             self.resize(watched.size())
         return False
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """As the style sheet outlines other controls."""
+        """Draw the outline of the style sheet."""
         with QPainter(self) as painter:
             painter.setPen(QPen(QColor(tokens().accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))

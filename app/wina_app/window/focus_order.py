@@ -1,6 +1,6 @@
-"""The order in which Tab goes through controls: that of their layouts, whenever they were made.
+"""The Tab order of controls, which follows their layouts.
 
-Qt's own order is that of creation, which puts rebuilt controls last and docks before the pages.
+Qt's own order is that of creation: rebuilt controls would come last, and docks before the pages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from wina_app.style.theme import GRID
 
 
 def controls(widgets: Iterable[QWidget]) -> list[QWidget]:
-    """What can be reached by Tab in the widgets, in the order of their layouts; what no layout holds comes last."""
+    """Return the controls that Tab reaches, in the order of their layouts; controls outside of layouts come last."""
     return [widget for root in widgets for widget in _walk(root) if _takes_tab(widget)]
 
 
 def next_control(widgets: Iterable[QWidget], now: QWidget | None, *, forward: bool) -> QWidget | None:
-    """The control after or before the present one, round and round; None when there is nothing to reach.
+    """Return the control after or before the present one, in a circle; None if there is none.
 
-    A control that has just become unreachable, by being disabled for example, still has its place.
+    A present control that cannot be reached any more, because it was disabled for example, keeps its place.
     """
     every = [widget for root in widgets for widget in _walk(root) if widget is now or _takes_tab(widget)]
     if now not in every:
@@ -30,7 +30,7 @@ def next_control(widgets: Iterable[QWidget], now: QWidget | None, *, forward: bo
 
 
 def reveal(widget: QWidget) -> None:
-    """Scroll whatever holds it until it is seen; Qt does so only within the area that Tab leaves."""
+    """Scroll all areas around a widget to it; Qt does so only within the area that Tab leaves."""
     parent = widget.parentWidget()
     while parent is not None:
         if isinstance(parent, QScrollArea):
@@ -49,16 +49,19 @@ def _walk(widget: QWidget) -> Iterator[QWidget]:
         inside = list(_laid_out(layout)) if layout is not None else []
     loose = [child for child in widget.children() if isinstance(child, QWidget) and not child.isWindow()]
     for child in dict.fromkeys([*inside, *loose]):
-        yield from _walk(child)
+        if child is not None:
+            yield from _walk(child)
 
 
 def _laid_out(layout: QLayout) -> Iterator[QWidget]:
     for index in range(layout.count()):
         item = layout.itemAt(index)
-        if item.widget() is not None:
-            yield item.widget()
-        elif item.layout() is not None:
-            yield from _laid_out(item.layout())
+        if item is None:
+            continue
+        if (widget := item.widget()) is not None:
+            yield widget
+        elif (inner := item.layout()) is not None:
+            yield from _laid_out(inner)
 
 
 def _takes_tab(widget: QWidget) -> bool:

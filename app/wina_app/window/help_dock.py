@@ -1,36 +1,35 @@
-"""The Help dock: the user guide, its chapters, and a search through all of them."""
+"""The Help dock: the chapters of the user guide, with a search."""
 
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QTextBrowser, QVBoxLayout, QWidget
 
 from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import push_button, spaced, text_label
 
 _FIRST = "index.md"
 _FIT_MS = 100
-"""How long a width stays before pictures are scaled to it."""
+"""Time without a change of width, after which pictures are scaled to it."""
 
 
 class HelpView(QWidget):
-    """Shows one chapter at a time; `show_topic("glossary.md#dense-prefix")` goes to a heading."""
+    """A view of one chapter at a time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.chapters = QComboBox()
         self.chapters.setAccessibleName(tr("Chapter of the guide"))
         self.chapters.activated.connect(lambda: self.show_topic(self.chapters.currentData()))
-        self.back = QPushButton(tr("Back"))
-        self.back.setAccessibleName(tr("Back to the chapter before"))
+        self.back = push_button(tr("Back"), self._go_back, name=tr("Back to the previous chapter"))
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Find in the guide; Enter for the next place"))
+        self.search.setPlaceholderText(tr("Search the guide; Enter for the next match"))
         self.search.setClearButtonEnabled(True)
-        self.search.setAccessibleName(tr("Find in the guide"))
+        self.search.setAccessibleName(tr("Search the guide"))
         self.search.setToolTip(self.search.placeholderText())
         self.search.textEdited.connect(lambda: self._find(onward=False))
         self.search.returnPressed.connect(lambda: self._find(onward=True))
@@ -39,19 +38,13 @@ class HelpView(QWidget):
         self.text = _Chapter()
         self.text.setAccessibleName(tr("User guide"))
         self.text.anchorClicked.connect(self._follow)
-        self.back.clicked.connect(self._go_back)
         self._visited: list[str] = []
-        row = QHBoxLayout()
-        row.setContentsMargins(GRID, HALF, GRID, HALF)
-        row.setSpacing(GRID)
+        row = spaced(QHBoxLayout(), GRID, (GRID, HALF, GRID, HALF))
         row.addWidget(self.back)
         row.addWidget(self.chapters, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = spaced(QVBoxLayout(self))
         column.addLayout(row)
-        found = QHBoxLayout()
-        found.setContentsMargins(GRID, 0, GRID, HALF)
+        found = spaced(QHBoxLayout(), GRID, (GRID, 0, GRID, HALF))
         found.addWidget(self.search, 1)
         found.addWidget(self._remark)
         column.addLayout(found)
@@ -61,7 +54,7 @@ class HelpView(QWidget):
         notifier().changed.connect(self._restyle)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Nothing is read before somebody looks, nor what is left again at once for what somebody asked for."""
+        """Read the first chapter when the dock is first shown, unless a topic is requested at once."""
         super().showEvent(event)
         QTimer.singleShot(0, self, self._begin)
 
@@ -71,11 +64,11 @@ class HelpView(QWidget):
 
     @property
     def topic(self) -> str:
-        """File and heading that were gone to last."""
+        """The last requested chapter and heading."""
         return self._topic
 
     def show_topic(self, topic: str) -> None:
-        """Go to a chapter, or to a heading in it after a "#"; what the guide lacks leads to its beginning."""
+        """Show a chapter, or a heading after a "#" as in "glossary.md#dense-prefix"; show the index if unknown."""
         if self._topic:
             self._visited.append(self._topic)
             self.back.setEnabled(True)
@@ -109,7 +102,7 @@ class HelpView(QWidget):
         self.show_topic(f"{name}#{link.fragment()}" if link.hasFragment() else name)
 
     def _find(self, onward: bool) -> None:
-        """Go to the next place with what was typed, through all chapters and round again."""
+        """Go to the next match, through all chapters in a circle."""
         wanted = self.search.text().strip()
         if not wanted:
             self._remark.hide()
@@ -135,16 +128,16 @@ class HelpView(QWidget):
             self._show(self._topic)
 
     def sizeHint(self) -> QSize:
-        """A column that reads well."""
+        """Return a comfortable width for reading."""
         return QSize(GRID * 56, GRID * 60)
 
     def minimumSizeHint(self) -> QSize:
-        """Still readable."""
+        """Return the smallest readable size."""
         return QSize(GRID * 32, GRID * 20)
 
 
 class _Chapter(QTextBrowser):
-    """Shows a Markdown file; its pictures come from the guide's folder and from nowhere else."""
+    """A view of a Markdown file, with pictures from the folder of the guide only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,12 +145,12 @@ class _Chapter(QTextBrowser):
         self.setProperty("role", "guide")
         self._file = guide.folder() / _FIRST
         self._pictures: dict[str, QImage] = {}
-        """Of the chapter, as they are in their files."""
+        """Pictures of the chapter in full size."""
         self._fitting = QTimer(self, singleShot=True, interval=_FIT_MS)
         self._fitting.timeout.connect(self._fit)
 
     def show_file(self, file: Path) -> None:
-        """Show it from its beginning."""
+        """Show a file from its beginning."""
         self._file, self._pictures = file, {}
         self.document().setDefaultFont(font())
         self.setMarkdown(file.read_text(encoding="utf-8"))
@@ -165,9 +158,9 @@ class _Chapter(QTextBrowser):
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
     def _space(self) -> None:
-        """Air between paragraphs, which Markdown's have none of in Qt."""
+        """Add space between paragraphs, which Qt leaves out for Markdown."""
         cursor = QTextCursor(self.document())
-        cursor.beginEditBlock()  # laid out once, not once for each block
+        cursor.beginEditBlock()  # lays out once, not for each block
         block = self.document().firstBlock()
         while block.isValid():
             cursor.setPosition(block.position())
@@ -180,7 +173,7 @@ class _Chapter(QTextBrowser):
         cursor.endEditBlock()
 
     def go_to(self, heading: str) -> None:
-        """Scroll until a heading, given by its anchor, is at the top."""
+        """Scroll to a heading given by its anchor."""
         block = self.document().firstBlock()
         while block.isValid():
             if _is_heading(block) and guide.anchor(block.text()) == heading:
@@ -190,17 +183,18 @@ class _Chapter(QTextBrowser):
                 return
             block = block.next()
 
-    def loadResource(self, kind: int, name: QUrl) -> Any:
-        """A picture of the guide, no wider than the text."""
-        path = (self._file.parent / name.toString()).resolve()
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Return a picture of the guide, no wider than the text."""
+        name = name if isinstance(name, str) else name.toString()
+        path = (self._file.parent / name).resolve()
         if kind != QTextDocument.ResourceType.ImageResource.value or not path.is_relative_to(guide.folder().parent):
             return None
-        if name.toString() not in self._pictures:
-            self._pictures[name.toString()] = QImage(str(path))
-        return self._fitted(self._pictures[name.toString()])
+        if name not in self._pictures:
+            self._pictures[name] = QImage(str(path))
+        return self._fitted(self._pictures[name])
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The pictures follow the width, once it stays."""
+        """Scale the pictures once the width stays the same."""
         super().resizeEvent(event)
         if self._pictures and event.size().width() != event.oldSize().width():
             self._fitting.start()
@@ -212,7 +206,7 @@ class _Chapter(QTextBrowser):
         self.document().markContentsDirty(0, self.document().characterCount())
 
     def _fitted(self, picture: QImage) -> QImage:
-        """No wider than the text, with all the pixels that the screen has for it."""
+        """Scale a picture to the width of the text, in pixels of the screen."""
         ratio = self.devicePixelRatioF()
         width = round(ratio * max(self.viewport().width() - 4 * GRID, 20 * GRID))
         fitted = picture.scaledToWidth(min(width, picture.width()), Qt.TransformationMode.SmoothTransformation)
@@ -225,7 +219,7 @@ def _is_heading(block: QTextBlock) -> bool:
 
 
 def _files() -> list[Path]:
-    """The chapters in the order in which the index links to them, the index first."""
+    """Return the index and then the chapters in the order of its links."""
     index = guide.folder() / _FIRST
     text = index.read_text(encoding="utf-8")
     others = sorted(
@@ -236,5 +230,5 @@ def _files() -> list[Path]:
 
 
 def _title(file: Path) -> str:
-    """Its first heading."""
+    """Return the first heading."""
     return file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").strip()

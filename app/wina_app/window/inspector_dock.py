@@ -1,4 +1,4 @@
-"""The Inspector dock: details of what is selected on the page that is shown."""
+"""The Inspector dock: details of the selection on the current page."""
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QStackedWidget, QWidget
@@ -9,7 +9,7 @@ from wina_app.widgets.controls import text_label
 
 
 class InspectorView(QStackedWidget):
-    """Shows the inspector of one page at a time, or a sentence where a page has none."""
+    """The inspector of the current page, or a sentence if it has none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,13 +18,13 @@ class InspectorView(QStackedWidget):
         self.addWidget(self._nothing)
 
     def show_inspector(self, inspector: QWidget | None) -> None:
-        """Show a page's inspector; None for a page without."""
+        """Show the inspector of a page, or None."""
         self.setCurrentWidget(inspector or self._nothing)
 
     def sizeHint(self) -> QSize:
-        """Room for a small plot."""
+        """Return a size for a small plot."""
         return QSize(GRID * 45, GRID * 60)
 
     def minimumSizeHint(self) -> QSize:
-        """Not that of the largest inspector, which would push the pages aside: each one scrolls."""
+        """Return a small size, since every inspector scrolls."""
         return QSize(GRID * 30, GRID * 20)

@@ -1,9 +1,11 @@
-"""The window's frame: rail, pages, docks, menus, status line. What the pages do is theirs."""
+"""The main window: page rail, pages, docks, menus and status line."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup, QUndoStack
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -12,7 +14,6 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QStackedWidget,
     QTabBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +26,7 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
+from wina_app.widgets.controls import close_together, spaced
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about
@@ -47,16 +49,16 @@ _BOTTOM, _RIGHT = Qt.DockWidgetArea.BottomDockWidgetArea, Qt.DockWidgetArea.Righ
 
 
 class MainWindow(QMainWindow):
-    """Closing it asks when jobs run, then stops engine and store before it goes away."""
+    """The frame around the pages. Closing it stops engine and store first, after asking if jobs are running."""
 
     closed = Signal()
-    """Everything has ended and is on disk."""
+    """Engine and store have stopped."""
     dropped = Signal(object)
-    """Path of a file or folder that was dropped onto the window."""
+    """Path of a dropped file or folder."""
     preferences_changed = Signal(object)
     """The new Preferences."""
     page_missing = Signal(str)
-    """Key of a page that is to be shown and was not taken in yet."""
+    """Key of a page to show that has not been added yet."""
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
@@ -75,14 +77,10 @@ class MainWindow(QMainWindow):
         self._stack = QStackedWidget()
         self.message = MessageBar()
         central = QWidget()
-        row = QHBoxLayout(central)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row = spaced(QHBoxLayout(central))
         row.addWidget(self.rail)
-        column = QVBoxLayout()
-        column.setSpacing(0)
-        column.addWidget(self.message)
-        column.addWidget(self._stack, 1)
+        column = close_together(self.message, self._stack)
+        column.setStretchFactor(self._stack, 1)
         row.addLayout(column, 1)
         self.setCentralWidget(central)
         self.jobs = JobsView(workbench.jobs)
@@ -101,14 +99,14 @@ class MainWindow(QMainWindow):
         self.status = StatusLine()
         self.setStatusBar(self.status)
         self._undo = QUndoGroup(self)
-        self.toasts = Toasts(self, above=lambda: self.height() - self.centralWidget().geometry().bottom())
+        self.toasts = Toasts(self, above=lambda: self.height() - central.geometry().bottom())
         for dock in self.docks.values():
-            dock.visibilityChanged.connect(self.toasts.arrange)  # a dock that is raised lies over them
+            dock.visibilityChanged.connect(self.toasts.arrange)  # a raised dock would cover them
         self.palette_view = CommandPalette(self)
         self.palette_view.chosen.connect(self._do)
         self.menus = Menus(self.menuBar(), self)
         for key, title in titles().items():
-            self.menus.add_page(title, lambda key=key: self.show_page(key), keys[key])
+            self.menus.add_page(title, partial(self.show_page, key), keys[key])
         self._fill_menus()
         self._sampler = QTimer(self)
         self._sampler.timeout.connect(self._sample)
@@ -139,37 +137,41 @@ class MainWindow(QMainWindow):
     # ---- menus -----------------------------------------------------------------------------------------------------
 
     def _fill_menus(self) -> None:
-        """What the frame does itself; `Application` adds what concerns files."""
+        """Add the actions of the window; `Application` adds those for files."""
         menus = self.menus
         undo, redo = self._undo.createUndoAction(self), self._undo.createRedoAction(self)
         menus.append(menus.edit, undo, "Ctrl+Z", tr("Undo the last step on this page"))
-        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Do again what was undone"))
+        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Redo the step that was undone"))
         menus.edit.addSeparator()
         self.settings_action = menus.add(menus.edit, tr("&Settings…"), self.open_settings, "Ctrl+,")
         keys = {"jobs": "Ctrl+J", "log": "Ctrl+L", "inspector": "Ctrl+I", "help": "Ctrl+Shift+H"}
         for key, dock in self.docks.items():
-            menus.append(
-                menus.view, dock.toggleViewAction(), keys[key], tr("Show or hide {dock}", dock=dock.windowTitle())
-            )
+            tip = tr("Show or hide {dock}", dock=dock.windowTitle())
+            menus.append(menus.view, dock.toggleViewAction(), keys[key], tip)
         menus.view.addSeparator()
         menus.add_themes(self.set_theme)
-        menus.add(menus.view, tr("Full &screen"), self._toggle_full_screen, "F11")
-        menus.add(
-            menus.view, tr("&Reset layout"), self.reset_layout, "Ctrl+Shift+R", tr("All docks back to their places")
-        )
+        full = Qt.WindowState.WindowFullScreen
+        menus.add(menus.view, tr("Full &screen"), lambda: self.setWindowState(self.windowState() ^ full), "F11")
+        tip = tr("Move all docks back to their places")
+        menus.add(menus.view, tr("&Reset layout"), self.reset_layout, "Ctrl+Shift+R", tip)
         self.primary_action = menus.add(
             menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
         menus.run.aboutToShow.connect(self._show_primary)
-        menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Find and do anything"))
+        menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Search all commands"))
         menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
-        menus.add(menus.help, tr("What this page is &for"), self._show_page_help, "Shift+F1")
+        menus.add(
+            menus.help,
+            tr("&Help on this page"),
+            lambda: self.show_help(f"pages.md#{self.current_page.key}"),
+            "Shift+F1",
+        )
         menus.add(menus.help, tr("&Keyboard shortcuts"), self._open_shortcuts, "Ctrl+/")
         menus.add(menus.help, tr("&About WINA Workbench"), lambda: about.show(self, self._workbench), "Ctrl+F1")
 
     def open_palette(self) -> None:
-        """Offer everything that can be done."""
+        """Open the palette with all commands."""
         self._show_primary()
         self.menus.recent.aboutToShow.emit()  # which fills it
         self.palette_view.open(self.menus.entries(self.pages, self.current_page))
@@ -180,40 +182,34 @@ class MainWindow(QMainWindow):
         if entry.action.isEnabled():
             entry.action.trigger()
         else:
-            self.show_notice(entry.action.toolTip() or tr("This is not possible right now."))
+            self.show_notice(entry.action.toolTip() or tr("This command is not available now."))
 
     def open_settings(self) -> None:
-        """The settings, which take effect as they are changed."""
+        """Open the settings, which apply as they are changed."""
         dialog = SettingsDialog(self, self._workbench.settings.preferences)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.changed.connect(self.apply_preferences)
         dialog.open()
 
     def apply_preferences(self, preferences: Preferences) -> None:
-        """Take over what the user set, now and from now on."""
+        """Apply and store preferences."""
         before = self._workbench.settings.preferences
         self._workbench.settings.update(**preferences.model_dump())
         if appearance_of(before) != appearance_of(preferences):
-            apply_theme(QApplication.instance(), *appearance_of(preferences))
+            apply_theme(cast(QApplication, QApplication.instance()), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
         self.preferences_changed.emit(preferences)
 
     def _open_shortcuts(self) -> None:
-        dialog = ShortcutsDialog(self, self.menus.entries(self.pages, self.current_page))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        ShortcutsDialog(self, self.menus.entries(self.pages, self.current_page)).open()
 
     def show_help(self, topic: str) -> None:
-        """Open the guide at a chapter, or at a heading of one after a "#"."""
+        """Open the guide at a chapter, or at a heading after a "#"."""
         self.docks["help"].show()
         self.docks["help"].raise_()
         self.help.show_topic(topic)
 
-    def _show_page_help(self) -> None:
-        self.show_help(f"pages.md#{self.current_page.key}")
-
     def show_dock(self, key: str) -> None:
-        """Bring a dock to the front, and the keyboard to it."""
+        """Raise and focus a dock."""
         dock = self.docks[key]
         dock.show()
         dock.raise_()
@@ -222,14 +218,11 @@ class MainWindow(QMainWindow):
             found[0].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def reset_layout(self) -> None:
-        """All docks back to where they are at the first start."""
+        """Move all docks to their default places."""
         self.restoreState(self._first_layout, _LAYOUT_VERSION)
 
-    def _toggle_full_screen(self) -> None:
-        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
-
     def set_theme(self, mode: str) -> None:
-        """Change the appearance now and from now on."""
+        """Apply and store an appearance."""
         self.apply_preferences(self._workbench.settings.preferences.model_copy(update={"theme": mode}))
 
     def _show_primary(self) -> None:
@@ -245,7 +238,7 @@ class MainWindow(QMainWindow):
     # ---- pages -----------------------------------------------------------------------------------------------------
 
     def add_page(self, page: Page) -> None:
-        """Take a page in at its place."""
+        """Add a page at its place."""
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         self._stack.addWidget(page)
@@ -259,11 +252,11 @@ class MainWindow(QMainWindow):
 
     @property
     def current_page(self) -> Page:
-        """The page that is shown."""
+        """The page shown."""
         return next(page for page in self.pages.values() if page is self._stack.currentWidget())
 
     def show_page(self, key: str) -> None:
-        """Switch to a page, and to where the keyboard was on it; one that is not there yet is made first."""
+        """Show a page, which is created if necessary, and restore its focus."""
         if key not in self.pages:
             self.page_missing.emit(key)
         if (page := self.pages.get(key)) is None:
@@ -272,22 +265,23 @@ class MainWindow(QMainWindow):
         self._stack.setCurrentWidget(page)
         self.rail.select(key)
         self.menus.show_page(page)
-        self._undo.setActiveStack(page.undo_stack)
+        self._undo.setActiveStack(cast(QUndoStack, page.undo_stack))  # None is allowed, too
         self.inspector.show_inspector(page.inspector)
         found = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
         if found:
             (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def childEvent(self, event: QChildEvent) -> None:
-        """Docks that share a place have shortcuts of their own, so that Tab need not go through Qt's tabs for them."""
-        if event.polished() and isinstance(event.child(), QTabBar):
-            event.child().setFocusPolicy(Qt.FocusPolicy.NoFocus)
-            event.child().setAccessibleName(tr("Docks"))
+        """Keep the tabs of docks that share a place out of the Tab order: docks have shortcuts."""
+        child = event.child()
+        if event.polished() and isinstance(child, QTabBar):
+            child.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            child.setAccessibleName(tr("Docks"))
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        """Tab goes through the page, then the docks, then the rail."""
+        """Move the focus through the page, then the docks, then the rail."""
         sections = [self.message, self._stack, *self.docks.values(), self.rail, *self.toasts.shown]
-        here = [section for section in sections if not section.isWindow()]  # a floating dock has an order of its own
+        here = [section for section in sections if not section.isWindow()]  # a floating dock has its own order
         found = next_control(here, self.focusWidget(), forward=forward)
         if found is None:
             return False
@@ -297,34 +291,34 @@ class MainWindow(QMainWindow):
         return True
 
     def show_failure(self, text: str) -> None:
-        """Something that concerns the whole window went wrong."""
+        """Show an error that concerns the whole window."""
         self.message.show_message("error", text)
 
     def clear_failure(self) -> None:
-        """It is mended, or something else is tried; a page that says the same has it no more either."""
+        """Hide the error, and the same error on pages."""
         self.message.hide()
         for page in self.pages.values():
             page.message.withdraw(self.message.label.text())
 
     def show_notice(self, text: str) -> None:
-        """Something that concerns the whole window, and is no failure."""
+        """Show a notice that concerns the whole window."""
         self.message.show_message("notice", text)
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
-        """Tell something in passing, with a button that does something about it."""
+        """Show a toast with a button."""
         self.toasts.say(word, text, button, do)
 
     def show_database(self, name: str, url: str) -> None:
-        """Say in which database the results are."""
+        """Show the name of the results database."""
         self.status.show_database(name, url)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """One file or folder is welcome; what it is, is seen when it drops."""
+        """Accept one file or folder; its kind is checked on dropping."""
         if dropped_path(event) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open it."""
+        """Emit `dropped`."""
         path = dropped_path(event)
         if path is not None:
             event.acceptProposedAction()
@@ -351,10 +345,10 @@ class MainWindow(QMainWindow):
         self.status.show_engine(state)
         self.status.show_memory(pid)
 
-    # ---- coming and going ------------------------------------------------------------------------------------------
+    # ---- opening and closing ---------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Back to where the window was, unless that is off every screen now."""
+        """Restore place and layout, moved onto a screen if necessary."""
         settings = self._workbench.settings
         self.resize(*_DEFAULT_SIZE)
         if settings.geometry:
@@ -365,12 +359,13 @@ class MainWindow(QMainWindow):
         self.setGeometry(clamped(self.geometry(), screen.availableGeometry()))
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Ask when jobs run; then stop everything, and only then go."""
+        """Ask if jobs are running; then stop everything, and close once that is done."""
         if self.has_stopped:
             event.accept()
             return
         event.ignore()
-        if self._stopping or not self._may_quit():
+        asks = self._workbench.jobs.active and self._workbench.settings.confirm_quit
+        if self._stopping or (asks and not self.confirm_quit()):
             return
         self._stopping = True
         self._workbench.settings.update(
@@ -380,18 +375,15 @@ class MainWindow(QMainWindow):
         )
         self._sampler.stop()
         self._sample()
-        self.centralWidget().setEnabled(False)
+        self._stack.setEnabled(False)
+        self.rail.setEnabled(False)
         self._workbench.stop()
 
-    def _may_quit(self) -> bool:
-        asks = self._workbench.jobs.active and self._workbench.settings.preferences.confirm_quit
-        return not asks or self.confirm_quit()
-
     def confirm_quit(self) -> bool:
-        """Whether to cancel the running jobs and quit."""
-        what = tr("Not finished yet: {jobs}.", jobs=tr("{n} jobs", "{n} job", len(self._workbench.jobs.active)))
-        box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), what, parent=self)
-        box.setInformativeText(tr("Results that are stored already are kept; the rest can be computed later."))
+        """Ask whether to cancel the running jobs and quit."""
+        text = tr("Not finished yet: {jobs}.", jobs=tr("{n} jobs", "{n} job", len(self._workbench.jobs.active)))
+        box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), text, parent=self)
+        box.setInformativeText(tr("Stored results are kept; the rest can be computed later."))
         leave = box.addButton(tr("Cancel jobs and quit"), QMessageBox.ButtonRole.DestructiveRole)
         stay = box.addButton(tr("Keep working"), QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(stay)

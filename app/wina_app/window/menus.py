@@ -1,6 +1,8 @@
-"""The menu bar: every action with its shortcut, which its tooltip names too."""
+"""The menu bar and its actions."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import cast
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
@@ -12,7 +14,7 @@ from wina_app.window.command_palette import Entry
 
 
 class Menus:
-    """Builds the menus and hands out what the palette offers. Who does what is told by whoever adds an action."""
+    """The menus, filled by the window and the application, and the entries of the command palette."""
 
     def __init__(self, bar: QMenuBar, owner: QWidget) -> None:
         self._bar, self._owner = bar, owner
@@ -35,46 +37,43 @@ class Menus:
         return menu
 
     def add(self, menu: QMenu, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
-        """Append an action."""
+        """Append a new action."""
         action = QAction(text, self._owner)
         action.triggered.connect(lambda: do())
         return self.append(menu, action, keys, tip)
 
     def append(self, menu: QMenu, action: QAction, keys: str = "", tip: str = "") -> QAction:
-        """Append an action that somebody else made."""
+        """Append an action and set its shortcut and tooltip."""
         action.setShortcut(QKeySequence(keys))
         action.setToolTip(with_shortcut(tip or plain(action.text()), keys))
         menu.addAction(action)
         return action
 
     def add_page(self, title: str, show: Callable[[], object], keys: str) -> None:
-        """A page's line in the View menu."""
-        action = QAction(title, self._owner)
-        action.triggered.connect(lambda: show())
-        action.setShortcut(QKeySequence(keys))
-        action.setToolTip(with_shortcut(title, keys))
+        """Add a page to the View menu."""
+        action = self.add(self.view, title, show, keys)
         self.view.insertAction(self.pages_end, action)
 
     def add_themes(self, choose: Callable[[str], object]) -> None:
-        """The submenu of appearances, one of which is marked."""
+        """Add the submenu of appearances."""
         group = QActionGroup(self._owner)
         names = {"system": tr("System"), "light": tr("Light"), "dark": tr("Dark")}
         for number, mode in enumerate(MODES, start=1):
-            action = self.add(self.theme, names[mode], lambda mode=mode: choose(mode), f"Ctrl+Alt+{number}")
+            action = self.add(self.theme, names[mode], partial(choose, mode), f"Ctrl+Alt+{number}")
             action.setCheckable(True)
             group.addAction(action)
             self.themes[mode] = action
         self.view.addMenu(self.theme)
 
     def show_page(self, page: Page) -> None:
-        """Offer what can be done on this page."""
+        """Fill the Page menu with the actions of a page."""
         self.page.clear()
         self.page.addActions(page.commands)
         self.page.menuAction().setText(tr("&Page") if not page.commands else page.title)
         self.page.menuAction().setVisible(bool(page.commands))
 
     def entries(self, pages: dict[str, Page], shown: Page) -> list[Entry]:
-        """All that the palette offers: what can be done here first, then the menus, then what other pages offer."""
+        """Return the entries of the palette: the current page, the menus, the other pages."""
         here = [Entry(shown.title, action, shown.key) for action in shown.commands]
         menus = [
             Entry(plain(path), action)
@@ -86,18 +85,19 @@ class Menus:
         return [*here, *menus, *others]
 
     def every(self) -> list[QAction]:
-        """All actions of the menu bar, the page's included."""
-        return [action for top in self._bar.actions() for _, action in _leaves(top.menu(), top.text())]
+        """Return all actions of the menu bar, including those of the current page."""
+        return [action for top in self._bar.actions() for _, action in _leaves(cast(QMenu, top.menu()), top.text())]
 
 
 def plain(text: str) -> str:
-    """A menu's text without the mark of its key."""
+    """Return the text of a menu without its mnemonic."""
     return text.replace("&", "")
 
 
 def _leaves(menu: QMenu, path: str) -> Iterator[tuple[str, QAction]]:
     for action in menu.actions():
-        if action.menu() is not None:
-            yield from _leaves(action.menu(), f"{path} › {action.text()}")
+        submenu = action.menu()
+        if isinstance(submenu, QMenu):
+            yield from _leaves(submenu, f"{path} › {action.text()}")
         elif not action.isSeparator() and action.text():
             yield path, action

@@ -1,4 +1,4 @@
-"""The column at the window's left edge that switches between pages."""
+"""The column at the left edge of the window that switches between pages."""
 
 from collections.abc import Mapping
 
@@ -9,19 +9,20 @@ from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
+from wina_app.widgets.controls import spaced
 
 _ICON = 24
 _REST = 20 * GRID
-"""Least height of menu, docks and status line together, at 100 % text size."""
+"""Minimum height of menu, docks and status line together, at 100 % text size."""
 
 
 class PageRail(QWidget):
-    """One button with icon and word for each page."""
+    """A button with icon and title for each page."""
 
     page_chosen = Signal(str)
 
     def __init__(self, pages: Mapping[str, tuple[str, str]]) -> None:
-        """`pages` has (title, shortcut) by key."""
+        """Add buttons for `pages`, given as (title, shortcut) by key."""
         super().__init__()
         self.setProperty("role", "rail")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -29,9 +30,7 @@ class PageRail(QWidget):
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QToolButton] = {}
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(HALF, GRID, HALF, GRID)
-        self._column.setSpacing(HALF)
+        self._column = spaced(QVBoxLayout(self), HALF, (HALF, GRID, HALF, GRID))
         self._column.addStretch(1)
         for key, (title, shortcut) in pages.items():
             self._add(key, title, shortcut)
@@ -54,7 +53,7 @@ class PageRail(QWidget):
         self._buttons[key] = button
 
     def select(self, key: str) -> None:
-        """Show which page is shown."""
+        """Check the button of a page."""
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
@@ -70,18 +69,18 @@ class PageRail(QWidget):
         self._fit()
 
     def minimumSizeHint(self) -> QSize:
-        """With the words below the icons where the window is high enough for them, else beside."""
+        """Return the size with titles below the icons if the window is high enough, else beside them."""
         return QSize(self.width(), self._height_with(self._below if self._is_high else self._beside))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a low window the words stand beside the icons."""
+        """Put the titles beside the icons in a low window."""
         super().resizeEvent(event)
         self._fit()
         self.updateGeometry()
 
     @property
     def _is_high(self) -> bool:
-        """Asked of the window, so that nothing moves when a dock grows by a line."""
+        """True if the window is high; the rail's own height would change with every dock."""
         return self._height_with(self._below) + scaled(_REST) <= self.window().height()
 
     def _height_with(self, button: QSize) -> int:

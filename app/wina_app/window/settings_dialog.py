@@ -1,11 +1,11 @@
-"""The settings dialog: one row for each field of `Preferences`, made from the field alone."""
+"""The settings dialog, with one row for each field of `Preferences`."""
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from wina_app.services.preferences import Preferences
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import pad_text, text_label
+from wina_app.widgets.controls import pad_text, spaced, text_label
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
@@ -36,11 +36,12 @@ class SettingsDialog(QDialog):
     def __init__(self, parent: QWidget, preferences: Preferences) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Settings"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._preferences = preferences
         self.controls: dict[str, QWidget] = {}
         self._setters: dict[str, Callable[[Any], None]] = {}
         content = QWidget()
-        content.setProperty("role", "form")  # on the dialog's own ground
+        content.setProperty("role", "form")  # keeps the background of the dialog
         form = QGridLayout(content)
         form.setContentsMargins(0, 0, GRID, 0)
         form.setHorizontalSpacing(GRID * 3)
@@ -48,51 +49,50 @@ class SettingsDialog(QDialog):
         form.setColumnStretch(1, 1)
         for row, (name, field) in enumerate(Preferences.model_fields.items()):
             control, self._setters[name] = self._control(name, field)
-            control.setAccessibleName(field.title)
-            control.setAccessibleDescription(field.description)
-            control.setToolTip(field.description)
+            title, description = field.title or name, field.description or ""
+            control.setAccessibleName(title)
+            control.setAccessibleDescription(description)
+            control.setToolTip(description)
             self.controls[name] = control
-            label = text_label("" if isinstance(control, QCheckBox) else field.title)
+            label = text_label("" if isinstance(control, QCheckBox) else title)
             label.setBuddy(control)
             form.addWidget(label, 2 * row, 0)
             form.addWidget(control, 2 * row, 1)
-            form.addWidget(text_label(field.description, "muted", wrap=True), 2 * row + 1, 1)
+            form.addWidget(text_label(description, "muted", wrap=True), 2 * row + 1, 1)
         buttons = QDialogButtonBox()
         restore = buttons.addButton(tr("Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole)
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
         close = buttons.addButton(tr("Close"), QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID * 3, GRID * 3, GRID * 3, GRID * 2)
-        column.setSpacing(GRID * 3)
-        self._form = ScrollPage(content)
-        column.addWidget(self._form, 1)
-        column.addWidget(buttons)
+        self._form, self._grid = ScrollPage(content), form
+        self._column = spaced(QVBoxLayout(self), GRID * 3, (GRID * 3, GRID * 3, GRID * 3, GRID * 2))
+        self._column.addWidget(self._form, 1)
+        self._column.addWidget(buttons)
         self.show_preferences(preferences)
         notifier().changed.connect(self._fit)
         self._fit()
 
     def _fit(self) -> None:
-        """Resize to what the texts and controls need, as far as the screen reaches."""
-        layout, margins = self._form.widget().layout(), self.layout().contentsMargins()
+        """Resize to the needs of texts and controls, within the screen."""
+        margins = self._column.contentsMargins()
         beside = margins.left() + margins.right()
         bar = self._form.verticalScrollBar().sizeHint().width() + 2 * self._form.frameWidth()
-        width = max(scaled(GRID * 70), layout.totalMinimumSize().width() + beside + bar)
-        form = layout.totalHeightForWidth(width - beside)
-        rest = self.layout().sizeHint().height() - self._form.sizeHint().height()
+        width = max(scaled(GRID * 70), self._grid.totalMinimumSize().width() + beside + bar)
+        form = self._grid.totalHeightForWidth(width - beside)
+        rest = self._column.sizeHint().height() - self._form.sizeHint().height()
         self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
     def show_preferences(self, preferences: Preferences) -> None:
-        """Show, and thereby set, these."""
+        """Show preferences, and emit them if they are new."""
         for name, show in self._setters.items():
             show(getattr(preferences, name))
 
     def _control(self, name: str, field: FieldInfo) -> tuple[QWidget, Callable[[Any], None]]:
-        """The control of a field, and how a value is shown in it."""
-        kind = field.annotation
+        """Return the control of a field, and a function that shows a value in it."""
+        kind, extra = field.annotation, cast(dict[str, Any], field.json_schema_extra or {})
         if get_origin(kind) is Literal:
             box = QComboBox()
-            names = (field.json_schema_extra or {}).get("names", {})
+            names = extra.get("names", {})
             for value in get_args(kind):
                 box.addItem(names.get(value, str(value).capitalize()), value)
             box.currentIndexChanged.connect(lambda: self._set(name, box.currentData()))
@@ -105,18 +105,23 @@ class SettingsDialog(QDialog):
             spin = QSpinBox()
             pad_text(spin)
             spin.setKeyboardTracking(False)
-            spin.setSingleStep((field.json_schema_extra or {}).get("step", 1))
+            spin.setSingleStep(extra.get("step", 1))
             for bound in field.metadata:
                 match bound:
                     case Ge():
-                        spin.setMinimum(bound.ge)
+                        spin.setMinimum(cast(int, bound.ge))
                     case Le():
-                        spin.setMaximum(bound.le)
+                        spin.setMaximum(cast(int, bound.le))
             spin.valueChanged.connect(lambda value: self._set(name, value))
             return spin, spin.setValue
         line = QLineEdit()
         line.editingFinished.connect(lambda: self._set(name, line.text().strip()))
-        return line, lambda value: (line.setText(value), self._set(name, value))
+
+        def show(text: str) -> None:
+            line.setText(text)
+            self._set(name, text)
+
+        return line, show
 
     def _set(self, name: str, value: Any) -> None:
         if getattr(self._preferences, name) != value:

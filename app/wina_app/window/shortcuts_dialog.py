@@ -1,8 +1,8 @@
-"""Every shortcut there is, in one table."""
+"""A table of all keyboard shortcuts."""
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDialog, QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
 from wina_app.style.theme import GRID, scaled
@@ -13,25 +13,26 @@ _OF_SCREEN = 0.9
 
 
 class ShortcutsDialog(QDialog):
-    """Made from the actions themselves, so that it is always true."""
+    """A dialog built from the actions themselves, so that it is always up to date."""
 
     def __init__(self, parent: QWidget, entries: Sequence[Entry]) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
-        with_shortcut = [entry for entry in entries if entry.keys]
-        self.table = QTableWidget(len(with_shortcut), 3)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        listed = [entry for entry in entries if entry.keys]
+        self.table = QTableWidget(len(listed), 3)
         self.table.setAccessibleName(tr("Keyboard shortcuts"))
-        self.table.setHorizontalHeaderLabels([tr("Keys"), tr("What they do"), tr("Where")])
+        self.table.setHorizontalHeaderLabels([tr("Keys"), tr("Command"), tr("Where")])
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
         self.table.setTabKeyNavigation(False)
         self.table.verticalHeader().hide()
         self.table.setShowGrid(False)
-        for row, entry in enumerate(with_shortcut):
-            for column, text in enumerate((entry.keys, entry.text, entry.where)):
+        for row, entry in enumerate(listed):
+            for place, text in enumerate((entry.keys, entry.text, entry.where)):
                 item = QTableWidgetItem(text)
                 item.setToolTip(text)
-                self.table.setItem(row, column, item)
+                self.table.setItem(row, place, item)
         self.table.resizeColumnsToContents()
         self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
         column = QVBoxLayout(self)

@@ -1,6 +1,6 @@
-"""The line at the bottom: engine, device, memory, database."""
+"""The status line: engine, device, memory and database."""
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
 
@@ -8,7 +8,7 @@ from wina_app.style.icons import icon
 from wina_app.style.number_format import size
 from wina_app.style.theme import HALF, notifier, state_colour
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.controls import ElidedLabel, spaced, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import Environment
 
@@ -16,7 +16,7 @@ _LOOK = {"ready": "done", "working": "running", "starting": "queued", "stopped":
 
 
 class StatusLine(QStatusBar):
-    """Shows; the main window tells it what."""
+    """The status line, updated by the main window."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,21 +27,18 @@ class StatusLine(QStatusBar):
         self._database = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
-        row = QHBoxLayout(engine)
-        row.setContentsMargins(HALF * 2, 0, 0, 0)
-        row.setSpacing(0)
+        row = spaced(QHBoxLayout(engine), 0, (2 * HALF, 0, 0, 0))
         row.addWidget(self._icon)
         row.addWidget(self._engine)
-        self.addWidget(engine)
-        self.addWidget(self._device)
-        self.addWidget(self._memory)
+        for widget in (engine, self._device, self._memory):
+            self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
-        self._memory.setToolTip(tr("Resident memory of the engine process, and what the machine has available"))
+        self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
         self._restyle()
         notifier().changed.connect(self._restyle)
 
     def show_engine(self, state: str) -> None:
-        """One of "starting", "ready", "working", "stopping", "stopped"."""
+        """Show a state: "starting", "ready", "working", "stopping" or "stopped"."""
         if state != self._state:
             self._state = state
             self._restyle()
@@ -49,36 +46,35 @@ class StatusLine(QStatusBar):
     def _restyle(self) -> None:
         look = _LOOK[self._state]
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
-        said = {
+        text = {
             "starting": tr("Engine starting"),
             "ready": tr("Engine ready"),
             "working": tr("Engine working"),
             "stopping": tr("Engine stopping"),
             "stopped": tr("Engine stopped"),
         }[self._state]
-        self._engine.setText(said)
-        self._engine.setAccessibleName(said)
+        self._engine.setText(text)
+        self._engine.setAccessibleName(text)
 
     def show_environment(self, environment: Environment) -> None:
-        """Where the engine computes."""
+        """Show the device of the engine."""
         self._device.setText(f"{environment.device}: {environment.hardware}")
         versions = "\n".join(f"{name} {version}" for name, version in environment.versions.items())
         self._device.setToolTip(plain_tip(versions))
 
     def show_memory(self, pid: int | None) -> None:
-        """Sample the memory of the engine and of the machine; microseconds."""
+        """Show the memory of the engine process and of the machine; takes microseconds."""
         available = size(psutil.virtual_memory().available)
         try:
             used = size(psutil.Process(pid).memory_info().rss) if pid else ""
         except psutil.NoSuchProcess:
             used = ""
         if used:
-            said = tr("Memory {used} used by the engine, {available} free", used=used, available=available)
+            self._memory.setText(tr("Engine memory {used}, {available} free", used=used, available=available))
         else:
-            said = tr("{available} free", available=available)
-        self._memory.setText(said)
+            self._memory.setText(tr("{available} free", available=available))
 
     def show_database(self, name: str, url: str) -> None:
-        """Which database the results are kept in."""
+        """Show the name of the results database."""
         self._database.setText(tr("Database {name}", name=name))
         self._database.setToolTip(plain_tip(url))

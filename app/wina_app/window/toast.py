@@ -1,14 +1,14 @@
-"""What is said in passing at the lower edge of the window, with one thing to do about it; it goes by itself."""
+"""Toasts: short messages with a button at the lower edge of the window, which close by themselves."""
 
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QEnterEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.controls import ElidedLabel, push_button, spaced, text_label
 
 _STAY_MS = 8_000
 _MOST = 3
@@ -16,17 +16,17 @@ _WIDTH = GRID * 56
 
 
 class Toasts(QObject):
-    """The toasts over a window, the latest at the bottom; as many as can be read, the oldest give way."""
+    """The toasts over a window, the latest at the bottom; the oldest closes when there are too many."""
 
     def __init__(self, window: QWidget, above: Callable[[], int]) -> None:
-        """`above` tells at how many pixels from the window's lower edge they may begin."""
+        """Place toasts at `above()` pixels from the lower edge of the window."""
         super().__init__(window)
         self._window, self._above = window, above
         self.shown: list[Toast] = []
         window.installEventFilter(self)
 
     def say(self, word: str, text: str, button: str = "", do: Callable[[], object] | None = None) -> None:
-        """Show `text` under `word`, which is in bold, and offer to do something about it."""
+        """Show `text` after `word` in bold, with a button that calls `do`."""
         toast = Toast(self._window, word, text, button, do)
         toast.gone = lambda: self._remove(toast)
         self.shown.append(toast)
@@ -50,8 +50,8 @@ class Toasts(QObject):
             self.arrange()
 
     def arrange(self) -> None:
-        """Lie over everything, above each other."""
-        if not self.shown:  # docks tell of being hidden even while the window goes
+        """Place the toasts above each other and over everything else."""
+        if not self.shown:  # docks report being hidden even while the window is deleted
             return
         bottom = self._window.height() - self._above() - GRID
         for toast in reversed(self.shown):
@@ -63,43 +63,36 @@ class Toasts(QObject):
 
 
 class Toast(QFrame):
-    """One of them; the pointer over it makes it stay."""
+    """A message that stays while the pointer is over it."""
 
     def __init__(self, window: QWidget, word: str, text: str, button: str, do: Callable[[], object] | None) -> None:
         super().__init__(window)
         self.gone: Callable[[], object] = self.hide
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(lambda: self.gone())
         self._timer.start(_STAY_MS)
-        title = text_label(word, "section")
         label = ElidedLabel()
         label.setText(text)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(GRID * 2, GRID, GRID, GRID)
-        row.setSpacing(GRID)
-        row.addWidget(title)
+        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, GRID, GRID, GRID))
+        row.addWidget(text_label(word, "section"))
         row.addWidget(label, 1)
-        self.button = QPushButton(button)
-        self.button.setAccessibleName(button)
+        self.button = push_button(button, do or (lambda: None))
+        self.button.clicked.connect(lambda: self.gone())
         if not button:
             self.button.hide()
-        self.button.clicked.connect(lambda: (do and do(), self.gone()))
-        dismiss = QPushButton("\N{MULTIPLICATION SIGN}")
-        dismiss.setProperty("role", "link")
-        dismiss.setAccessibleName(tr("Dismiss this message"))
-        dismiss.clicked.connect(lambda: self.gone())
+        cross, name = "\N{MULTIPLICATION SIGN}", tr("Dismiss message")
+        dismiss = push_button(cross, lambda: self.gone(), name=name, role="link")
         row.addWidget(self.button)
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def enterEvent(self, event: QEnterEvent) -> None:
-        """Stay while it is being read."""
+        """Stay while the pointer is over the toast."""
         self._timer.stop()
         super().enterEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Go after a while."""
+        """Close after a while."""
         self._timer.start(_STAY_MS)
         super().leaveEvent(event)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QLocale
-from wina_app.services import guide
 from wina_app.style import translation
 from wina_app.style.translation import tr
 
@@ -22,69 +21,6 @@ APP = ROOT / "app" / "wina_app"
 FILES = sorted(APP.rglob("*.py"))
 METHODS = sorted((ROOT / "wina_core" / "methods").glob("*.py"))
 LEAST_TEXTS = 1000
-WORD = re.compile(r"[^\W\d_]{3}")
-PROSE = re.compile(r"[^\W\d_]{2,}[,;:]? [^\W\d_]{2,}")
-SHOWN = {
-    *("setText", "setToolTip", "setPlaceholderText", "setAccessibleName", "setAccessibleDescription", "setWindowTitle"),
-    *("setSpecialValueText", "setSuffix", "setPrefix", "setTitle", "setStatusTip", "setInformativeText"),
-    *("QLabel", "QPushButton", "QAction", "QCheckBox", "QRadioButton", "QGroupBox", "QMenu", "QDockWidget"),
-    *("addItem", "addItems", "addAction", "addMenu", "addTab", "addButton", "setHorizontalHeaderLabels"),
-    *("QListWidgetItem", "QTableWidgetItem", "text_label", "labelled", "captioned", "add_command", "add_action"),
-    *("show_error", "show_notice", "show_problem", "show_failure", "show_empty", "set_primary", "explain_disabled"),
-    *(
-        "EmptyState",
-        "CollapsibleSection",
-        "Panel",
-        "Bar",
-        "BarList",
-        "ComboBox",
-        "DataPlot",
-        "ColourScale",
-        "RowTableView",
-    ),
-    *("submit", "offer_export", "WinaError"),
-}
-"""What takes words that a person sees, as far as its name tells."""
-ASIDE = ("reason", "explanation", "hint", "tip", "button")
-"""Keywords under which such words are given."""
-ROLES = {"title", "section", "muted", "figure", "failed", "warning"}
-"""Of the style sheet: what `text_label` takes after its text."""
-KEYS = re.compile(r"(Ctrl|Alt|Shift|Del|Space|Return|Esc|F\d)\b")
-NOT_FOR_PEOPLE = {
-    "stylesheet.py": "the style sheet",
-    "models/plot_script.py": "a program in Python that is written into a file",
-    "__main__.py": "the command line, which is English as all of `wina` is",
-    "figure.py": "a command line",
-    "screenshots.py": "a command line",
-    "screenshot_scenes.py": "of the same command line",
-}
-NAMES = {
-    "WINA Workbench": "the program",
-    "dense": "a method",
-    "demo:calibration": "a text in a specification",
-    "demo:heldout": "a text in a specification",
-    "plan study.toml": "a file",
-    "median ms": "a column of files and of the command line",
-    "of roofline %": "a column",
-    "dense tokens/s": "a column",
-}
-"""Names are the same in every language."""
-DATA = {
-    "The report is ": "what `wina report` prints",
-    "The rows of a weight matrix": "a prompt",
-    "The capital of France is": "a prompt",
-    "Explain in one paragraph": "a prompt",
-    "The following example shows": "a prompt",
-    "def ": "a prompt",
-    "class ": "a prompt",
-}
-"""What texts begin with that are read or computed with, and not said."""
-FOR_DEVELOPERS = {"debug", "info", "warning", "error", "exception", "ValueError", "TypeError"}
-"""Log lines, and mistakes in calling."""
-
-
-def test_no_text_is_left_untranslatable():
-    assert [said for file in FILES for said in _untranslatable(file)] == []
 
 
 def test_texts_are_literals_that_are_given_all_that_they_name():
@@ -140,77 +76,6 @@ def test_a_translation_beside_the_resources_is_installed(qapp, tmp_path: Path, m
 
 
 # ---- reading the sources --------------------------------------------------------------------------------------------
-
-
-def _untranslatable(file: Path) -> Iterator[str]:
-    """Texts with words that reach a person, as far as can be told, and that are not in `tr`."""
-    name = file.relative_to(APP).as_posix()
-    if name in NOT_FOR_PEOPLE:
-        return
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    for node, shown in _strings(tree, shown=False):
-        words = _words(node)
-        said = WORD.search(words) and not KEYS.match(words) and words not in ROLES if shown else PROSE.search(words)
-        if said and not _is_known(words, shown=shown):
-            yield f"{name}:{node.lineno}: {words!r}"
-
-
-def _is_known(words: str, *, shown: bool) -> bool:
-    """Whether it is a name, data, or stands for a chapter of the glossary."""
-    named = words.removesuffix(" \0") in NAMES or any(words.startswith(known) for known in DATA)
-    return named or (not shown and words.lower() in guide.terms())
-
-
-def _strings(node: ast.AST, *, shown: bool) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Strings below a node without those in `tr`, in documentation and in logs; and whether each is an argument of what
-    shows it."""
-    match node:
-        case ast.Expr(value=ast.Constant()):
-            return
-        case ast.AnnAssign(value=value):
-            yield from () if value is None else _strings(value, shown=False)
-        case ast.FunctionDef(args=arguments, body=body):
-            for part in (*arguments.defaults, *filter(None, arguments.kw_defaults), *body):
-                yield from _strings(part, shown=False)
-        case ast.Constant(value=str()):
-            yield node, shown
-        case ast.JoinedStr(values=parts):
-            yield node, shown
-            for part in parts:
-                if isinstance(part, ast.FormattedValue):
-                    yield from _strings(part.value, shown=shown)
-        case ast.Call(func=function, args=arguments, keywords=keywords):
-            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if called == "tr":
-                arguments = arguments[2:]
-            elif called in FOR_DEVELOPERS:
-                arguments = []
-            yield from _strings(function, shown=False)
-            takes = called in SHOWN
-            for argument in arguments:
-                yield from _strings(argument, shown=takes)
-            for keyword in keywords:
-                yield from _strings(keyword.value, shown=takes and keyword.arg in ASIDE)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            yield from _strings(test, shown=False)
-            for branch in (body, orelse):
-                yield from _strings(branch, shown=shown)
-        case ast.BinOp(left=left, right=right):
-            for side in (left, right):
-                yield from _strings(side, shown=shown)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            for element in elements:
-                yield from _strings(element, shown=shown)
-        case _:
-            for child in ast.iter_child_nodes(node):
-                yield from _strings(child, shown=False)
-
-
-def _words(node: ast.Constant | ast.JoinedStr) -> str:
-    """What a string says of its own."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    return "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
 
 
 def _calls(file: Path) -> list[ast.Call]:
