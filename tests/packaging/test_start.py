@@ -47,20 +47,14 @@ def installs(start: ModuleType) -> int:
     return sum("--editable" in command for command in start.commands)
 
 
-def test_the_first_start_installs_and_the_second_runs_nothing(start: ModuleType) -> None:
-    start.set_up("")
-    assert installs(start) == 1
+@pytest.mark.parametrize(("starts", "expected"), [(["", ""], 1), (["", "test", "test", ""], 2)])
+def test_dependencies_are_installed_once(start: ModuleType, starts: list[str], expected: int) -> None:
+    for extra in starts:
+        start.set_up(extra)
+    assert installs(start) == expected
     start.commands.clear()
     start.set_up("")
     assert start.commands == []
-
-
-def test_tests_need_their_extra_dependencies_once(start: ModuleType) -> None:
-    start.set_up("")
-    start.set_up("test")
-    start.set_up("test")
-    start.set_up("")
-    assert installs(start) == 2
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
