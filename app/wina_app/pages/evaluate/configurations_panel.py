@@ -4,12 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QLineEdit,
-    QVBoxLayout,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QVBoxLayout
 
 from wina_app.shared.method_choices import (
     ALLOCATORS,

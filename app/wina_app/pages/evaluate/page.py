@@ -4,11 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.tasks_panel import TasksPanel

@@ -3,14 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QMenu,
-    QPlainTextEdit,
-    QSlider,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QSlider, QToolButton, QWidget
 
 from wina_app.pages.playground.form_state import PROMPTS, Choice, PlaygroundChoices
 from wina_app.style.number_format import fraction

@@ -2,27 +2,13 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QComboBox,
-    QMenu,
-    QPushButton,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QMenu, QPushButton, QToolButton, QWidget
 
 from wina_app.pages.sparsity.edits import HIGHEST
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import map_texts
 from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey
-from wina_app.shared.method_choices import (
-    ALLOCATORS,
-    CORRECTION,
-    MASKS,
-    SELECTIONS,
-    Gating,
-    explanation,
-    shares_masks,
-)
+from wina_app.shared.method_choices import ALLOCATORS, CORRECTION, MASKS, SELECTIONS, Gating, explanation, shares_masks
 from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
