@@ -51,7 +51,7 @@ _Value = TypeVar("_Value")
 
 
 class ConfigurationsPanel(SidePanel):
-    """Choice of the configurations to compare."""
+    """EvaluationChoice of the configurations to compare."""
 
     changed = Signal()
 

@@ -12,7 +12,7 @@ from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
-from wina_app.shared.run_grid import Choice, Grid, build_study, make_grid, rotation_choices
+from wina_app.shared.run_grid import EvaluationChoice, Grid, build_study, make_grid, rotation_choices
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
@@ -32,7 +32,7 @@ _FOUND = 50
 class EvaluateView(MessageView, Protocol):
     """The page as its controller sees it."""
 
-    def choice(self) -> Choice:
+    def choice(self) -> EvaluationChoice:
         """Return the ticked and typed choice."""
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
@@ -200,7 +200,7 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
+    def _submit(self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun]) -> None:
         if not pending:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return

@@ -7,8 +7,8 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.playground.form_state import (
     SIDES,
-    Choice,
     PlaygroundChoices,
+    PlaygroundSettings,
     Side,
     divergence_text,
     figures,
@@ -33,7 +33,7 @@ COUNT_MS = 100
 class PlaygroundView(MessageView, Protocol):
     """The page as its controller sees it."""
 
-    def choice(self) -> Choice:
+    def choice(self) -> PlaygroundSettings:
         """Return the chosen settings."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
