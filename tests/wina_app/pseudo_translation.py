@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterator
 
 from PySide6.QtCore import QTranslator
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QApplication,
-    QComboBox,
-    QDockWidget,
-    QLabel,
-    QLineEdit,
-    QTabBar,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QDockWidget, QLabel, QLineEdit, QTabBar, QWidget
 
 WORDS = re.compile(r"\b[^\W\d_]\w{2,}")
 KEYS = re.compile(r" \([^ ]+\)$")

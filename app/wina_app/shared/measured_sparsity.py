@@ -8,14 +8,7 @@ from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.results.columns import WARNING
-from wina_core.results.measured import (
-    Count,
-    Measured,
-    difference_text,
-    mean_over_units,
-    measured_sparsity,
-    sparsity_of,
-)
+from wina_core.results.measured import Count, Measured, difference_text, mean_over_units, measured_sparsity, sparsity_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison.study_runs import StudyRun

@@ -37,7 +37,7 @@ PLAN_COLUMN = tr("plan")
 
 
 @dataclass(frozen=True)
-class Choice:
+class EvaluationChoice:
     """Return the ticked and typed choice."""
 
     name: str
@@ -86,7 +86,7 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
     return tuple(sorted(values))
 
 
-def build_study(choice: Choice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
+def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
     """Return the chosen study. Raise WinaError if something is missing or contradictory."""
     sparse = [method for method in choice.methods if method.name != DENSE.name]
     dense = [Arm()] if len(sparse) < len(choice.methods) else []

@@ -4,12 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QLineEdit,
-    QVBoxLayout,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QVBoxLayout
 
 from wina_app.shared.method_choices import (
     ALLOCATORS,
@@ -55,7 +50,7 @@ _Value = TypeVar("_Value")
 
 
 class ConfigurationsPanel(SidePanel):
-    """Choice of the configurations to compare."""
+    """EvaluationChoice of the configurations to compare."""
 
     changed = Signal()
 

@@ -1,6 +1,6 @@
 """Controller of the Evaluate page: turn the choice into a study, and queue its missing runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,8 +10,9 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
-from wina_app.shared.run_grid import Choice, Grid, build_study, make_grid, rotation_choices
+from wina_app.shared.run_grid import EvaluationChoice, Grid, build_study, make_grid, rotation_choices
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
@@ -28,10 +29,10 @@ _FOUND = 50
 """Most tasks listed under the typed text."""
 
 
-class EvaluateView(Protocol):
+class EvaluateView(MessageView, Protocol):
     """The page as its controller sees it."""
 
-    def choice(self) -> Choice:
+    def choice(self) -> EvaluationChoice:
         """Return the ticked and typed choice."""
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
@@ -68,15 +69,6 @@ class EvaluateView(Protocol):
 
     def show_problem(self, text: str) -> None:
         """Say why the choice is no study; empty if it is one."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class EvaluateController(QObject):
@@ -208,7 +200,7 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(self, study: StudySpec, choice: Choice, pending: list[PendingRun]) -> None:
+    def _submit(self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun]) -> None:
         if not pending:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return

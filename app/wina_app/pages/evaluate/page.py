@@ -4,15 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QLineEdit,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.tasks_panel import TasksPanel
-from wina_app.shared.run_grid import FIRST_SPARSITIES, Choice, Grid
+from wina_app.shared.run_grid import FIRST_SPARSITIES, EvaluationChoice, Grid
 from wina_app.shared.run_grid_view import RunGrid
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -76,8 +72,8 @@ class EvaluatePage(Page):
         )
         return runs
 
-    def choice(self) -> Choice:
-        return Choice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
+    def choice(self) -> EvaluationChoice:
+        return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
         self.arms.choose_plan(method, rotation)

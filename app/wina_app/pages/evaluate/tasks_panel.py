@@ -29,7 +29,7 @@ _LIST_HEIGHT = GRID * 14
 
 
 class TasksPanel(SidePanel):
-    """Choice of the measurements."""
+    """EvaluationChoice of the measurements."""
 
     changed = Signal()
 
@@ -126,7 +126,7 @@ class TasksPanel(SidePanel):
         return box
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of `Choice` for the measurements."""
+        """Return the fields of `EvaluationChoice` for the measurements."""
         ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
         return {
             "tasks": tuple(ticked),

@@ -1,14 +1,7 @@
 """Form of the gate inspector: prompt, methods and the button."""
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QGridLayout,
-    QPlainTextEdit,
-    QProgressBar,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod

@@ -29,6 +29,7 @@ from wina_app.shared.latency.table import (
     TimedEntry,
     make_entries,
 )
+from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, RowTable
 from wina_core.engine.protocol import DecodeJob, LatencyJob
@@ -42,7 +43,7 @@ _PAUSE_MS = 300
 """Pause between two readings of the store while points arrive."""
 
 
-class LatencyView(Protocol):
+class LatencyView(MessageView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> ProductChoice | DecodeChoice:
@@ -68,15 +69,6 @@ class LatencyView(Protocol):
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
         """Draw both plots; a fresh chart resets their zoom."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 @dataclass

@@ -3,13 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QLineEdit,
-    QListWidget,
-    QListWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from wina_app.pages.latency.form_state import BACKENDS, DTYPES, METHODS, SELECTIONS, DecodeChoice, ProductChoice
 from wina_app.style.theme import GRID, HALF, notifier

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QPushButton,
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QPushButton, QSplitter, QStackedWidget, QWidget
 
 from wina_app.pages.latency.form import LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice

@@ -1,6 +1,5 @@
 """Controller of the Model page: resolve a location, load the model, fill the workspace."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -10,6 +9,7 @@ from PySide6.QtCore import QObject
 from wina_app.jobs.job_list import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
+from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
@@ -19,7 +19,7 @@ from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quan
 from wina_core.specs.plans import UniformSparsity
 
 
-class ModelView(Protocol):
+class ModelView(MessageView, Protocol):
     """The page as its controller sees it."""
 
     def show_recent(self, locations: list[str]) -> None:
@@ -36,15 +36,6 @@ class ModelView(Protocol):
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
         """Show the cost of a generated token, or why it is unknown."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class ModelController(QObject):

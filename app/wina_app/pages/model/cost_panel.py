@@ -1,14 +1,7 @@
 """Cost panel of the Model page: cost of a generated token at a sparsity and a context."""
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtWidgets import (
-    QAbstractScrollArea,
-    QHeaderView,
-    QLabel,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractScrollArea, QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QWidget
 
 from wina_app.pages.model.cost import cost_table
 from wina_app.shared.method_choices import explanation

@@ -118,9 +118,9 @@ class ModelPage(Page):
         column.addWidget(text_label(tr("Recent models"), "section"))
         self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
-        column.addWidget(self.recent, 1)
+        column.addWidget(self.recent, 100)
         column.addWidget(text_label(tr("You can also drop a folder onto the window."), "muted", wrap=True))
-        column.addStretch(0)
+        column.addStretch(1)  # all of the room while no list is shown
         return area
 
     def _build_summary(self) -> QWidget:

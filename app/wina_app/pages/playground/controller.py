@@ -7,8 +7,8 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.playground.form_state import (
     SIDES,
-    Choice,
     PlaygroundChoices,
+    PlaygroundSettings,
     Side,
     divergence_text,
     figures,
@@ -17,6 +17,7 @@ from wina_app.pages.playground.form_state import (
     recent,
 )
 from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
@@ -29,10 +30,10 @@ COUNT_MS = 100
 """Pause between updates of the read-outs while tokens arrive."""
 
 
-class PlaygroundView(Protocol):
+class PlaygroundView(MessageView, Protocol):
     """The page as its controller sees it."""
 
-    def choice(self) -> Choice:
+    def choice(self) -> PlaygroundSettings:
         """Return the chosen settings."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
@@ -61,12 +62,6 @@ class PlaygroundView(Protocol):
 
     def show_divergence(self, at: int | None, text: str) -> None:
         """Mark the token where the completions diverge, and say so."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class PlaygroundController(QObject):

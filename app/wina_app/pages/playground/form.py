@@ -3,16 +3,9 @@
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QMenu,
-    QPlainTextEdit,
-    QSlider,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QSlider, QToolButton, QWidget
 
-from wina_app.pages.playground.form_state import PROMPTS, Choice, PlaygroundChoices
+from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, PlaygroundSettings
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -120,9 +113,9 @@ class PlaygroundForm(SidePanel):
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
 
-    def choice(self) -> Choice:
+    def choice(self) -> PlaygroundSettings:
         """Return the chosen settings; without a model, method and rotation are meaningless."""
-        return Choice(
+        return PlaygroundSettings(
             prompt=self.prompt.toPlainText(),
             chat=self.chat.isEnabled() and self.chat.isChecked(),
             new_tokens=self.new_tokens.value(),

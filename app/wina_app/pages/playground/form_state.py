@@ -30,7 +30,7 @@ PROMPTS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlaygroundSettings:
     """Chosen settings of the page."""
 
     prompt: str
@@ -90,7 +90,7 @@ def _as_chosen(method: MethodSpec) -> str:
     return tr("As on the Sparsity page: {label}", label=f"{method.label}{selection}")
 
 
-def problem(choice: Choice, *, has_model: bool) -> str:
+def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     """Return why nothing can be generated now; empty where it can."""
     if not has_model:
         return tr("Open a model first")

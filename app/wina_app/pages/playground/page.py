@@ -5,7 +5,7 @@ from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
-from wina_app.pages.playground.form_state import SIDES, Choice, PlaygroundChoices, Side, token_readout
+from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
 from wina_app.pages.playground.response_pane import CompletionPane
 from wina_app.pages.playground.token_text import DIVERGENCE
 from wina_app.plots.colour_bar import ColourBar
@@ -94,7 +94,7 @@ class PlaygroundPage(Page):
         )
         self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
 
-    def choice(self) -> Choice:
+    def choice(self) -> PlaygroundSettings:
         return self.form.choice()
 
     def _copy_both(self) -> None:

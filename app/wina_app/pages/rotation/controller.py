@@ -1,6 +1,6 @@
 """Controller of the Rotation page: choose, measure and export rotations."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError, explain
@@ -20,7 +21,7 @@ IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rota
 NO_MODEL = tr("Open a model first")
 
 
-class RotationView(Protocol):
+class RotationView(MessageView, Protocol):
     """The page as its controller sees it."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
@@ -37,15 +38,6 @@ class RotationView(Protocol):
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
         """Show the measured rotation; None if it was not measured yet."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class RotationController(QObject):

@@ -4,13 +4,7 @@ import math
 
 import numpy as np
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QProgressBar,
-    QPushButton,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QPushButton, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.jobs.dock import progress_text

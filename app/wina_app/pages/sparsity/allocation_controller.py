@@ -1,6 +1,5 @@
 """Controller of allocations: the engine spreads a budget, the result becomes the plan."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -10,6 +9,7 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.sparsity.allocation_summary import effort, outcome, same_table
 from wina_app.pages.sparsity.plan_editor import SparsityEditing
 from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import AllocateJob
@@ -25,7 +25,7 @@ OTHER_ARM = tr(
 )
 
 
-class AllocationView(Protocol):
+class AllocationView(MessageView, Protocol):
     """The page as its controller sees it."""
 
     def show_allocating(self, running: bool) -> None:
@@ -36,15 +36,6 @@ class AllocationView(Protocol):
 
     def show_allocation(self, text: str, details: str) -> None:
         """Say how the current plan was allocated; empty if it was not."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class AllocationController(QObject):

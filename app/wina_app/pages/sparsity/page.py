@@ -5,12 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QUndoStack
-from PySide6.QtWidgets import (
-    QPushButton,
-    QSplitter,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.jobs.job_list import JobEntry

@@ -12,6 +12,7 @@ from wina_app.heatmap.selection import Selection
 from wina_app.pages.sparsity import constraints, edits
 from wina_app.pages.sparsity.undo_history import Choices, SparsityHistory
 from wina_app.services.workspace import Workspace
+from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
@@ -19,7 +20,7 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
 
 
-class EditingView(Protocol):
+class EditingView(MessageView, Protocol):
     """The page as the editor sees it."""
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
@@ -30,15 +31,6 @@ class EditingView(Protocol):
 
     def show_kept_budget(self, budget: float | None) -> None:
         """Show the kept budget, if any."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class SparsityEditing(QObject):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -13,6 +13,7 @@ from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
+from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
@@ -24,23 +25,13 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store.rows import PlannedRun
 
 
-class LibraryView(Protocol):
-    """The page as its controller sees it."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-
 class PlanLibrary(QObject):
     """Library of other plans. Every replacement of the plan is one undo step."""
 
     choices_changed = Signal(PlanChoices)
 
     def __init__(
-        self, workspace: Workspace, store: StoreThread, view: LibraryView, sparsity: SparsityController
+        self, workspace: Workspace, store: StoreThread, view: MessageView, sparsity: SparsityController
     ) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view

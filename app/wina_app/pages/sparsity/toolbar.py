@@ -2,13 +2,7 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QComboBox,
-    QMenu,
-    QPushButton,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QMenu, QPushButton, QToolButton, QWidget
 
 from wina_app.pages.sparsity.edits import HIGHEST
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets

@@ -1,6 +1,6 @@
 """Controller of the Studies page: show studies, and queue their missing measurements."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from wina_app.pages.studies.study_state import (
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EstimateJob, PendingRun
 from wina_core.errors import WinaError
@@ -34,7 +35,7 @@ _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
 
 
-class StudiesView(Protocol):
+class StudiesView(MessageView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> LaunchChoice:
@@ -69,15 +70,6 @@ class StudiesView(Protocol):
 
     def show_report(self, page: Path | None) -> None:
         """Enable opening the selected study's report; None if there is none."""
-
-    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error inline, with a Retry button if `retry` is given."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class StudiesController(QObject):

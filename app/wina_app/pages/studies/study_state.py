@@ -138,9 +138,6 @@ def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
     return {run.label.run: run.label.arm for run in runs}
 
 
-# ---- what a study consists of ------------------------------------------------------------------------------------
-
-
 def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
@@ -207,9 +204,6 @@ def _sweep(spec: LatencySpec) -> str:
     return _DOT.join(parts)
 
 
-# ---- how far its jobs are ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class StudyProgress:
     """Progress of a study's active jobs."""
@@ -258,9 +252,6 @@ def _size(entry: JobEntry) -> int:
     """Return the number of a job's measurements."""
     runs = getattr(entry.job, "runs", ())
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
-
-
-# ---- in sentences ------------------------------------------------------------------------------------------------
 
 
 def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:

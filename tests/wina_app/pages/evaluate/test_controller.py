@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController, EvaluateView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
-from wina_app.shared.run_grid import Choice, build_study, parse_sparsities, rotation_choices
+from wina_app.shared.run_grid import EvaluationChoice, build_study, parse_sparsities, rotation_choices
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
@@ -19,7 +19,7 @@ from wina_core.studies.expand import expand, load_study
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
 
 WINA, TEAL = MethodSpec(name="wina"), MethodSpec(name="teal")
-CHOICE = Choice(
+CHOICE = EvaluationChoice(
     name="Evaluation",
     tasks=("demo_choice",),
     task_folders=(),

@@ -10,15 +10,7 @@ from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TA
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
-from wina_core.specs import (
-    AS_RELEASED_ROTATION,
-    DENSE,
-    NO_ROTATION,
-    Arm,
-    MethodSpec,
-    RotationSpec,
-    TextSpec,
-)
+from wina_core.specs import AS_RELEASED_ROTATION, DENSE, NO_ROTATION, Arm, MethodSpec, RotationSpec, TextSpec
 from wina_core.tasks.code_risk import RISK
 
 LAYERWISE = RotationSpec(mode="per_layer")

@@ -50,9 +50,6 @@ def products(store, *records):
     return list(make_entries(store.latency_rows(), {}, ProductEntry).values())
 
 
-# ---- choices -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("field", "text", "sentence"),
     [
@@ -142,9 +139,6 @@ def test_a_sweep_of_too_many_points_is_refused_before_it_is_made():
         count_points(spec, frozenset())
 
 
-# ---- rows ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_point_is_shown_as_it_was_timed_last_on_each_machine(store):
     newer = HERE.model_copy(update={"versions": {"python": "4"}})
     entries = products(store, timed(median=2.0), timed(newer, median=4.0), timed(ELSEWHERE, median=1.0))
@@ -187,9 +181,6 @@ def test_the_columns_say_everything_with_its_unit(store):
     assert dense.texts[[column.key for column in PRODUCT_COLUMNS].index("selection")] == ""
 
 
-# ---- what is shown -------------------------------------------------------------------------------------------------
-
-
 def test_this_machine_is_shown_at_first_whatever_was_timed_later_elsewhere(store):
     entries = products(store, timed(), timed(ELSEWHERE))
     offer = make_offer(entries, Picked(), ENVIRONMENT)
@@ -224,9 +215,6 @@ def test_a_gpu_is_this_machines_by_its_name():
     here = Environment(device="cuda", hardware="a GPU", versions={})
     assert is_local("cuda", "a GPU", here)
     assert not is_local("cuda", "another GPU", here)
-
-
-# ---- plots ---------------------------------------------------------------------------------------------------------
 
 
 def chart_of(store, *records, ordinate="speedup"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from wina_app.pages.playground.controller import PlaygroundController, PlaygroundView
-from wina_app.pages.playground.form_state import Choice
+from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
@@ -16,7 +16,7 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
-CHOICE = Choice(
+CHOICE = PlaygroundSettings(
     prompt="def median(data):",
     chat=False,
     new_tokens=8,

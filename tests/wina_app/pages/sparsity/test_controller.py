@@ -16,14 +16,7 @@ from tests.wina_app.stored_runs import (
     summary,
 )
 from wina_core.records import LayerRecord, MetricRecord, UnitRecord
-from wina_core.specs import (
-    DEVIATION,
-    NO_ROTATION,
-    AllocatedSparsity,
-    AllocatorSpec,
-    Arm,
-    MethodSpec,
-)
+from wina_core.specs import DEVIATION, NO_ROTATION, AllocatedSparsity, AllocatorSpec, Arm, MethodSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 

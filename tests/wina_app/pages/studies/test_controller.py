@@ -43,9 +43,6 @@ def paper_runs(bench):
     return expand(bind(load_study(bench.paper), load_roles()))
 
 
-# ---- states --------------------------------------------------------------------------------------------------------
-
-
 def test_the_gallery_is_listed_with_what_each_study_needs_or_has_to_do(bench):
     assert [entry.name for entry in bench.view.last("show_list")] == ["tiny-paper", "tiny-demo"]
     assert bench.state(bench.paper).text == f"needs {ROLE}"
@@ -144,9 +141,6 @@ def test_with_samples_what_is_stored_without_them_is_missing(mapped):
     assert mapped.state(mapped.paper).to_do == 4, "they are asked of the selected study alone"
 
 
-# ---- files of one's own ----------------------------------------------------------------------------------------------
-
-
 def test_a_file_of_ones_own_is_listed_shown_and_remembered(bench, tmp_path):
     file = write(tmp_path, "mine", DEMO.replace("tiny-demo", "mine"))
     bench.controller.open_file(file)
@@ -168,9 +162,6 @@ def test_a_broken_file_is_listed_with_its_line_and_reason(bench, tmp_path):
     assert "1.5" in entry.error
     bench.controller.run()
     assert not bench.engine.submitted
-
-
-# ---- local data ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -243,9 +234,6 @@ def test_the_data_folder_of_a_file_that_is_listed_no_longer_is_forgotten(bench, 
     bench.controller.choose_data(str(data))
     bench.controller.forget()
     assert Settings(tmp_path / "window.json").study_data == {}
-
-
-# ---- running ---------------------------------------------------------------------------------------------------------
 
 
 def test_running_queues_the_missing_runs_and_the_sweep(bench):
