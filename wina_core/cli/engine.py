@@ -1,11 +1,11 @@
-"""`wina engine`: the engine process, for a client at the other end of its standard streams."""
+"""The engine process, for a client at the other end of its standard streams."""
 
 import os
 import sys
 
 
 def engine() -> None:
-    """Take jobs as JSON lines on stdin and answer on stdout, as the window's own engine does; made for ssh."""
+    """Take jobs as JSON lines on stdin and send events on stdout, as the window's engine does; made for ssh."""
     from wina_core.engine.server.server import serve
 
     code = serve()

@@ -7,15 +7,16 @@ from tests.wina_core.engine.engine_events import PATIENCE, Events
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
     Done,
+    EngineRequest,
     EvaluateJob,
     Event,
     Failed,
     InspectJob,
     Partial,
     PendingRun,
-    Request,
     RunFinished,
     RunStarted,
+    Started,
     Submit,
 )
 from wina_core.records import UnitRecord
@@ -27,7 +28,7 @@ class FakeClient:
     def __init__(self, on_event: Callable[[Event], None], environment: Mapping[str, str], eager: bool) -> None:
         self.pid: int | None = None
         self.environment = environment
-        self.sent: list[Request] = []
+        self.sent: list[EngineRequest] = []
         self._eager = eager
         self._emit = on_event
         self.busy = False
@@ -36,11 +37,13 @@ class FakeClient:
     def start(self) -> None:
         self.pid = 1
 
-    def send(self, request: Request) -> None:
+    def send(self, request: EngineRequest) -> None:
         with self._arrived:
             self.sent.append(request)
             self.busy |= isinstance(request, Submit)
             self._arrived.notify_all()
+        if isinstance(request, Submit):
+            self.say(Started(job_id=request.job_id))
         if self._eager and isinstance(request, Submit):
             self.complete()
 
@@ -70,7 +73,7 @@ class FakeClient:
         assert isinstance(job, EvaluateJob)
         return job.runs
 
-    def given(self, count: int = 1, kind: type[Request] = Submit) -> None:  # type: ignore[valid-type]
+    def given(self, count: int = 1, kind: type[EngineRequest] = Submit) -> None:  # type: ignore[valid-type]
         """Wait until it was given so many jobs, or told so many other things."""
         with self._arrived:
             told = lambda: sum(isinstance(request, kind) for request in self.sent) >= count  # noqa: E731

@@ -1,4 +1,4 @@
-"""Tells when a job ends that somebody has stopped looking at."""
+"""Toasts for jobs that end after the user has turned to something else."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ from wina_core.engine.protocol import (
 )
 
 LONG_SECONDS = 5.0
-"""A job that took less was waited for."""
+"""Shorter jobs end without a toast."""
 _PLACES: dict[type, tuple[str, str]] = {
     InspectJob: ("model", tr("Show model")),
     RotateJob: ("rotation", tr("Show rotation")),
@@ -37,17 +37,17 @@ _PLACES: dict[type, tuple[str, str]] = {
 
 
 class NoticesView(Protocol):
-    """What is needed of the window."""
+    """View of the toasts: the window."""
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
-        """Tell something in passing, with a button that does something about it."""
+        """Show a toast with a button."""
 
     def show_page(self, key: str) -> None:
         """Switch to a page."""
 
 
 class JobNotices(QObject):
-    """Follows the jobs' ends."""
+    """Shows a toast for each job that ends."""
 
     def __init__(self, workbench: Workbench, view: NoticesView, show_log: Callable[[str], object]) -> None:
         """`show_log` shows the log of the job with this id."""
