@@ -37,10 +37,6 @@ class FakeEngine(QObject):
         """Remember."""
         self.sent.append(request)
 
-    def cancel(self, job_id: str) -> None:
-        """Remember."""
-        self.send(Cancel(job_id=job_id))
-
     def finish(self) -> None:
         """Gone at once."""
         self.finished.emit()

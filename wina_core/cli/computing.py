@@ -44,7 +44,7 @@ class Computed:
             raise WinaError(f"{len(self.failures)} of {self.runs} runs failed: {reasons}")
 
 
-def run_study(study: StudySpec, manner: RunOptions, database: str | None, as_json: bool) -> None:
+def run_study(study: StudySpec, options: RunOptions, database: str | None, as_json: bool) -> None:
     """Compute the missing runs and latencies of a study, and print the tables of all.
 
     Raises WinaError if there is nothing to measure or a run failed.
@@ -53,13 +53,13 @@ def run_study(study: StudySpec, manner: RunOptions, database: str | None, as_jso
         raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
     rows: list[MetricRow] = []
     with Store(database) as store:
-        computed = compute(study, manner, store)
+        computed = compute(study, options, store)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
                 print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
         if study.latency:
-            show_products(*sweep_products(study.latency, manner.again, store), export=None, as_json=as_json)
+            show_products(*sweep_products(study.latency, options.again, store), export=None, as_json=as_json)
     computed.check()
     _check_metrics(rows, study)
 
@@ -72,12 +72,12 @@ def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
             raise WinaError(unknown_metric(task, metric, found))
 
 
-def compute(study: StudySpec, manner: RunOptions, store: Store) -> Computed:
+def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
     """Compute and store a study's missing measurements, or all with `again`; not those of its sweep."""
     named = labelled(study)
     runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
-    pending = every if manner.again else store.pending(runs, manner.samples)
+    pending = every if options.again else store.pending(runs, options.samples)
     check_names(pending)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
@@ -89,9 +89,9 @@ def compute(study: StudySpec, manner: RunOptions, store: Store) -> Computed:
         return Computed(name, len(runs), ())
     job = EvaluateJob(
         runs=tuple(pending),
-        samples=manner.samples,
-        run_model_code=manner.run_model_code,
+        samples=options.samples,
+        run_model_code=options.run_model_code,
         metrics=study.evaluation.metrics,
     )
-    outcome = run_recorded(job, store) if manner.engines == 1 else run_recorded_in_pool(job, store, manner.engines)
+    outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
     return Computed(name, len(runs), outcome.failures)

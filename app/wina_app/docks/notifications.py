@@ -7,32 +7,21 @@ from typing import Protocol
 from PySide6.QtCore import QObject
 
 from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.texts import page_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import (
-    AllocateJob,
-    CalibrateJob,
-    DecodeJob,
-    EvaluateJob,
-    GenerateJob,
-    InspectGateJob,
-    InspectJob,
-    LatencyJob,
-    RotateJob,
-)
+from wina_core.engine.protocol import GenerateJob
 
 LONG_SECONDS = 5.0
 """Shorter jobs end without a toast."""
-_PLACES: dict[type, tuple[str, str]] = {
-    InspectJob: ("model", tr("Show model")),
-    RotateJob: ("rotation", tr("Show rotation")),
-    CalibrateJob: ("sparsity", tr("Show plan")),
-    AllocateJob: ("sparsity", tr("Show plan")),
-    InspectGateJob: ("sparsity", tr("Show plan")),
-    EvaluateJob: ("results", tr("Show results")),
-    LatencyJob: ("latency", tr("Show latency")),
-    DecodeJob: ("latency", tr("Show latency")),
+_BUTTONS = {
+    "model": tr("Show model"),
+    "rotation": tr("Show rotation"),
+    "sparsity": tr("Show plan"),
+    "results": tr("Show results"),
+    "latency": tr("Show latency"),
+    "studies": tr("Show study"),
 }
 
 
@@ -61,13 +50,13 @@ class JobNotices(QObject):
             return
         if isinstance(entry.job, GenerateJob):  # it is watched as it comes
             return
-        page, button = _PLACES.get(type(entry.job), ("", ""))
+        page = page_of(entry.job)
         if entry.state == "failed":
             self._view.say(
                 tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
             )
         elif entry.seconds >= LONG_SECONDS:
-            self._view.say(tr("Done"), _outcome(entry), button, partial(self._view.show_page, page))
+            self._view.say(tr("Done"), _outcome(entry), _BUTTONS[page], partial(self._view.show_page, page))
 
 
 def _outcome(entry: JobEntry) -> str:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
@@ -29,16 +28,6 @@ from wina_core.engine.protocol import (
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
 
 
-@dataclass(frozen=True)
-class EngineUse:
-    """One of several engines and its work."""
-
-    hardware: str
-    """Name of its processor or accelerator; empty until the engine is ready."""
-    job: str | None
-    """The job's id; None while it is idle."""
-
-
 class JobList(QObject):
     """All jobs of this window. Signals carry the job's id."""
 
@@ -55,8 +44,8 @@ class JobList(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, JobEntry] = {}
-        self.engines: dict[int, EngineUse] = {}
-        """Engines by their places, from 1; empty where there is only one."""
+        self.engines: dict[int, Assigned] = {}
+        """The work of each engine, by its place from 1; empty where there is only one engine."""
 
     def __iter__(self) -> Iterator[JobEntry]:
         return iter(list(self._entries.values()))
@@ -203,7 +192,7 @@ class JobList(QObject):
 
     def _assign(self, event: Assigned) -> None:
         before = self.engines.get(event.engine)
-        self.engines[event.engine] = EngineUse(event.hardware, event.job)
+        self.engines[event.engine] = event
         for job_id in {before.job if before else None, event.job}:
             if job_id in self._entries:
                 places = (place for place, use in sorted(self.engines.items()) if use.job == job_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QThread, Signal
 
 from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.protocol import Cancel, Event, Request
+from wina_core.engine.protocol import Event, Request
 
 
 class EngineThread(QThread):
@@ -32,10 +32,6 @@ class EngineThread(QThread):
     def send(self, request: Request) -> None:
         """Send a request and return at once."""
         self._requests.put(request)
-
-    def cancel(self, job_id: str) -> None:
-        """Cancel a job."""
-        self.send(Cancel(job_id=job_id))
 
     def finish(self) -> None:
         """Stop the engines, then this thread; return at once, `finished` follows."""

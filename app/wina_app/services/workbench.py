@@ -14,6 +14,7 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_core.engine.protocol import (
+    Cancel,
     CompletionFinished,
     Done,
     Event,
@@ -140,7 +141,7 @@ class Workbench(QObject):
     def cancel(self, job_id: str) -> None:
         """Cancel a job; stored results stay."""
         self.jobs.cancelling(job_id)
-        self._engine.cancel(job_id)
+        self._engine.send(Cancel(job_id=job_id))
 
     def pause(self, job_id: str) -> None:
         """Pause a job after its batch, with all it has in memory; a waiting one stays in the queue."""

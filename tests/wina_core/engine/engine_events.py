@@ -4,8 +4,10 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from wina_core.compute.reporter import NullReporter
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
+from wina_core.errors import Cancelled
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -33,6 +35,18 @@ LONG_JOB = evaluate(
     *(run(0.2 + index / 100, EvaluationSpec(deviation=LONG)) for index in range(50)),
 )
 """A run that is soon finished, and then more than any test waits for."""
+
+
+class Impatient(NullReporter):
+    """Cancels after so many checks."""
+
+    def __init__(self, checks: int = 0) -> None:
+        self._left = checks
+
+    def check(self) -> None:
+        if self._left == 0:
+            raise Cancelled
+        self._left -= 1
 
 
 def submit(client: EnginePool, job_id: str, job: Job) -> None:

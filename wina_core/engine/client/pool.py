@@ -158,7 +158,7 @@ class EnginePool:
 
     def _shut_down(self) -> None:
         for job in self._jobs:
-            self._cancel(job, tell=False)
+            self._cancel(job, notify=False)
         stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
         for stop in stops:
             stop.start()
@@ -196,13 +196,13 @@ class EnginePool:
         self._on_event(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
         self._hand_out()
 
-    def _cancel(self, job: SharedJob, *, tell: bool = True) -> None:
-        """Drop the rest of a job and, where `tell`, ask its engines to stop."""
+    def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
+        """Drop the rest of a job and, where `notify`, ask its engines to stop."""
         if job.cancelled:
             return
         job.cut |= job.waiting
         job.cancelled = True
-        for worker, part in self._working_on(job) if tell else ():
+        for worker, part in self._working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=part.id))
         self._end_if_over(job)
 

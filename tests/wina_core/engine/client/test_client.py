@@ -132,50 +132,44 @@ def test_jobs_behind_a_crash_go_to_a_new_engine(start: Start) -> None:
     assert events.end("behind") == Done(job_id="behind")
     assert len([event for event in events.all if isinstance(event, Ready)]) == 2
     assert {name: len(found) for name, found in ends(events).items()} == {"die": 1, "behind": 1}
-
-
-def test_the_next_job_after_a_crash_gets_a_new_engine(start: Start) -> None:
-    client, events = start()
-    submit(client, "die", "behind")
-    events.end("behind")
     submit(client, "next")
     assert events.end("next") == Done(job_id="next")
 
 
-def test_an_engine_killed_from_outside_is_reported_as_such(start: Start) -> None:
+@pytest.mark.parametrize("job_id", ["hang", "hold"])
+def test_an_engine_killed_from_outside_fails_its_job(start: Start, job_id: str) -> None:
     client, events = start()
-    submit(client, "hang")
+    submit(client, job_id, "behind")
     events.wait(RunStarted)
+    client.send(Pause(job_id="hold"))
+    if job_id == "hold":
+        events.wait(Held)
     assert client.pid is not None
     os.kill(client.pid, 9)
-    failed = events.end("hang")
+    failed = events.end(job_id)
     assert isinstance(failed, Failed)
     assert "killed from outside, perhaps because memory ran out" in failed.error
+    assert events.end("behind") == Done(job_id="behind")
 
 
-def test_an_engine_that_cannot_start_fails_all_jobs_once(start: Start) -> None:
-    client, events = start("stillborn")
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine could not start (exit code 1)")
-    assert "no module named torch" in failed.detail
-
-
-def test_an_engine_that_dies_before_it_begins_a_job_fails_it_rather_than_starting_for_ever(start: Start) -> None:
-    client, events = start("fainting")
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine stopped with exit code 4")
-
-
-def test_a_command_that_does_not_exist_fails_the_job(start: Start) -> None:
-    client, events = start(command=["/nowhere/engine"])
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine could not be started (")
+@pytest.mark.parametrize(
+    ("behaviour", "command", "error", "detail"),
+    [
+        ("stillborn", None, "The engine could not start (exit code 1)", "no module named torch"),
+        ("fainting", None, "The engine stopped with exit code 4", ""),  # rather than starting for ever
+        ("", ["/nowhere/engine"], "The engine could not be started (", ""),
+    ],
+)
+def test_an_engine_that_begins_no_job_fails_it(
+    start: Start, behaviour: str, command: list[str] | None, error: str, detail: str
+) -> None:
+    client, events = start(behaviour, command)
+    submit(client, "a", "b")
+    for job_id in ("a", "b"):
+        failed = events.end(job_id)
+        assert isinstance(failed, Failed)
+        assert failed.error.startswith(error)
+        assert detail in failed.detail
 
 
 def test_what_is_not_an_event_is_logged_and_passed_over(start: Start) -> None:
@@ -209,19 +203,6 @@ def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
     assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
 
 
-def test_an_engine_that_dies_while_it_holds_a_job_fails_it(start: Start) -> None:
-    client, events = start()
-    submit(client, "hold", "behind")
-    client.send(Pause(job_id="hold"))
-    events.wait(Held)
-    assert client.pid is not None
-    os.kill(client.pid, 9)
-    failed = events.end("hold")
-    assert isinstance(failed, Failed)
-    assert "was killed from outside" in failed.error
-    assert events.end("behind") == Done(job_id="behind")
-
-
 def test_cancelling_what_is_unknown_does_nothing(start: Start) -> None:
     client, events = start()
     client.send(Cancel(job_id="never"))
@@ -241,10 +222,7 @@ def test_stopping_ends_the_process_and_its_jobs(start: Start, behaviour: str) ->
     assert client.pid is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert list(ends(events).values()) == [
-        [Done(job_id="hang", cancelled=True)],
-        [Done(job_id="behind", cancelled=True)],
-    ]
+    assert ends(events) == {name: [Done(job_id=name, cancelled=True)] for name in ("hang", "behind")}
     client.stop()
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.pieces import Pieces
@@ -56,14 +57,14 @@ def job(*arms: AnswerSpec, **settings: object) -> GenerateJob:
 def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: NullReporter | None = None) -> list[Answer]:
     found = [Answer(spec) for spec in wanted.arms]
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, Token):
             found[event.arm].tokens.append(event)
         elif isinstance(event, CompletionFinished):
             found[event.arm].ended = event
 
     with suppress(Cancelled):
-        generate(wanted, Held(loaded), hear, reporter or NullReporter(), "job")
+        generate(wanted, Held(loaded), on_event, reporter or NullReporter(), "job")
     return found
 
 
@@ -151,15 +152,7 @@ def test_an_answer_ends_at_an_end_token(loaded: LoadedModel, monkeypatch: pytest
 
 
 def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
-    class Impatient(NullReporter):
-        left = 300
-
-        def check(self) -> None:
-            self.left -= 1
-            if not self.left:
-                raise Cancelled
-
-    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient())
+    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient(300))
     assert 0 < len(sparse.tokens) < 400
     assert [answer.ended and answer.ended.end for answer in (dense, sparse)] == ["stopped", "stopped"]
     assert list(dense.ids) == greedy(loaded, len(dense.ids))
