@@ -66,7 +66,9 @@ class Workbench(QObject):
         self.jobs = JobList()
         self.settings = settings
         self.environment: Environment | None = None
-        self._engine, self._store = engine, store
+        self._engine = engine
+        self.store = store
+        """The thread for everything that blocks."""
         self._recorders: dict[str, Any] = {}
         self._retrying: set[str] = set()
         engine.received.connect(self._on_event)
@@ -76,18 +78,13 @@ class Workbench(QObject):
         store.finished.connect(self.stopped)
 
     @property
-    def store(self) -> StoreThread:
-        """The thread for everything that blocks."""
-        return self._store
-
-    @property
     def engine_pid(self) -> int | None:
         """Process id of the first engine; None while there is none."""
         return self._engine.pid
 
     def start(self) -> None:
         """Open the store and start the engine."""
-        self._store.start()
+        self.store.start()
         self._engine.start()
 
     def submit(self, job: Job, title: str) -> str:
@@ -105,7 +102,7 @@ class Workbench(QObject):
             return
         self._retrying.add(job_id)
         job, points = entry.job, dict(entry.points)
-        self._store.ask(
+        self.store.ask(
             lambda store: rest_of(job, points, store),
             lambda rest: self._requeue(job_id, rest),
             lambda text: self._refuse_retry(job_id, text),
@@ -195,7 +192,7 @@ class Workbench(QObject):
             if isinstance(event, Failed | Done):
                 del self._recorders[job_id]
 
-        self._store.write(write, lambda text: self._on_storing_failed(job_id, text))
+        self.store.write(write, lambda text: self._on_storing_failed(job_id, text))
 
     def _on_storing_failed(self, job_id: str, text: str) -> None:
         """Cancel the job: its next results would be lost too."""
@@ -204,4 +201,4 @@ class Workbench(QObject):
             self.cancel(job_id)
 
     def _on_engine_finished(self) -> None:
-        self._store.finish()
+        self.store.finish()

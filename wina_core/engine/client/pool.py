@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import engine_count, engine_environments
@@ -23,7 +22,6 @@ from wina_core.engine.protocol import (
     Assigned,
     Cancel,
     Done,
-    EngineRequest,
     EvaluateJob,
     Event,
     Failed,
@@ -49,26 +47,13 @@ from wina_core.engine.protocol import (
 OnEvent = Callable[[Event], None]
 
 
-class _OneEngine(Protocol):
-    """Interface of `EngineClient`."""
-
-    @property
-    def pid(self) -> int | None: ...
-
-    def start(self) -> None: ...
-
-    def send(self, request: EngineRequest) -> None: ...
-
-    def stop(self) -> None: ...
-
-
 @dataclass(eq=False)
 class _Worker:
     """An engine and its work."""
 
     place: int
     """From 1."""
-    client: _OneEngine
+    client: EngineClient
     hardware: str = ""
     part: Part | None = None
     group: Group | None = None
@@ -90,7 +75,7 @@ class EnginePool:
         self,
         on_event: OnEvent,
         environments: Sequence[Mapping[str, str]] = ({},),
-        client: Callable[[OnEvent, Mapping[str, str]], _OneEngine] | None = None,
+        client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
     ) -> None:
         """`client` makes the client of one engine from the receiver of its events and its environment variables."""
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
