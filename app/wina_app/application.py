@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from wina_app.jobs.controller import JobsController
-from wina_app.jobs.log_dock import LogHandler, LogView
-from wina_app.jobs.notifications import JobNotices
+from wina_app.docks.jobs_controller import JobsController
+from wina_app.docks.log import LogHandler, LogView
+from wina_app.docks.notifications import JobNotices
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread

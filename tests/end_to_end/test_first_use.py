@@ -22,54 +22,45 @@ from tests.end_to_end.first_use import ByKeyboard, ByMouse, FirstUse
 from tests.end_to_end.hands import carry_out
 from tests.wina_app.conftest import close
 from tests.wina_app.stall_watchdog import StallWatchdog
-from wina_core.engine.client.client import EngineClient
-from wina_core.engine.protocol import Event, Ready, Request
+from wina_core.engine.client.pool import EnginePool
+from wina_core.engine.protocol import Event, Ready
 from wina_core.store import Store
 
 PROGRAMS = ("Xvfb", "openbox", "xdotool", "wmctrl")
 
 
-class LentEngine:
-    """An engine process that outlives the windows that work with it: it has the interface of `EngineClient`."""
+class LentEngine(EnginePool):
+    """An engine that outlives the windows that work with it."""
 
     def __init__(self) -> None:
-        self._client = EngineClient(self._hand_on)
+        super().__init__(self._hand_on)
         self._ready: Ready | None = None
-        self._on_event: Callable[[Event], None] = lambda _: None
+        self._window: Callable[[Event], None] = lambda _: None
 
     def lend(self, on_event: Callable[[Event], None]) -> "LentEngine":
         """To one window after the other."""
-        self._on_event = on_event
+        self._window = on_event
         return self
 
     def start(self) -> None:
         """The first time; after that it is ready."""
         if self._ready is None:
-            self._client.start()
+            super().start()
         else:
-            self._on_event(self._ready)
-
-    @property
-    def pid(self) -> int | None:
-        """Of the engine process."""
-        return self._client.pid
-
-    def send(self, request: Request) -> None:
-        """Hand it on."""
-        self._client.send(request)
+            self._window(self._ready)
 
     def stop(self) -> None:
-        """The window has gone; what it asked for has ended before."""
-        self._on_event = lambda _: None
+        """The window has gone; its jobs have ended before."""
+        self._window = lambda _: None
 
     def end(self) -> None:
         """Stop the process."""
-        self._client.stop()
+        super().stop()
 
     def _hand_on(self, event: Event) -> None:
         if isinstance(event, Ready):
             self._ready = event
-        self._on_event(event)
+        self._window(event)
 
 
 @pytest.fixture(scope="module")

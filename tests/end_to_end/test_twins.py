@@ -7,7 +7,7 @@ import pytest
 
 from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.cli.computing import Manner, compute
+from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.sandbox import check_sandbox
@@ -22,7 +22,7 @@ from wina_core.studies.published import MEAN, mean_weights, preferred_metric, pu
 
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
 SWEEPS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.latency]
-CONSENT = Manner(run_model_code=True)
+CONSENT = RunOptions(run_model_code=True)
 Cell = tuple[str, str, str, float, str]
 """Role, quantization, arm, sparsity, task."""
 

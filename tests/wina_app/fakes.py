@@ -10,7 +10,7 @@ from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
-from wina_core.engine.protocol import Accepted, Cancel, Done, Event, Ready, Request, Result, Submit
+from wina_core.engine.protocol import Cancel, Done, Event, Ready, Request, Result, Started, Submit
 from wina_core.records import Environment, ModelSummary
 from wina_core.specs import ModelSource
 from wina_core.store import Store
@@ -21,7 +21,7 @@ ENVIRONMENT = Environment(device="cpu", hardware="a test", versions={"python": "
 class FakeEngine(QObject):
     """Has the interface of `EngineThread`; remembers what it was sent."""
 
-    event = Signal(object)
+    received = Signal(object)
     finished = Signal()
     pid = 1
 
@@ -31,15 +31,11 @@ class FakeEngine(QObject):
 
     def start(self) -> None:
         """Ready at once."""
-        self.event.emit(Ready(pid=1, environment=ENVIRONMENT))
+        self.received.emit(Ready(pid=1, environment=ENVIRONMENT))
 
     def send(self, request: Request) -> None:
         """Remember."""
         self.sent.append(request)
-
-    def cancel(self, job_id: str) -> None:
-        """Remember."""
-        self.send(Cancel(job_id=job_id))
 
     def finish(self) -> None:
         """Gone at once."""
@@ -58,9 +54,9 @@ class FakeEngine(QObject):
     def answer(self, *events: Callable[[str], Event]) -> None:
         """Start the last job, then emit what the functions make of its id."""
         job_id = self.last.job_id
-        self.event.emit(Accepted(job_id=job_id, started=True))
+        self.received.emit(Started(job_id=job_id))
         for make in events:
-            self.event.emit(make(job_id))
+            self.received.emit(make(job_id))
 
 
 class FakeClient:
@@ -80,7 +76,7 @@ class FakeClient:
         """Accept or cancel."""
         if isinstance(request, Submit):
             self._jobs.append(request.job_id)
-            self._emit(Accepted(job_id=request.job_id, started=True))
+            self._emit(Started(job_id=request.job_id))
         elif isinstance(request, Cancel):
             self._end(request.job_id)
 

@@ -1,4 +1,4 @@
-"""Computing a study as far as it is not stored yet, and showing all of it."""
+"""Computing the missing measurements of a study, and printing all of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from wina_core.tasks.check_names import check_names, unknown_metric
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a study is computed, on which none of its numbers depends."""
+class RunOptions:
+    """Options of computing a study; no number depends on them."""
 
     again: bool = False
-    """Everything anew, also what is stored."""
+    """Recompute everything, stored measurements included."""
     samples: bool = False
     run_model_code: bool = False
     engines: int = 1
-    """Processes that share the runs, 0 for one on each GPU; one run after the other in this process for 1."""
+    """Processes that share the runs; 0 for one on each GPU, 1 for none but this one."""
 
 
 @dataclass(frozen=True)
 class Computed:
-    """A study as far as it could be computed."""
+    """A study that was computed as far as possible."""
 
     study: str
-    """Its hash in the store."""
+    """Hash in the store."""
     runs: int
     failures: tuple[RunFailed, ...]
 
@@ -44,39 +44,40 @@ class Computed:
             raise WinaError(f"{len(self.failures)} of {self.runs} runs failed: {reasons}")
 
 
-def run_study(study: StudySpec, manner: Manner, database: str | None, as_json: bool) -> None:
-    """Compute what is missing of a study's runs and of its sweep, and print the tables of all of both; WinaError if
-    there is nothing to measure or a run failed."""
+def run_study(study: StudySpec, options: RunOptions, database: str | None, as_json: bool) -> None:
+    """Compute the missing runs and latencies of a study, and print the tables of all.
+
+    Raises WinaError if there is nothing to measure or a run failed.
+    """
     if study.models and not study.evaluation.units:
         raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
     rows: list[MetricRow] = []
     with Store(database) as store:
-        computed = compute(study, manner, store)
+        computed = compute(study, options, store)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
                 print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
         if study.latency:
-            show_products(*sweep_products(study.latency, manner.again, store), export=None, as_json=as_json)
+            show_products(*sweep_products(study.latency, options.again, store), export=None, as_json=as_json)
     computed.check()
     _check_metrics(rows, study)
 
 
 def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
-    """Raise WinaError for a metric that the study wants to see and its task has not: of some tasks only what they
-    computed tells."""
+    """Raise WinaError for a metric that its task lacks; the metrics of some tasks are known only afterwards."""
     for task, metric in study.evaluation.metrics.items():
         found = dict.fromkeys(row.metric for row in rows if row.unit == task)
         if found and metric not in found:
             raise WinaError(unknown_metric(task, metric, found))
 
 
-def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
-    """Compute a study's missing measurements, or `again` all, and store them; not those of its sweep."""
+def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
+    """Compute and store a study's missing measurements, or all with `again`; not those of its sweep."""
     named = labelled(study)
     runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
-    pending = every if manner.again else store.pending(runs, manner.samples)
+    pending = every if options.again else store.pending(runs, options.samples)
     check_names(pending)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
@@ -88,9 +89,9 @@ def compute(study: StudySpec, manner: Manner, store: Store) -> Computed:
         return Computed(name, len(runs), ())
     job = EvaluateJob(
         runs=tuple(pending),
-        samples=manner.samples,
-        run_model_code=manner.run_model_code,
+        samples=options.samples,
+        run_model_code=options.run_model_code,
         metrics=study.evaluation.metrics,
     )
-    outcome = run_recorded(job, store) if manner.engines == 1 else run_recorded_in_pool(job, store, manner.engines)
+    outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
     return Computed(name, len(runs), outcome.failures)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from wina_core.cli import options
-from wina_core.cli.computing import Manner, run_study
+from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cli.flags import taking
 from wina_core.cli.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
@@ -91,5 +91,5 @@ def evaluate(
     )
     if save_study:
         save_study_file(study, save_study)
-    manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
     run_study(study, manner, database, as_json)

@@ -11,7 +11,7 @@ from wina_core.cli import options
 from wina_core.cli.flags import taking
 from wina_core.cli.options import in_sampling
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
+from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
 from wina_core.errors import WinaError
 from wina_core.specs import DENSE, Arm, CalibrationSpec
@@ -79,7 +79,7 @@ def _compute(job: GenerateJob) -> list[Answer]:
     def on_event(event: Event) -> None:
         if isinstance(event, Token):
             completions[event.arm].tokens.append(event)
-        elif isinstance(event, Answered):
+        elif isinstance(event, CompletionFinished):
             completions[event.arm].ended = event
 
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough

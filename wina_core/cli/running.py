@@ -1,4 +1,4 @@
-"""Doing a job, here or in engines, recorded in the store as the window records an engine's."""
+"""Running a job, in this process or in engines, with its results recorded as the window records them."""
 
 import os
 import queue
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
-from wina_core.engine.client.pool import Client, open_engines
+from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.protocol import (
     Cancel,
     Done,
@@ -26,22 +26,22 @@ from wina_core.store import Recorder, Store
 
 JOB_ID = "local"
 _LOOK_SECONDS = 0.2
-"""How often Ctrl-C is looked for while engines compute."""
+"""Interval of checking for Ctrl-C while engines compute."""
 
 
 @dataclass
-class Outcome:
-    """What a job left behind besides what is stored."""
+class JobOutcome:
+    """Results of a job that are not in the store."""
 
     value: ResultValue | None
     failures: tuple[RunFailed, ...]
 
 
-def run_recorded(job: Job, store: Store) -> Outcome:
-    """Do a job in this process with progress on stderr, and store what it yields the moment it does.
+def run_recorded(job: Job, store: Store) -> JobOutcome:
+    """Run a job in this process with progress on stderr, and store every result as it comes.
 
-    Raises what `run_job` raises, after the store has been told how the job ended; and at once what the store refuses
-    to take, such as when the disk is full: computing on would lose what follows too.
+    Raises the errors of `run_job`, after the store has recorded the end of the job; and at once an error of the store,
+    such as a full disk, since later results would be lost too.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
@@ -69,9 +69,11 @@ def run_recorded(job: Job, store: Store) -> Outcome:
         return kept.outcome
 
 
-def run_recorded_in_pool(job: Job, store: Store, engines: int) -> Outcome:
-    """As `run_recorded`, in so many engines at once, 0 standing for one for each GPU. What fails the whole job is a
-    WinaError here, its details on stderr."""
+def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
+    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU.
+
+    An error of the whole job is a WinaError, with its details on stderr.
+    """
     kept = _Kept(store, job)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
@@ -90,9 +92,9 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> Outcome:
 
 
 def _follow(
-    client: Client, events: "queue.SimpleQueue[Event]", kept: "_Kept", reporter: TerminalReporter
+    client: EnginePool, events: "queue.SimpleQueue[Event]", kept: "_Kept", reporter: TerminalReporter
 ) -> Done | Failed:
-    """Keep and show what happens until the job has ended, and cancel it when that is asked for or nothing is kept."""
+    """Record and show events until the job ends; cancel it on Ctrl-C and when the store refuses a result."""
     cancelled = False
     while True:
         try:
@@ -117,22 +119,22 @@ def _follow(
             case Progress():
                 reporter.progress(event.done, event.total, event.unit, event.metric)
             case Log():
-                if event.level != "debug":  # what an engine's libraries print: its log file has it
+                if event.level != "debug":  # an engine's log file has the output of its libraries
                     reporter.log(event.level, event.text)
             case _:
                 kept.take(event)
 
 
 class _Kept:
-    """What a job yields, in the store and in an Outcome, until the store refuses to take it."""
+    """Records a job's results in the store and in a JobOutcome, until the store refuses one."""
 
     def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
         self._recorder = Recorder(store, job, environment)
-        self.outcome = Outcome(None, ())
+        self.outcome = JobOutcome(None, ())
         self.refused: WinaError | None = None
 
     def take(self, event: Event) -> None:
-        """Store what an event brings."""
+        """Store the result of an event."""
         if self.refused is not None:
             return
         try:
@@ -146,10 +148,10 @@ class _Kept:
             self.outcome.failures += (event,)
 
     def end(self, event: Done | Failed) -> None:
-        """Store how the job ended. Raises what the store refused, now or before."""
+        """Store the end of the job. Raises the error of the store, now or before."""
         if self.refused is None:
             self._recorder.record(event)
             return
-        with suppress(WinaError):  # which is told already
+        with suppress(WinaError):
             self._recorder.record(Failed(job_id=JOB_ID, error=str(self.refused)))
         raise self.refused

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.computing import Manner, run_study
+from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError, near_matches
 from wina_core.specs.studies import Role, StudySpec
@@ -31,7 +31,7 @@ def run(
     as_json: options.Json = False,
 ) -> None:
     """Compute a study's missing measurements and print its tables."""
-    manner = Manner(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
     run_study(open_study(study, role, data_folder), manner, database, as_json)
 
 

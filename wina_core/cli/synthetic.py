@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.computing import Manner, compute
+from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.tables import print_table
 from wina_core.compute.synthetic import paper
 from wina_core.specs import SYNTHETIC, Arm, EvaluationSpec, MethodSpec, ModelSource, NetworkName, SyntheticSpec
@@ -43,7 +43,7 @@ def synthetic(
         evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
     )
     with Store(database) as store:
-        computed = compute(study, Manner(again=again), store)
+        computed = compute(study, RunOptions(again=again), store)
         rows = store.metric_rows(MetricFilter(study=computed.study))
     print_table(COLUMNS, comparison(rows, comparable=size == paper.SIZE), as_json)
     computed.check()

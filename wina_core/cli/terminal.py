@@ -1,4 +1,4 @@
-"""What the command line shows while a job runs, and Ctrl-C."""
+"""Progress in the terminal while a job runs, and Ctrl-C."""
 
 import os
 import signal
@@ -21,15 +21,17 @@ _SILENCE = 30.0
 
 
 class TerminalReporter:
-    """Progress with its remaining time as one line on stderr; log lines above it. Where stderr is no terminal, progress
-    every half minute, warnings and errors."""
+    """Reporter that shows progress and remaining time in one line on stderr, with log lines above it.
+
+    Where stderr is no terminal, it prints progress every half minute, warnings and errors.
+    """
 
     def __init__(self, progress: Progress, cancelled: threading.Event) -> None:
         self._progress = progress
         self._task = progress.add_task("starting", total=None, left="")
         self._cancelled = cancelled
         self._eta = Eta()
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = time.monotonic()
@@ -37,8 +39,8 @@ class TerminalReporter:
         counted = f"{_count(done)} of {_count(total)} {unit}" if total else f"{_count(done)} {unit}"
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
         self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)
-        if not self._progress.console.is_terminal and now - self._told >= _SILENCE:
-            self._told = now
+        if not self._progress.console.is_terminal and now - self._printed >= _SILENCE:
+            self._printed = now
             self._progress.console.print(f"{metric or unit}: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def log(self, level: Level, text: str) -> None:
@@ -62,7 +64,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def terminal_reporter() -> Iterator[TerminalReporter]:
-    """A reporter that Ctrl-C cancels at the next batch; a second Ctrl-C ends the process at once."""
+    """Yield a reporter that Ctrl-C cancels at the next batch; a second Ctrl-C ends the process at once."""
     console = Console(stderr=True)
     cancelled = threading.Event()
 

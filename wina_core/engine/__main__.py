@@ -1,4 +1,4 @@
-"""`python -m wina_core.engine`: newline-delimited JSON requests on stdin, events on stdout, the log on stderr."""
+"""The engine process: newline-delimited JSON requests on stdin, events on stdout, the log on stderr."""
 
 import os
 import sys

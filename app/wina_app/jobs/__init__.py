@@ -1,1 +1,1 @@
-"""The job list, its log and its notifications."""
+"""The jobs of the window: their states, their order and their texts; no widgets."""

@@ -1,4 +1,4 @@
-"""One job of this window, and what there is to know of it."""
+"""One job of the window: its state, progress and outcome."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,19 +6,16 @@ from typing import Literal
 
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Job, ResultValue
+from wina_core.engine.protocol import Job, Priority, ResultValue
 from wina_core.records import EstimateRecord, ModelSummary, SweepReport
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled")
 
-Priority = Literal["first", "high", "normal", "low"]
-PRIORITIES: tuple[Priority, ...] = ("first", "high", "normal", "low")
-
 
 @dataclass
 class JobEntry:
-    """One job and how far it is."""
+    """One job and its progress."""
 
     id: str
     title: str
@@ -29,53 +26,57 @@ class JobEntry:
     total: float | None = None
     unit: str = ""
     eta_seconds: float | None = None
-    """What the engine said last, at `eta_at`."""
+    """The engine's last estimate, made at `eta_at`."""
     eta_at: float = 0.0
     expected_seconds: float | None = None
-    """What it should take from its beginning; None while nobody knows."""
+    """Expected total duration; None while unknown."""
     metric: str = ""
     submitted: float = field(default_factory=time.time)
     started: float | None = None
     ended: float | None = None
     held_since: float | None = None
-    """Since when it is held; None while it is not."""
+    """Start of the current pause; None while not paused."""
     held_before: float = 0.0
-    """Seconds that it was held since it started, before `held_since`."""
+    """Seconds of earlier pauses since it started."""
     engines: tuple[int, ...] = ()
-    """The places of those that work on it, where there are several engines."""
+    """Places of the engines that work on it, where there are several."""
     runs_finished: int = 0
     runs_failed: int = 0
     units_stored: int = 0
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """`Environment.key`: hashes of the points that a sweep has measured."""
+    """Hashes of the points that a sweep has measured, by `Environment.key`."""
     error: str = ""
     detail: str = ""
     result: ResultValue | None = None
 
     @property
     def active(self) -> bool:
-        """Not ended yet."""
+        """True until it ends."""
         return self.state not in ENDED
 
     @property
     def waiting(self) -> bool:
-        """Not begun yet; such a job can be moved in the queue."""
+        """True until it begins; a waiting job can be moved in the queue."""
         return self.active and self.started is None
 
     @property
+    def begun(self) -> bool:
+        """True from its beginning to its end."""
+        return self.active and self.started is not None
+
+    @property
     def is_paused(self) -> bool:
-        """Whether resuming is what can be asked of it, rather than pausing."""
+        """True if it can be resumed, False if it can be paused."""
         return self.state in ("pausing", "paused")
 
     @property
     def can_retry(self) -> bool:
-        """Whether it ended without having done all that it was to do, and doing it now would be of use: an answer is
-        asked for again on the Playground."""
+        """True if it ended early and can be completed; completions are requested on the Playground instead."""
         return self.state in ("failed", "cancelled") and self.job.kind != "generate"
 
     @property
     def seconds(self) -> float:
-        """How long it has been worked on, the time that it was held left out."""
+        """Seconds since it started, without pauses."""
         if self.started is None:
             return 0.0
         until = self.held_since or self.ended or time.time()
@@ -83,7 +84,7 @@ class JobEntry:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """What is left: as the engine estimates, counted down since, or as expected; None while nobody knows."""
+        """Remaining seconds by the engine's estimate, counted down since, or as expected; None while unknown."""
         if self.eta_seconds is not None:
             return max(0.0, self.eta_seconds - (time.time() - self.eta_at))
         if self.expected_seconds is None or not self.active:
@@ -92,7 +93,7 @@ class JobEntry:
 
     @property
     def failure(self) -> str:
-        """Its error and, where that is one run's, how many runs failed; empty while there is none."""
+        """Its error, with the number of failed runs if there are several; empty without an error."""
         if self.error and self.runs_failed > 1:
             runs = tr("{n} runs", "{n} run", self.runs_failed)
             return tr("{error} ({runs} failed, the last one with this.)", error=self.error, runs=runs)
@@ -100,14 +101,14 @@ class JobEntry:
 
     @property
     def fraction(self) -> float | None:
-        """Share that is done, 0 to 1; None while the total is unknown."""
+        """Completed share, 0 to 1; None while the total is unknown."""
         if self.state == "done":
             return 1.0
         return None if not self.total else min(1.0, self.done / self.total)
 
     @property
     def summary(self) -> str:
-        """What came of it, in one line; empty before its end."""
+        """Its outcome in one line; empty before its end."""
         if self.active:
             return ""
         parts = [self.failure] if self.failure else []

@@ -1,15 +1,12 @@
-"""The jobs of this window, queued, running and ended: bookkeeping from the engine's events, nothing else."""
+"""The job list: a view of the engines' queue and of what its jobs report, with the jobs that have ended."""
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_entry import ENDED, JobEntry, JobState, Priority
-from wina_app.jobs.job_queue import fitting_priority, goes_before, in_order
+from wina_app.jobs.job_entry import ENDED, JobEntry, JobState
 from wina_core.engine.protocol import (
-    Accepted,
     Assigned,
     Done,
     EvaluateJob,
@@ -21,43 +18,34 @@ from wina_core.engine.protocol import (
     Partial,
     PendingRun,
     Progress,
+    Queued,
     Result,
     RunFailed,
     RunFinished,
+    Started,
 )
-from wina_core.engine.protocol.queue_order import put_ahead
 
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
 
 
-@dataclass(frozen=True)
-class EngineUse:
-    """What one of several engines does."""
-
-    hardware: str
-    """What it computes on; empty until it has told."""
-    job: str | None
-    """The job's id; None while it has nothing to do."""
-
-
 class JobList(QObject):
-    """All jobs. Signals carry the job's id."""
+    """All jobs of this window. Signals carry the job's id."""
 
     added = Signal(str)
     requeued = Signal(str)
-    """One that had ended is to be done again, under its id."""
+    """A job that had ended is queued again, under its id."""
     changed = Signal(str)
     ended = Signal(str)
-    """Every time that a job ends, after its last `changed`."""
+    """A job has ended; sent after its last `changed`."""
     removed = Signal(str)
     arranged = Signal()
-    """There are others, or they are in another order."""
+    """Jobs were added, removed or put in another order."""
 
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, JobEntry] = {}
-        self.engines: dict[int, EngineUse] = {}
-        """By their places, from 1; empty where there is only one engine."""
+        self.engines: dict[int, Assigned] = {}
+        """The work of each engine, by its place from 1; empty where there is only one engine."""
 
     def __iter__(self) -> Iterator[JobEntry]:
         return iter(list(self._entries.values()))
@@ -70,71 +58,40 @@ class JobList(QObject):
 
     @property
     def ordered(self) -> list[JobEntry]:
-        """In the order in which they run, then those that have ended, the latest first."""
-        return in_order(self._entries.values())
+        """Jobs that run, as they began; those that wait, as they will begin; those that ended, the latest first."""
+        entries = list(self)
+        begun = sorted((entry for entry in entries if entry.begun), key=lambda entry: entry.started or 0.0)
+        ended = sorted((entry for entry in entries if not entry.active), key=lambda entry: -(entry.ended or 0.0))
+        return [*begun, *(entry for entry in entries if entry.waiting), *ended]
 
     @property
     def active(self) -> list[JobEntry]:
-        """Those that have not ended, in the order in which they run."""
+        """Jobs that have not ended, those that run first."""
         return [entry for entry in self.ordered if entry.active]
 
     @property
     def queued_runs(self) -> list[PendingRun]:
-        """What jobs that have not ended compute."""
+        """Runs of all jobs that have not ended."""
         jobs = [entry.job for entry in self.active]
         return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
 
     # ---- the queue -----------------------------------------------------------------------------------------------
 
-    def add(self, job_id: str, title: str, job: Job, priority: Priority = "normal") -> tuple[str, ...]:
-        """A job was submitted; returns what it goes ahead of."""
-        ahead_of = self._place(JobEntry(job_id, title, job, priority))
+    def add(self, job_id: str, title: str, job: Job) -> None:
+        """Add a job that is submitted; a Queued event places it."""
+        self._entries[job_id] = JobEntry(job_id, title, job)
         self.added.emit(job_id)
         self.arranged.emit()
-        return ahead_of
 
-    def requeue(self, job_id: str, job: Job) -> tuple[str, ...]:
-        """Do one that has ended again, or what is left of it; returns what it goes ahead of."""
-        old = self._entries[job_id]
-        entry = JobEntry(job_id, old.title, job, old.priority, expected_seconds=old.expected_seconds)
-        ahead_of = self._place(replace(entry, points=old.points))
+    def requeue(self, job_id: str, job: Job) -> None:
+        """Replace a job that has ended by a new attempt at it, or at its rest."""
+        old = self._entries.pop(job_id)
+        self._entries[job_id] = JobEntry(
+            job_id, old.title, job, old.priority, expected_seconds=old.expected_seconds, points=old.points
+        )
         self.requeued.emit(job_id)
         self.changed.emit(job_id)
         self.arranged.emit()
-        return ahead_of
-
-    def prioritize(self, job_id: str, priority: Priority) -> tuple[str, ...]:
-        """Place one that waits behind all others of this priority; returns what it goes ahead of."""
-        entry = self._entries[job_id]
-        entry.priority = priority
-        ahead_of = self._place(entry)
-        self.changed.emit(job_id)
-        self.arranged.emit()
-        return ahead_of
-
-    def move(self, job_id: str, before: str | None) -> tuple[str, ...]:
-        """Place one that waits ahead of another one that does, or at the end; returns what it goes ahead of.
-
-        It takes the priority that the place asks for.
-        """
-        entry = self._entries[job_id]
-        others = [other for other in self.ordered if other.waiting and other is not entry]
-        ids = [other.id for other in others]
-        place = ids.index(before) if before in ids else len(ids)
-        ahead_of = tuple(ids[place:])
-        entry.priority = fitting_priority(
-            entry.priority, others[place - 1] if place else None, others[place] if ahead_of else None
-        )
-        put_ahead(self._entries, job_id, entry, ahead_of)
-        self.changed.emit(job_id)
-        self.arranged.emit()
-        return ahead_of
-
-    def _place(self, entry: JobEntry) -> tuple[str, ...]:
-        others = [other for other in self._entries.values() if other.id != entry.id]
-        ahead_of = goes_before(others, entry.priority)
-        put_ahead(self._entries, entry.id, entry, ahead_of)
-        return ahead_of
 
     def clear_ended(self) -> None:
         """Forget the jobs that have ended."""
@@ -145,44 +102,44 @@ class JobList(QObject):
         self.arranged.emit()
 
     def forget(self, job_id: str) -> None:
-        """Forget one that has ended, if it is still here."""
+        """Forget a job that has ended, if it is still listed."""
         if job_id in self._entries and not self._entries[job_id].active:
             del self._entries[job_id]
             self.removed.emit(job_id)
             self.arranged.emit()
 
-    # ---- what was asked for --------------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------------------------
 
     def pausing(self, job_id: str) -> None:
-        """Its pause was asked for; Held tells when it has come to it."""
+        """Show that a pause is requested; Held confirms it."""
         entry = self._entries[job_id]
         if entry.state in ("queued", "running"):
             entry.state = "pausing"
             self.changed.emit(job_id)
 
     def cancelling(self, job_id: str) -> None:
-        """Its cancellation was asked for."""
+        """Show that the cancellation is requested."""
         entry = self._entries[job_id]
         if entry.active:
             entry.state = "cancelling"
             self.changed.emit(job_id)
 
     def expect(self, job_id: str, seconds: float) -> None:
-        """What it should take is known."""
+        """Set the expected duration of a job."""
         if job_id in self._entries:
             self._entries[job_id].expected_seconds = seconds
             self.changed.emit(job_id)
 
     def complete(self, job_id: str) -> None:
-        """Nothing of one that had ended early is missing by now."""
+        """Mark a job that had ended early as done: nothing of it is missing by now."""
         entry = self._entries[job_id]
         entry.state, entry.error, entry.detail, entry.runs_failed = "done", "", "", 0
         self.changed.emit(job_id)
 
-    # ---- what the engine says ------------------------------------------------------------------------------------
+    # ---- events --------------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> None:
-        """Follow an event of the engine; those about no job of this list are passed over."""
+        """Follow an event of the engines; events about no job of this list are passed over."""
         if isinstance(event, Assigned):
             self._assign(event)
             return
@@ -190,7 +147,9 @@ class JobList(QObject):
         if entry is None or not entry.active:
             return
         match event:
-            case Accepted(started=True):
+            case Queued():
+                self._place(entry, event)
+            case Started():
                 entry.started = time.time()
                 if entry.state == "queued":
                     entry.state = "running"
@@ -222,9 +181,18 @@ class JobList(QObject):
                 return
         self.changed.emit(entry.id)
 
+    def _place(self, entry: JobEntry, event: Queued) -> None:
+        """Put a job right before the one that follows it in the queue, else at the end."""
+        entry.priority = event.priority
+        order = [other for other in self if other is not entry]
+        places = (place for place, other in enumerate(order) if other.id == event.before)
+        order.insert(next(places, len(order)), entry)
+        self._entries = {other.id: other for other in order}
+        self.arranged.emit()
+
     def _assign(self, event: Assigned) -> None:
         before = self.engines.get(event.engine)
-        self.engines[event.engine] = EngineUse(event.hardware, event.job)
+        self.engines[event.engine] = event
         for job_id in {before.job if before else None, event.job}:
             if job_id in self._entries:
                 places = (place for place, use in sorted(self.engines.items()) if use.job == job_id)
@@ -251,5 +219,5 @@ class JobList(QObject):
 
 
 def run_hashes(runs: Iterable[PendingRun]) -> frozenset[str]:
-    """Of many runs these take long: not for the main thread."""
+    """Return the content hashes of runs; too slow for the main thread where there are many."""
     return frozenset(run.spec.content_hash() for run in runs)

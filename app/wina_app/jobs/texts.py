@@ -1,13 +1,12 @@
-"""What is said of a job: its state in a word, how far it is, and how all of them together are."""
+"""Texts about jobs: states, progress, and the whole queue."""
 
 import time
 
-from wina_app.jobs.job_entry import JobEntry, Priority
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.job_queue import remaining_seconds
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Job
+from wina_core.engine.protocol import Job, Priority
 
 WORDS = {
     "queued": tr("Queued"),
@@ -41,7 +40,7 @@ _PAGES = {
 
 
 def progress_text(entry: JobEntry) -> str:
-    """How far a job is, in words and units."""
+    """Describe the progress of a job in words and units."""
     parts = []
     if entry.active and entry.unit:
         parts.append(_amount(entry))
@@ -60,7 +59,7 @@ def progress_text(entry: JobEntry) -> str:
 
 
 def remark(entry: JobEntry) -> str:
-    """What there is to say below a job's title."""
+    """Return the line below a job's title."""
     if entry.error:
         return entry.failure
     if not entry.active:
@@ -74,7 +73,7 @@ def remark(entry: JobEntry) -> str:
 
 
 def queue_text(jobs: JobList) -> str:
-    """All that has not ended, in a line: how many run and wait, and how long that takes; empty when there is none."""
+    """Sum up running and waiting jobs and their remaining time in a line; empty when there are none."""
     active = jobs.active
     waiting = sum(entry.waiting for entry in active)
     parts = []
@@ -82,29 +81,28 @@ def queue_text(jobs: JobList) -> str:
         parts.append(tr("{count} running", count=begun))
     if waiting:
         parts.append(tr("{count} waiting", count=waiting))
-    seconds, complete = remaining_seconds(active, len(jobs.engines))
-    if active and seconds:
-        time_left = duration(seconds)
-        parts.append(
-            tr("about {time} left", time=time_left) if complete else tr("at least {time} left", time=time_left)
-        )
+    known = [entry.remaining_seconds for entry in active]
+    if seconds := sum(filter(None, known)):
+        time_left = duration(seconds / max(1, len(jobs.engines)))
+        words = tr("at least {time} left", time=time_left) if None in known else tr("about {time} left", time=time_left)
+        parts.append(words)
     return "  ·  ".join(parts)
 
 
 def engines_text(jobs: JobList) -> str:
-    """What each of several engines does, a line each; empty where there is one."""
+    """Describe the work of each of several engines, a line each; empty where there is one."""
     lines = []
     for place, use in sorted(jobs.engines.items()):
         name = tr("Engine {place}", place=place)
         if use.hardware:
             name = tr("Engine {place} ({hardware})", place=place, hardware=use.hardware)
-        doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("nothing to do")
+        doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("idle")
         lines.append(f"{name}: {doing}")
     return "\n".join(lines)
 
 
 def page_of(job: Job) -> str:
-    """The key of the page that shows what comes of a job."""
+    """Return the key of the page that shows a job's result."""
     return _PAGES.get(job.kind, "model")
 
 

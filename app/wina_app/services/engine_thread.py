@@ -1,49 +1,45 @@
-"""Drives the engines without ever making the main thread wait for them."""
+"""Thread that drives the engines, so that the main thread never waits for them."""
 
 import queue
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.engine.client.pool import Client, open_engines
-from wina_core.engine.protocol import Cancel, Event, Request
+from wina_core.engine.client.pool import EnginePool, open_engines
+from wina_core.engine.protocol import Event, Request
 
 
 class EngineThread(QThread):
-    """Starting a process and stopping it take time, so both happen here; events arrive as a signal."""
+    """Starts and stops the engines' processes; their events arrive as a signal."""
 
-    event = Signal(object)
+    received = Signal(object)
+    """An event of the engines."""
 
     def __init__(
-        self, client: Callable[[Callable[[Event], None]], Client] = open_engines, parent: QObject | None = None
+        self, client: Callable[[Callable[[Event], None]], EnginePool] = open_engines, parent: QObject | None = None
     ) -> None:
-        """`client` makes the client, given the function that takes its events; on this thread, since it may have to
-        ask which GPUs there are."""
+        """`client` makes the pool from the receiver of its events; here, since listing the GPUs takes time."""
         super().__init__(parent)
         self._make = client
-        self._client: Client | None = None
+        self._client: EnginePool | None = None
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
 
     @property
     def pid(self) -> int | None:
-        """The engine's process id, of several engines the first one's; None while there is none."""
+        """Process id of the first engine; None while there is none."""
         return None if self._client is None else self._client.pid
 
     def send(self, request: Request) -> None:
-        """Submit, cancel, pause or resume; returns at once."""
+        """Send a request and return at once."""
         self._requests.put(request)
 
-    def cancel(self, job_id: str) -> None:
-        """Ask a job to stop; the client sees to it that it does."""
-        self.send(Cancel(job_id=job_id))
-
     def finish(self) -> None:
-        """Stop the engine, then this thread; returns at once, `finished` tells when it is done."""
+        """Stop the engines, then this thread; return at once, `finished` follows."""
         self._requests.put(None)
 
     def run(self) -> None:
-        """The thread's loop."""
-        client = self._client = self._make(self.event.emit)
+        """Run the thread's loop."""
+        client = self._client = self._make(self.received.emit)
         client.start()
         while (request := self._requests.get()) is not None:
             client.send(request)

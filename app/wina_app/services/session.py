@@ -1,4 +1,4 @@
-"""What was being worked on, kept while the window is open and taken up again at the next start."""
+"""The session: model, rotation, method and plan, saved while the window is open and restored at the next start."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,11 +13,11 @@ from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
 _REST_MS = 2_000
-"""A session is written once nothing has changed for this long: painting a plan changes it many times a second."""
+"""Delay of saving after the last change: painting a plan changes it many times a second."""
 
 
 class _Entry(BaseModel):
-    """As it is stored; a part that makes no sense is None, and costs only itself."""
+    """The stored session; an unreadable field becomes None and costs no other."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -28,7 +28,7 @@ class _Entry(BaseModel):
 
 
 class Session(QObject):
-    """Follows the workspace."""
+    """Saves and restores the workspace."""
 
     def __init__(self, settings: Settings, workspace: Workspace) -> None:
         super().__init__()
@@ -45,14 +45,14 @@ class Session(QObject):
         workspace.model_changed.connect(self._take_up)
 
     def restore(self, open_model: Callable[[ModelSource], object]) -> None:
-        """Open the model of the last session, and choose what was chosen for it as soon as it is loaded."""
+        """Open the model of the last session; its rotation, method and plan follow once it is loaded."""
         entry = _read(self._settings.session)
         if entry.model is not None:
             self._waiting = entry
             open_model(entry.model)
 
     def save(self) -> None:
-        """Keep what is being worked on now."""
+        """Save the workspace now."""
         self._rest.stop()
         work = self._workspace
         if work.source is not None:
@@ -60,7 +60,7 @@ class Session(QObject):
             self._settings.session = entry.model_dump(mode="json")
 
     def _take_up(self) -> None:
-        """Once only, and only for the model that it was chosen for."""
+        """Restore rotation, method and plan once, for the model that they belong to."""
         entry, self._waiting = self._waiting, None
         work = self._workspace
         if entry is None or entry.model is None or work.source is None or work.summary is None:
@@ -77,8 +77,9 @@ class Session(QObject):
 
 
 def _read(stored: dict[str, object]) -> _Entry:
-    found = {}
+    entry = _Entry()
     for name in _Entry.model_fields:
         with suppress(ValidationError):
-            found |= {name: getattr(_Entry.model_validate({name: stored.get(name)}), name)}
-    return _Entry(**found)
+            read = _Entry.model_validate({name: stored.get(name)})
+            entry = entry.model_copy(update={name: getattr(read, name)})
+    return entry

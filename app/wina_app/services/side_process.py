@@ -1,4 +1,4 @@
-"""A command that runs beside the window, for what would hold up the engine or the store's thread."""
+"""A command beside the window, for work that would delay the engine or the store's thread."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,22 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 from wina_app.style.translation import tr
 
 PYTHON = (sys.executable, "-P", "-m")
-"""What a module of the program is run by, whatever lies in the working folder."""
+"""Command that runs a module of the program, whatever the working folder contains."""
 _PATIENCE_MS = 2_000
 
 
 class SideProcess(QObject):
-    """Runs once; it ends with one of the two signals, or with neither after `stop`."""
+    """A process that runs once and ends with one of the two signals, or with neither after `stop`."""
 
     succeeded = Signal(str)
-    """All that it wrote."""
+    """Its whole output."""
     failed = Signal(str)
-    """The last line that it wrote, or why it could not be started."""
+    """The last line of its output, or the reason why it could not be started."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None, parent: QObject | None = None
     ) -> None:
-        """`environment` has variables beside the window's own."""
+        """`environment` adds to the window's environment variables."""
         super().__init__(parent)
         self._process = QProcess(self)
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
@@ -36,7 +36,7 @@ class SideProcess(QObject):
         self._command = tuple(command)
 
     def start(self) -> None:
-        """Returns at once."""
+        """Start the process and return at once."""
         self._process.start(self._command[0], list(self._command[1:]))
 
     def stop(self) -> None:

@@ -13,59 +13,58 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError, unforeseen
 
 CHANGED_SECONDS = 1.0
-"""Least time between two times that the store's change is told."""
+"""Shortest time between two `changed` signals."""
 
 _log = logging.getLogger(__name__)
 
 
 class Pace:
-    """When changes are told: once the work is at rest, but never twice within CHANGED_SECONDS, and no later than that
-    after a change. Pure, the clock is an argument."""
+    """Throttle of `changed`: once the work is done, at most once per CHANGED_SECONDS, and at latest that long after a
+    change. The clock is an argument."""
 
     def __init__(self) -> None:
         self._since: float | None = None
-        """Of the first change that was not told."""
-        self._told = -math.inf
+        """Time of the first unreported change."""
+        self._reported = -math.inf
 
     def change(self, now: float) -> None:
-        """Something has changed."""
+        """Note a change."""
         self._since = now if self._since is None else self._since
 
     def patience(self, now: float) -> float | None:
-        """Seconds after which a change is to be told even if nothing happens until then; None for no change."""
-        return None if self._since is None else max(0.0, self._told + CHANGED_SECONDS - now)
+        """Return the seconds after which to report a change even if nothing else happens; None without a change."""
+        return None if self._since is None else max(0.0, self._reported + CHANGED_SECONDS - now)
 
-    def tells(self, now: float, *, at_rest: bool) -> bool:
-        """Whether to tell now; what is told is told no more."""
-        if self._since is None or now < self._told + CHANGED_SECONDS:
+    def is_due(self, now: float, *, at_rest: bool) -> bool:
+        """Return whether to report now, and forget the reported changes."""
+        if self._since is None or now < self._reported + CHANGED_SECONDS:
             return False
         if not at_rest and now < self._since + CHANGED_SECONDS:
             return False
-        self._since, self._told = None, now
+        self._since, self._reported = None, now
         return True
 
 
 class StoreThread(QThread):
-    """Owns the Store. Tasks are done in the order in which they were given; answers arrive on the main thread."""
+    """Owner of the Store. Tasks run in the order in which they come; answers arrive on the main thread."""
 
     opened = Signal(object)
-    """The Store, ready for reading from any thread; writing stays here. Again after `switch`."""
+    """The Store, readable from any thread but written here alone; sent again after `switch`."""
     failed = Signal(str)
     """The database could not be opened."""
     changed = Signal()
-    """Something was stored: told once what waits is written too, and at most every CHANGED_SECONDS, so that whatever
-    follows the store shows results as they land and keeps up with them."""
+    """Something was stored; throttled (`Pace`), so that views show results as they land and keep up with them."""
     _answered = Signal(object, object)
 
     def __init__(self, url: str | None = None, parent: QObject | None = None) -> None:
-        """`url` is an SQLAlchemy URL or a file; None stands for the default database."""
+        """`url` is an SQLAlchemy URL or a file; None is the default database."""
         super().__init__(parent)
         self._url = url
         self._store: Any = None
         self._missing = ""
-        """Why there is no store."""
+        """Reason why there is no store."""
         self.unanswered = 0
-        """Questions whose answers have not arrived on the main thread, from which they are asked."""
+        """Number of questions whose answers have not arrived on the main thread, from which they are asked."""
         self._tasks: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._answered.connect(self._deliver)
 
@@ -75,7 +74,7 @@ class StoreThread(QThread):
         answer: Callable[[Any], None] = lambda _: None,
         refused: Callable[[str], None] = lambda text: _log.error("%s", text),
     ) -> None:
-        """Call `question(store)` here, then `answer` with what it returned, or `refused` with a WinaError's text."""
+        """Call `question(store)` here, then `answer` with its result, or `refused` with the text of its error."""
         self.unanswered += 1
         answer, refused = self._counted(answer), self._counted(refused)
 
@@ -97,7 +96,7 @@ class StoreThread(QThread):
         self._tasks.put(task)
 
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
-        """Call `change(store)` here; `changed` follows. `refused` gets the text of what went wrong."""
+        """Call `change(store)` here; `changed` follows. `refused` gets the text of an error."""
 
         def task() -> bool:
             try:
@@ -115,8 +114,10 @@ class StoreThread(QThread):
         self._tasks.put(task)
 
     def switch(self, url: str, refused: Callable[[str], None]) -> None:
-        """Go over to another database once what waits is done; `opened` and `changed` follow. One that cannot be opened
-        leaves everything as it is."""
+        """Open another database after the waiting tasks; `opened` and `changed` follow.
+
+        If it cannot be opened, the current one stays open.
+        """
 
         def task() -> bool:
             try:
@@ -129,12 +130,12 @@ class StoreThread(QThread):
         self._tasks.put(task)
 
     def finish(self) -> None:
-        """Do what waits, close the database and end the thread; returns when all is on disk."""
+        """Finish the waiting tasks, close the database and end the thread; return when all is on disk."""
         self._tasks.put(None)
         self.wait()
 
     def run(self) -> None:
-        """The thread's loop."""
+        """Run the thread's loop."""
         try:
             self._open(self._url)
         except WinaError as error:
@@ -151,13 +152,13 @@ class StoreThread(QThread):
                     break
                 if task():
                     pace.change(time.monotonic())
-            if pace.tells(time.monotonic(), at_rest=self._tasks.empty()):
+            if pace.is_due(time.monotonic(), at_rest=self._tasks.empty()):
                 self.changed.emit()
         if self._store is not None:
             self._store.close()
 
     def _open(self, url: str | None) -> None:
-        """SQLAlchemy is imported here, away from the main thread. Raises WinaError, and keeps what was open."""
+        """Open a database; raises WinaError and keeps the open one. Imports SQLAlchemy off the main thread."""
         try:
             from wina_core.store import Store
 

@@ -1,4 +1,4 @@
-"""What the pages share: the workspace, the jobs, the engine that does them and the store that keeps their results."""
+"""The workbench that all pages share: workspace, jobs, engines and store."""
 
 import logging
 import uuid
@@ -6,17 +6,16 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_entry import JobEntry, Priority
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.job_queue import usual_priority
-from wina_app.jobs.job_retry import rest_of
+from wina_app.jobs.retry import rest_of
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_core.engine.protocol import (
-    Answered,
+    Cancel,
+    CompletionFinished,
     Done,
     Event,
     Failed,
@@ -26,6 +25,8 @@ from wina_core.engine.protocol import (
     Move,
     Partial,
     Pause,
+    Prioritize,
+    Priority,
     Ready,
     Result,
     Resume,
@@ -41,21 +42,21 @@ _engine_log = logging.getLogger("wina_core.engine")
 _engine_log.setLevel(logging.DEBUG)  # what an engine's libraries print belongs to its job's log
 
 _STORED = (RunStarted, Partial, Measured, RunFailed, Result, Failed, Done)
-"""Events that the recorder has something to do with."""
+"""Events for the recorder."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Workbench(QObject):
-    """Passes jobs to the engine and every result to the store, and ends both in the right order."""
+    """Passes jobs to the engines and every result to the store, and ends both in the right order."""
 
     environment_changed = Signal()
     results_changed = Signal()
-    """Something new is in the store."""
+    """The store has changed."""
     streamed = Signal(object)
-    """What is to be seen as it comes and is not stored: Token and Answered."""
+    """Events that are shown as they come and are not stored: Token and CompletionFinished."""
     storing_failed = Signal(str)
     stopped = Signal()
-    """After `stop`: the engine is gone and everything is on disk."""
+    """The engines are gone and everything is on disk, after `stop`."""
 
     def __init__(
         self, engine: EngineThread, store: StoreThread, settings: Settings, parent: QObject | None = None
@@ -65,49 +66,43 @@ class Workbench(QObject):
         self.jobs = JobList()
         self.settings = settings
         self.environment: Environment | None = None
-        self._engine, self._store = engine, store
+        self._engine = engine
+        self.store = store
+        """The thread for everything that blocks."""
         self._recorders: dict[str, Any] = {}
         self._retrying: set[str] = set()
-        engine.event.connect(self._on_event)
+        engine.received.connect(self._on_event)
         engine.finished.connect(self._on_engine_finished)
         self.jobs.ended.connect(self._log_end)
         store.changed.connect(self.results_changed)
         store.finished.connect(self.stopped)
 
     @property
-    def store(self) -> StoreThread:
-        """Where everything that blocks is done."""
-        return self._store
-
-    @property
     def engine_pid(self) -> int | None:
-        """The engine's process id; None while there is no engine."""
+        """Process id of the first engine; None while there is none."""
         return self._engine.pid
 
     def start(self) -> None:
         """Open the store and start the engine."""
-        self._store.start()
+        self.store.start()
         self._engine.start()
 
     def submit(self, job: Job, title: str) -> str:
-        """Queue a job ahead of what is less urgent; its entry is in `jobs` under the id that is returned.
-
-        Its runs must be saved before.
-        """
+        """Queue a job and return the id of its entry in `jobs`. Its runs must be saved before."""
         job_id = uuid.uuid4().hex[:12]
-        ahead_of = self.jobs.add(job_id, title, job, usual_priority(job))
-        self._engine.send(Submit(job_id=job_id, job=job, ahead_of=ahead_of))
+        self.jobs.add(job_id, title, job)
+        self._engine.send(Submit(job_id=job_id, job=job))
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
 
     def retry(self, job_id: str) -> None:
-        """Do what a job that failed or was cancelled left undone, under the same id; what it stored stays."""
+        """Compute what a failed or cancelled job left undone, under the same id; stored results stay."""
         entry = self.jobs[job_id]
         if not entry.can_retry or job_id in self._retrying:
             return
         self._retrying.add(job_id)
         job, points = entry.job, dict(entry.points)
-        self._store.ask(
+        self.store.ask(
             lambda store: rest_of(job, points, store),
             lambda rest: self._requeue(job_id, rest),
             lambda text: self._refuse_retry(job_id, text),
@@ -117,12 +112,13 @@ class Workbench(QObject):
         self._retrying.discard(job_id)
         if job_id not in self.jobs:  # cleared away meanwhile
             return
-        entry: JobEntry = self.jobs[job_id]
+        entry = self.jobs[job_id]
         if rest is None:
             self.jobs.complete(job_id)
             _log.info("nothing is missing: %s", entry.title, extra={"job": job_id})
             return
-        self._engine.send(Submit(job_id=job_id, job=rest, ahead_of=self.jobs.requeue(job_id, rest)))
+        self.jobs.requeue(job_id, rest)
+        self._engine.send(Submit(job_id=job_id, job=rest, priority=entry.priority))
         _log.info("queued again: %s", entry.title, extra={"job": job_id})
 
     def _refuse_retry(self, job_id: str, text: str) -> None:
@@ -130,31 +126,31 @@ class Workbench(QObject):
         self.storing_failed.emit(text)
 
     def move(self, job_id: str, before: str | None) -> None:
-        """Place a job that waits ahead of another one, or at the end."""
+        """Place a waiting job before another one, or at the end."""
         if self.jobs[job_id].waiting:
-            self._engine.send(Move(job_id=job_id, ahead_of=self.jobs.move(job_id, before)))
+            self._engine.send(Move(job_id=job_id, before=before))
 
     def prioritize(self, job_id: str, priority: Priority) -> None:
-        """Place a job that waits among those of this priority."""
+        """Place a waiting job behind those of a priority."""
         if self.jobs[job_id].waiting:
-            self._engine.send(Move(job_id=job_id, ahead_of=self.jobs.prioritize(job_id, priority)))
+            self._engine.send(Prioritize(job_id=job_id, priority=priority))
 
     def cancel(self, job_id: str) -> None:
-        """Ask a job to stop; what it stored stays."""
+        """Cancel a job; stored results stay."""
         self.jobs.cancelling(job_id)
-        self._engine.cancel(job_id)
+        self._engine.send(Cancel(job_id=job_id))
 
     def pause(self, job_id: str) -> None:
-        """Ask a job to stop after its batch and wait, with all it has in memory; one that waits is kept waiting."""
+        """Pause a job after its batch, with all it has in memory; a waiting one stays in the queue."""
         self.jobs.pausing(job_id)
         self._engine.send(Pause(job_id=job_id))
 
     def resume(self, job_id: str) -> None:
-        """Let a paused job go on."""
+        """Resume a paused job."""
         self._engine.send(Resume(job_id=job_id))
 
     def stop(self) -> None:
-        """Cancel all jobs, stop the engine, write what is left; `stopped` follows."""
+        """Cancel all jobs, stop the engines and write the last results; `stopped` follows."""
         for entry in self.jobs.active:
             self.jobs.cancelling(entry.id)
         self._engine.finish()
@@ -171,7 +167,7 @@ class Workbench(QObject):
                 _engine_log.error("%s", text, extra={"job": event.job_id})
         if isinstance(event, _STORED):
             self._record(event)
-        if isinstance(event, Token | Answered):
+        if isinstance(event, Token | CompletionFinished):
             self.streamed.emit(event)
         self.jobs.apply(event)
 
@@ -196,13 +192,13 @@ class Workbench(QObject):
             if isinstance(event, Failed | Done):
                 del self._recorders[job_id]
 
-        self._store.write(write, lambda text: self._on_storing_failed(job_id, text))
+        self.store.write(write, lambda text: self._on_storing_failed(job_id, text))
 
     def _on_storing_failed(self, job_id: str, text: str) -> None:
-        """Computing on would lose what follows too."""
+        """Cancel the job: its next results would be lost too."""
         self.storing_failed.emit(text)
         if job_id in self.jobs and self.jobs[job_id].active:
             self.cancel(job_id)
 
     def _on_engine_finished(self) -> None:
-        self._store.finish()
+        self.store.finish()

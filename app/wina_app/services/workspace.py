@@ -1,4 +1,4 @@
-"""What the user is working on: the model, its rotation, the method and the sparsity plan. Every page reads it."""
+"""The workspace: model, rotation, method and sparsity plan, which every page reads."""
 
 from PySide6.QtCore import QObject, Signal
 
@@ -8,13 +8,13 @@ from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
 START_SPARSITY = 0.5
-"""Uniform target of the plan that a newly loaded model starts with."""
+"""Uniform target of a new plan."""
 START_ROTATION = RotationSpec()
-"""Free at run time and found in seconds; refining it, which is better, takes minutes that nobody asked for yet."""
+"""Free at run time and found in seconds; a refined one is better but takes minutes."""
 
 
 class Workspace(QObject):
-    """The evented model shared by the pages. A signal fires after its value changed; read the attributes then."""
+    """Observable state shared by the pages. A signal fires after its attribute has changed."""
 
     model_changed = Signal()
     rotation_changed = Signal()
@@ -38,19 +38,19 @@ class Workspace(QObject):
         return self._loading
 
     def set_loading(self, name: str) -> None:
-        """A model of this name is being opened; empty once it is there, or is not to come."""
+        """Set the name of the model that is being opened; empty once it is loaded or has failed."""
         if name != self._loading:
             self._loading = name
             self.loading_changed.emit()
 
     @property
     def source(self) -> ModelSource | None:
-        """Which model, fingerprint resolved; None before the first one is loaded."""
+        """The model with its fingerprint; None before the first one is loaded."""
         return self._source
 
     @property
     def summary(self) -> ModelSummary | None:
-        """What the model is; None until loaded."""
+        """Summary of the model; None until loaded."""
         return self._summary
 
     @property
@@ -60,7 +60,7 @@ class Workspace(QObject):
 
     @property
     def rotation_report(self) -> RotationReport | None:
-        """How the chosen rotation did on the current model; None until measured."""
+        """Measurement of the chosen rotation on the current model; None until measured."""
         return self._report
 
     @property
@@ -74,8 +74,11 @@ class Workspace(QObject):
         return self._plan
 
     def set_model(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Switch to a loaded model. The plan is kept if it fits the new model, else it starts uniform; a rotation that
-        is not exact for the model gives way to that of its heads alone, or to none where an export rotated it."""
+        """Switch to a loaded model.
+
+        A plan that does not fit it starts uniform. A rotation that is not exact for it becomes that of its heads
+        alone, or none where an export rotated it.
+        """
         self._source, self._summary = source, summary
         if self._rotation.mode not in summary.rotations:
             exported = summary.shape is not None and summary.shape.shortcuts != "none"
@@ -108,7 +111,7 @@ class Workspace(QObject):
             self.plan_changed.emit()
 
     def breadcrumb(self) -> list[tuple[str, str]]:
-        """(page key, text) of model, rotation and method, for the page headers."""
+        """Return (page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
             return [("model", tr("loading {name}…", name=self._loading) if self._loading else tr("no model"))]
         name = name_of(self._source.location)
@@ -116,5 +119,5 @@ class Workspace(QObject):
 
 
 def name_of(location: str) -> str:
-    """The last part of a model's folder or hub id."""
+    """Return the last part of a model's folder or hub id."""
     return location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]

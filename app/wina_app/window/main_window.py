@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.jobs.dock import JobsView
-from wina_app.jobs.log_dock import LogView
+from wina_app.docks.jobs import JobsView
+from wina_app.docks.log import LogView
 from wina_app.pages import PAGES, titles
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench

@@ -6,7 +6,6 @@ from wina_app.jobs.texts import engines_text, progress_text, queue_text, remark
 
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.engine.protocol import (
-    Accepted,
     Assigned,
     Done,
     EvaluateJob,
@@ -15,9 +14,11 @@ from wina_core.engine.protocol import (
     InspectJob,
     Partial,
     Progress,
+    Queued,
     Result,
     RunFailed,
     RunFinished,
+    Started,
 )
 from wina_core.records import EstimateRecord, UnitRecord
 
@@ -26,7 +27,7 @@ JOB = InspectJob(model=SOURCE)
 
 def started(jobs: JobList, job_id: str = "1"):
     jobs.add(job_id, f"Job {job_id}", JOB)
-    jobs.apply(Accepted(job_id=job_id, started=True))
+    jobs.apply(Started(job_id=job_id))
     return jobs[job_id]
 
 
@@ -36,9 +37,7 @@ def test_a_job_goes_from_queued_through_running_to_done():
     jobs.ended.connect(ended.append)
     jobs.add("1", "Load demo", JOB)
     assert jobs["1"].state == "queued"
-    jobs.apply(Accepted(job_id="1"))
-    assert jobs["1"].state == "queued"
-    jobs.apply(Accepted(job_id="1", started=True))
+    jobs.apply(Started(job_id="1"))
     jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6, metric="rotating"))
     assert (jobs["1"].state, jobs["1"].fraction) == ("running", 0.75)
     assert progress_text(jobs["1"]) == "3 of 4 layers  ·  10 s left"
@@ -99,7 +98,7 @@ def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
     now = 2000.0
     jobs.apply(Held(job_id="1", held=False))
     assert jobs["1"].state == "queued"
-    jobs.apply(Accepted(job_id="1", started=True))
+    jobs.apply(Started(job_id="1"))
     now = 2003.0
     assert jobs["1"].seconds == 3.0
 
@@ -133,12 +132,11 @@ def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
 # ---- the order ---------------------------------------------------------------------------------------------------
 
 
-def queue(*jobs_and_priorities: str) -> JobList:
-    """Jobs named by letters, `"a"` of normal priority and `"b:low"` of another; none has begun."""
+def queue(ids: str) -> JobList:
+    """Jobs named by letters, none of which has begun."""
     jobs = JobList()
-    for text in jobs_and_priorities:
-        job_id, _, priority = text.partition(":")
-        jobs.add(job_id, f"Job {job_id}", JOB, priority or "normal")
+    for job_id in ids:
+        jobs.add(job_id, f"Job {job_id}", JOB)
     return jobs
 
 
@@ -146,54 +144,35 @@ def order(jobs: JobList) -> str:
     return "".join(entry.id for entry in jobs.ordered)
 
 
-def test_jobs_run_by_priority_and_then_as_they_came():
-    assert order(queue("a:low", "b", "c:first", "d", "e:high", "f:first")) == "cfebda"
-
-
-def test_a_job_goes_ahead_of_all_that_is_less_urgent_whether_it_has_begun_or_not():
-    jobs = queue("a", "b:low")
-    jobs.apply(Accepted(job_id="a", started=True))
-    assert jobs.add("c", "Job c", JOB, "first") == ("a", "b")
-    assert order(jobs) == "acb"
+@pytest.mark.parametrize(("before", "result"), [("a", "cabd"), (None, "abdc"), ("gone", "abdc")])
+def test_a_job_is_listed_where_the_queue_places_it(before, result):
+    jobs = queue("abcd")
+    jobs.apply(Queued(job_id="c", priority="high", before=before))
+    assert (order(jobs), jobs["c"].priority) == (result, "high")
+    assert "priority: high" in remark(jobs["c"])
 
 
 def test_what_runs_is_at_the_top_and_what_ended_below(monkeypatch):
     now = iter(range(1000, 2000))
     monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: float(next(now)))
-    jobs = queue(*"1234")
-    jobs.apply(Accepted(job_id="1", started=True))
+    jobs = queue("1234")
+    jobs.apply(Started(job_id="1"))
     jobs.apply(Done(job_id="3", cancelled=True))
     jobs.apply(Done(job_id="1"))
-    jobs.apply(Accepted(job_id="2", started=True))
+    jobs.apply(Started(job_id="2"))
     jobs.add("5", "Job 5", JOB)
     assert order(jobs) == "24513"
 
 
-@pytest.mark.parametrize(
-    ("before", "result", "ahead_of", "priority"),
-    [("b", "acbd", ("b", "d"), "normal"), (None, "abdc", (), "low")],
-)
-def test_a_job_is_moved_and_takes_the_priority_of_its_place(before, result, ahead_of, priority):
-    jobs = queue("a", "b", "c", "d:low")
-    assert jobs.move("c", before) == ahead_of
-    assert (order(jobs), jobs["c"].priority) == (result, priority)
-
-
-def test_another_priority_places_a_job_behind_those_that_have_it():
-    jobs = queue("a:high", "b", "c")
-    assert jobs.prioritize("c", "high") == ("b",)
-    assert order(jobs) == "acb"
-
-
 def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
-    jobs = queue("a", "b")
-    jobs.apply(Accepted(job_id="a", started=True))
+    jobs = queue("ab")
+    jobs.apply(Started(job_id="a"))
     jobs.apply(Failed(job_id="a", error="The engine was killed.", detail="last words"))
     ends = []
     jobs.ended.connect(ends.append)
     jobs.requeue("a", JOB)
     assert (jobs["a"].state, jobs["a"].error, jobs["a"].started, order(jobs)) == ("queued", "", None, "ba")
-    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Started(job_id="a"))
     jobs.apply(Done(job_id="a"))
     assert (jobs["a"].state, ends) == ("done", ["a"])
 
@@ -212,7 +191,7 @@ def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch
 
 
 def test_the_whole_queue_is_summed_up_and_says_when_something_is_unknown():
-    jobs = queue("a", "b")
+    jobs = queue("ab")
     assert queue_text(jobs) == "2 waiting"
     jobs.expect("a", 60.0)
     assert queue_text(jobs) == "2 waiting  ·  at least 1:00 min left"
@@ -227,9 +206,9 @@ def test_the_whole_queue_is_summed_up_and_says_when_something_is_unknown():
 def test_each_of_several_engines_shows_what_it_does():
     jobs = queue("a")
     jobs.apply(Assigned(engine=1, hardware="H100"))
-    jobs.apply(Accepted(job_id="a", started=True))
+    jobs.apply(Started(job_id="a"))
     jobs.apply(Assigned(engine=2, hardware="H200", job="a"))
-    assert engines_text(jobs) == "Engine 1 (H100): nothing to do\nEngine 2 (H200): Job a"
+    assert engines_text(jobs) == "Engine 1 (H100): idle\nEngine 2 (H200): Job a"
     assert remark(jobs["a"]) == "engine 2"
     jobs.apply(Assigned(engine=2, hardware="H200"))
     assert remark(jobs["a"]) == ""
@@ -246,7 +225,7 @@ def test_what_came_of_a_job_is_one_line():
     jobs.apply(Failed(job_id="2", error="The task is unknown."))
     assert failed.summary.startswith("The task is unknown.")
     jobs.add("3", "Evaluate", EvaluateJob(runs=()))
-    jobs.apply(Accepted(job_id="3", started=True))
+    jobs.apply(Started(job_id="3"))
     jobs.apply(Partial(job_id="3", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))
     jobs.apply(RunFinished(job_id="3", run="a"))
     jobs.apply(Done(job_id="3", cancelled=True))

@@ -34,21 +34,21 @@ def test_changes_are_told_at_once_and_then_at_most_once_a_second():
     pace = Pace()
     assert pace.patience(0.0) is None
     pace.change(0.0)
-    assert pace.tells(0.0, at_rest=True), "the first one at once"
-    assert not pace.tells(0.1, at_rest=True), "and only once"
+    assert pace.is_due(0.0, at_rest=True), "the first one at once"
+    assert not pace.is_due(0.1, at_rest=True), "and only once"
     pace.change(0.25)
-    assert not pace.tells(0.25, at_rest=True)
+    assert not pace.is_due(0.25, at_rest=True)
     assert pace.patience(0.25) == 0.75
-    assert pace.tells(1.0, at_rest=True)
+    assert pace.is_due(1.0, at_rest=True)
 
 
 def test_a_burst_is_told_at_its_end_but_an_endless_one_all_the_same():
     pace = Pace()
     pace.change(5.0)
-    assert not pace.tells(5.0, at_rest=False)
-    assert not pace.tells(5.9, at_rest=False)
+    assert not pace.is_due(5.0, at_rest=False)
+    assert not pace.is_due(5.9, at_rest=False)
     pace.change(5.95)
-    assert pace.tells(6.0, at_rest=False)
+    assert pace.is_due(6.0, at_rest=False)
 
 
 def test_the_last_of_many_changes_is_told_too(qtbot, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
-from wina_app.jobs.notifications import LONG_SECONDS, JobNotices
+from wina_app.docks.notifications import LONG_SECONDS, JobNotices
 from wina_app.pages.sparsity.plan_files import write_plan
 from wina_app.services import guide
 from wina_app.services.engine_thread import EngineThread
@@ -28,7 +28,7 @@ from wina_app.window.settings_dialog import SettingsDialog
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import Accepted, Done, Failed, InspectJob
+from wina_core.engine.protocol import Done, Failed, InspectJob, Started
 from wina_core.errors import WinaError
 from wina_core.specs import Arm, MethodSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
@@ -242,9 +242,9 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     logs = []
     notices = JobNotices(workbench, view, logs.append)
     job_id = workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    engine.event.emit(Accepted(job_id=job_id, started=True))
+    engine.received.emit(Started(job_id=job_id))
     workbench.jobs[job_id].started -= LONG_SECONDS + 1
-    engine.event.emit(done()(job_id))
+    engine.received.emit(done()(job_id))
     assert view.calls("say") == ["Done"]
     workbench.submit(InspectJob(model=SOURCE), "Load again")
     engine.answer(result(summary()), done())

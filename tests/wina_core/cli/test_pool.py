@@ -11,7 +11,6 @@ from tests.wina_core.samples import ENVIRONMENT, study
 from wina_core.cli import running
 from wina_core.cli.running import run_recorded_in_pool
 from wina_core.engine.protocol import (
-    Accepted,
     Cancel,
     Done,
     EvaluateJob,
@@ -25,6 +24,7 @@ from wina_core.engine.protocol import (
     RunFailed,
     RunFinished,
     RunStarted,
+    Started,
     Submit,
 )
 from wina_core.errors import Cancelled, WinaError
@@ -101,7 +101,7 @@ def computed(job_id: str, spec: RunSpec) -> list[Event]:
 
 def begun(job_id: str) -> list[Event]:
     ready = Ready(pid=1, environment=ENVIRONMENT)
-    return [Accepted(job_id=job_id), ready, Accepted(job_id=job_id, started=True)]
+    return [ready, Started(job_id=job_id)]
 
 
 def test_what_several_engines_compute_is_stored_as_of_one(store: Store, pools: Callable[..., list[FakePool]]) -> None:

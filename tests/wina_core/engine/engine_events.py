@@ -4,8 +4,10 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from wina_core.engine.client.client import EngineClient
+from wina_core.compute.reporter import NullReporter
+from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
+from wina_core.errors import Cancelled
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -35,7 +37,19 @@ LONG_JOB = evaluate(
 """A run that is soon finished, and then more than any test waits for."""
 
 
-def submit(client: EngineClient, job_id: str, job: Job) -> None:
+class Impatient(NullReporter):
+    """Cancels after so many checks."""
+
+    def __init__(self, checks: int = 0) -> None:
+        self._left = checks
+
+    def check(self) -> None:
+        if self._left == 0:
+            raise Cancelled
+        self._left -= 1
+
+
+def submit(client: EnginePool, job_id: str, job: Job) -> None:
     client.send(Submit(job_id=job_id, job=job))
 
 
@@ -60,7 +74,7 @@ class Events:
             return bool(found)
 
         with self._arrived:
-            assert self._arrived.wait_for(look, PATIENCE), f"no {kind.__name__} among {self.all}"
+            assert self._arrived.wait_for(look, PATIENCE), f"no {kind} among {self.all}"
         return found[0]
 
     def end(self, job_id: str) -> Done | Failed:

@@ -46,10 +46,10 @@ def main(behaviour: str) -> None:
         request = json.loads(line)
         job_id = request.get("job_id", "")
         if request["type"] == "submit":
-            say(type="accepted", job_id=job_id, started=True)
+            say(type="started", job_id=job_id)
             say(type="run_started", job_id=job_id, run="0123")
             if job_id.startswith("die"):
-                sys.stdin.readline()  # the next job is waiting by now
+                time.sleep(0.2)  # so that its events are read before its log
                 print("about to die", file=sys.stderr, flush=True)
                 sys.exit(3)
             if job_id.startswith("hang"):
@@ -58,6 +58,9 @@ def main(behaviour: str) -> None:
                 return
             say(type="run_finished", job_id=job_id, run="0123")
             say(type="done", job_id=job_id)
+            if behaviour == "once":
+                time.sleep(0.2)  # in which the next job arrives
+                sys.exit(0)
         elif request["type"] == "shutdown" and behaviour != "stubborn":
             return
 

@@ -7,15 +7,16 @@ from tests.wina_core.engine.engine_events import PATIENCE, Events
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
     Done,
+    EngineRequest,
     EvaluateJob,
     Event,
     Failed,
     InspectJob,
     Partial,
     PendingRun,
-    Request,
     RunFinished,
     RunStarted,
+    Started,
     Submit,
 )
 from wina_core.records import UnitRecord
@@ -24,10 +25,9 @@ from wina_core.records import UnitRecord
 class FakeClient:
     """An engine's client that remembers what it was sent, and says what the test has it say."""
 
-    def __init__(self, on_event: Callable[[Event], None], environment: Mapping[str, str], eager: bool) -> None:
+    def __init__(self, on_event: Callable[[Event], None], _environment: Mapping[str, str], eager: bool) -> None:
         self.pid: int | None = None
-        self.environment = environment
-        self.sent: list[Request] = []
+        self.sent: list[EngineRequest] = []
         self._eager = eager
         self._emit = on_event
         self.busy = False
@@ -36,11 +36,13 @@ class FakeClient:
     def start(self) -> None:
         self.pid = 1
 
-    def send(self, request: Request) -> None:
+    def send(self, request: EngineRequest) -> None:
         with self._arrived:
             self.sent.append(request)
             self.busy |= isinstance(request, Submit)
             self._arrived.notify_all()
+        if isinstance(request, Submit):
+            self.say(Started(job_id=request.job_id))
         if self._eager and isinstance(request, Submit):
             self.complete()
 
@@ -70,7 +72,7 @@ class FakeClient:
         assert isinstance(job, EvaluateJob)
         return job.runs
 
-    def given(self, count: int = 1, kind: type[Request] = Submit) -> None:  # type: ignore[valid-type]
+    def given(self, count: int = 1, kind: type[EngineRequest] = Submit) -> None:  # type: ignore[valid-type]
         """Wait until it was given so many jobs, or told so many other things."""
         with self._arrived:
             told = lambda: sum(isinstance(request, kind) for request in self.sent) >= count  # noqa: E731
@@ -104,7 +106,7 @@ class Pool:
             self.clients.append(FakeClient(on_event, environment, eager))
             return self.clients[-1]
 
-        self.pool = EnginePool(self.events, [{"PLACE": str(place)} for place in range(engines)], client)
+        self.pool = EnginePool(self.events, [{}] * engines, client)  # type: ignore[arg-type]  # all that it needs of one
 
     def submit(self, job_id: str, job: EvaluateJob | InspectJob, engines: int = 0) -> None:
         """Submit a job, and wait until so many engines have something to do."""

@@ -25,7 +25,7 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(
     with pytest.raises(WinaError, match="set WINA_DATABASE to a file elsewhere"):
         Store()
     EngineClient(lambda _: None)
-    assert "The engine's log is not kept" in caplog.text
+    assert "The engine's log file could not be opened" in caplog.text
 
 
 def test_the_home_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.cli.computing import Manner, compute
+from wina_core.cli.computing import RunOptions, compute
 from wina_core.errors import WinaError
 from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
@@ -54,7 +54,7 @@ def test_a_full_disk_stops_the_study_at_once_and_it_goes_on_from_there(study: St
     store.save_study(study, runs)
     limit(store, SPARE_PAGES)
     with pytest.raises(WinaError) as caught:
-        compute(study, Manner(), store)
+        compute(study, RunOptions(), store)
     assert str(caught.value) == (
         f"The disk that holds {store.url.database} is full or failing; "
         "free some space and try again, stored results are safe."
@@ -65,7 +65,7 @@ def test_a_full_disk_stops_the_study_at_once_and_it_goes_on_from_there(study: St
     assert sum(row.started is not None for row in store.runs()) <= len(computed) + 1, "no run is begun in vain"
 
     limit(store, None)
-    assert compute(study, Manner(), store).failures == ()
+    assert compute(study, RunOptions(), store).failures == ()
     after = finished(store)
     assert before.items() <= after.items(), "nothing is computed twice"
     assert {row.status for row in store.runs()} == {"done"}

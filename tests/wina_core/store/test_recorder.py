@@ -7,7 +7,6 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, opened_models, run, study, summary, unit
 from wina_core.engine.protocol import (
-    Accepted,
     CalibrateJob,
     Done,
     EvaluateJob,
@@ -20,6 +19,7 @@ from wina_core.engine.protocol import (
     RunFailed,
     RunFinished,
     RunStarted,
+    Started,
 )
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.specs import DEVIATION, CalibrationSpec, RotationSpec
@@ -46,7 +46,7 @@ def _statuses(store: Store) -> list[str]:
 
 
 def test_units_are_stored_as_they_arrive(store: Store, recorder: Recorder) -> None:
-    recorder.record(Accepted(job_id=JOB, started=True))
+    recorder.record(Started(job_id=JOB))
     recorder.record(RunStarted(job_id=JOB, run=FIRST.content_hash()))
     assert _statuses(store) == ["running", "queued", "queued"]
     recorder.record(Progress(job_id=JOB, done=1, total=2, unit="requests"))

@@ -1,4 +1,4 @@
-"""Drives one engine process over its standard streams. Light: no Qt, no torch.
+"""Client of one engine process, over its standard streams.
 
 client = EngineClient(print)
 client.send(Submit(job_id="1", job=InspectJob(model=ModelSource(location="demo"))))
@@ -6,7 +6,6 @@ client.send(Submit(job_id="1", job=InspectJob(model=ModelSource(location="demo")
 client.stop()
 """
 
-import logging
 import os
 import queue
 import signal
@@ -24,45 +23,41 @@ from pydantic import ValidationError
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
 from wina_core.engine.protocol import (
     EVENTS,
-    Accepted,
     Cancel,
     Done,
+    EngineRequest,
     Event,
     Failed,
     InspectJob,
     Log,
-    Move,
     Pause,
     Ready,
-    Request,
     Resume,
     RunFailed,
     RunFinished,
     RunStarted,
     Shutdown,
+    Started,
     Submit,
     encode,
 )
-from wina_core.engine.protocol.queue_order import put_ahead
 
 CANCEL_GRACE_SECONDS = 10.0
-"""How long a cancelled job may take to reach its next batch before the engine is terminated under it."""
+"""Time for a cancelled job to reach its next batch before its engine is terminated."""
 LOADING_GRACE_SECONDS = 1.5
-"""The same for one that loads a model to look at it: nothing of it is lost, and a single weight can take minutes to
-read from a slow disk."""
+"""The same for a job that only loads a model: it has nothing to lose, and reading one weight from a slow disk can take
+minutes."""
 SHUTDOWN_GRACE_SECONDS = 4.0
-"""How long the engine may take to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
+"""Time for the engine to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
 TERMINATE_GRACE_SECONDS = 3.0
-"""How long a terminated engine may take to die before it is killed."""
+"""Time for a terminated engine to exit before it is killed."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
-    """A job that has not ended."""
+    """The job that was given to the engine and has not ended."""
 
     submit: Submit
-    engine: "_Engine | None" = None
-    """The one that it was sent to last."""
     started: bool = False
     cancelled: bool = False
     paused: bool = False
@@ -70,30 +65,33 @@ class _Job:
     """The run that is being computed."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Engine:
-    """One engine process and the threads that serve it."""
+    """One engine process and its streams."""
 
     process: "subprocess.Popen[bytes]"
     log: EngineLog
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
     ready: bool = False
     began: bool = False
-    """It has started a job. One that dies without would do so again with the same jobs."""
+    """True once it has started a job. One that dies before would do so again with the same job."""
     stopping: bool = False
-    job: str | None = None
-    """The one that it does."""
     watcher: threading.Thread | None = None
+
+    def send(self, *requests: EngineRequest) -> None:
+        """Put requests into the outbox."""
+        for request in requests:
+            self.outbox.put(encode(request))
 
 
 class EngineClient:
-    """Sends requests and hands every event to `on_event`, one at a time, mostly from a thread of its own.
+    """Sends one job at a time to an engine; `EnginePool` holds the queue.
 
-    Every submitted job ends with exactly one Done or Failed, whatever becomes of the engine: when it dies, the job it
-    was doing fails with the tail of the log, and the jobs behind it go to a new engine. An engine that dies before it
-    began any of its jobs fails them all.
+    `on_event` receives every event, from threads of the client. A job ends with exactly one Done or Failed, whatever
+    becomes of the engine: one that dies fails the job that it was computing, with the tail of its log, and the next
+    job starts a new engine.
 
-    `command` starts an engine that speaks on its standard streams, this machine's by default; it may as well be
+    `command` starts an engine that speaks on its standard streams, on this machine by default; it may as well be
     ["ssh", "host", "wina", "engine"]. No method waits for the engine, except `stop`.
     """
 
@@ -105,17 +103,15 @@ class EngineClient:
         cancel_grace: float = CANCEL_GRACE_SECONDS,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`environment` is what the engine's environment variables have beside, or in place of, this process's."""
+        """`environment` adds to, or replaces, this process's environment variables."""
         self._on_event = on_event
         self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
         self._log_file = log_file or default_log_file()
         self._cancel_grace = cancel_grace
         self._environment = dict(environment or {})
         self._lock = threading.RLock()
-        self._dispatching = threading.RLock()
-        self._jobs: dict[str, _Job] = {}
+        self._job: _Job | None = None
         self._engine: _Engine | None = None
-        self._stopped = False
 
     @property
     def pid(self) -> int | None:
@@ -124,21 +120,21 @@ class EngineClient:
             return self._engine.process.pid if self._engine else None
 
     def start(self) -> None:
-        """Start the engine now rather than with the first job, so that it has imported torch by then."""
-        with self._lock:
-            self._stopped = False
+        """Start the engine before the first job, so that it has imported torch by then."""
         self._deliver()
 
-    def send(self, request: Request) -> None:
-        """Submit, move, cancel, pause or resume a job, starting the engine if need be; Shutdown is `stop`."""
+    def send(self, request: EngineRequest) -> None:
+        """Submit, cancel, pause or resume the job, starting the engine if need be; Shutdown is `stop`.
+
+        Raises ValueError for a second job.
+        """
         match request:
             case Submit():
                 with self._lock:
-                    self._stopped = False
-                    put_ahead(self._jobs, request.job_id, _Job(request), request.ahead_of)
-                self._deliver()
-            case Move():
-                self._move(request)
+                    if self._job is not None:
+                        raise ValueError("An engine holds one job; submit the next one after Done or Failed.")
+                    self._job = _Job(request)
+                self._deliver(request)
             case Cancel():
                 self._cancel(request)
             case Pause() | Resume():
@@ -147,101 +143,69 @@ class EngineClient:
                 self.stop()
 
     def stop(self) -> None:
-        """End the engine: cooperatively, then terminate, then kill. Returns once it is dead, in at most
-        SHUTDOWN_GRACE_SECONDS + TERMINATE_GRACE_SECONDS and typically within one batch; its jobs end as cancelled."""
+        """End the engine: cooperatively, then terminate, then kill. Return once it is dead.
+
+        This takes at most SHUTDOWN_GRACE_SECONDS + TERMINATE_GRACE_SECONDS and typically one batch; the job ends as
+        cancelled.
+        """
         with self._lock:
-            self._stopped = True
             engine = self._engine
-            between = list(self._jobs) if engine is None else []  # waiting for an engine that is not to come
-            for job_id in between:
-                del self._jobs[job_id]
-            if engine is not None:
-                engine.stopping = True
-            for job in self._jobs.values():
-                job.cancelled = True
-        for job_id in between:
-            self._dispatch(Done(job_id=job_id, cancelled=True))
-        if engine is None:
-            return
-        engine.outbox.put(encode(Shutdown()))
+            if engine is None:
+                return
+            engine.stopping = True
+        engine.send(Shutdown())
         engine.outbox.put(None)
         try:
             engine.process.wait(SHUTDOWN_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            _end(engine.process)
+            _terminate(engine.process)
         if engine.watcher is not threading.current_thread() and engine.watcher is not None:
             engine.watcher.join()
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _deliver(self) -> None:
-        """Put on the engine's desk the jobs that are not there yet; one that cannot be started fails them all."""
+    def _deliver(self, *requests: EngineRequest) -> None:
+        """Send requests, to a new engine where there is none; the job fails where none can be started."""
         try:
             with self._lock:
-                new = self._engine is None
                 if self._engine is None:
                     self._engine = self._spawn()
-                for job_id, job in self._jobs.items():
-                    if job.engine is not self._engine:
-                        job.engine = self._engine
-                        # A new engine gets all of them, in the order that they are in by now.
-                        submit = job.submit.model_copy(update={"ahead_of": ()}) if new else job.submit
-                        self._engine.outbox.put(encode(submit))
-                        if job.paused:
-                            self._engine.outbox.put(encode(Pause(job_id=job_id)))
+                self._engine.send(*requests)
         except OSError as error:
             message = f"The engine could not be started ({error}); check the installation and the engine's command."
-            self._dispatch(Log(level="error", text=message))
             with self._lock:
-                lost = list(self._jobs)
-                self._jobs.clear()
-            for job_id in lost:
-                self._dispatch(Failed(job_id=job_id, error=message))
-
-    def _move(self, move: Move) -> None:
-        """Here too, for an engine that takes the jobs over."""
-        with self._lock:
-            job = self._jobs.get(move.job_id)
-            if job is None:
-                return
-            put_ahead(self._jobs, move.job_id, job, move.ahead_of)
-            if job.engine is not None and job.engine is self._engine:
-                self._engine.outbox.put(encode(move))
+                job, self._job = self._job, None
+            self._on_event(Log(level="error", text=message))
+            if job is not None:
+                self._on_event(Failed(job_id=job.submit.job_id, error=message))
 
     def _cancel(self, cancel: Cancel) -> None:
         with self._lock:
-            job = self._jobs.get(cancel.job_id)
-            if job is None or job.cancelled:
+            job, engine = self._job, self._engine
+            if job is None or engine is None or job.submit.job_id != cancel.job_id or job.cancelled:
                 return
             job.cancelled = True
-            engine = self._engine
-            if engine is not None:
-                engine.outbox.put(encode(cancel))
-                loads = isinstance(job.submit.job, InspectJob)
-                grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
-                ladder = threading.Timer(grace, self._climb, args=(engine, job))
-                ladder.daemon = True
-                ladder.start()
+            engine.send(cancel)
+        loads = isinstance(job.submit.job, InspectJob)
+        grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
+        timer = threading.Timer(grace, self._escalate_cancel, args=(engine, job))
+        timer.daemon = True
+        timer.start()
+
+    def _escalate_cancel(self, engine: _Engine, job: _Job) -> None:
+        """End the engine of a job that did not notice its cancellation in time."""
+        with self._lock:
+            if self._job is not job or not job.started or self._engine is not engine:
                 return
-            del self._jobs[cancel.job_id]  # between two engines
-        self._dispatch(Done(job_id=cancel.job_id, cancelled=True))
+        _terminate(engine.process)
 
     def _pause(self, request: Pause | Resume) -> None:
-        """Remembered too, for an engine that takes the job over."""
         with self._lock:
-            job = self._jobs.get(request.job_id)
-            if job is None:
+            job, engine = self._job, self._engine
+            if job is None or engine is None or job.submit.job_id != request.job_id:
                 return
             job.paused = isinstance(request, Pause)
-            if job.engine is not None and job.engine is self._engine:
-                self._engine.outbox.put(encode(request))
-
-    def _climb(self, engine: _Engine, job: _Job) -> None:
-        """The job that is being done did not notice its cancellation in time: end its engine."""
-        with self._lock:
-            if self._jobs.get(job.submit.job_id) is not job or not job.started or self._engine is not engine:
-                return
-        _end(engine.process)
+            engine.send(request)
 
     # ---- the process ---------------------------------------------------------------------------------------------
 
@@ -262,80 +226,69 @@ class EngineClient:
         return engine
 
     def _watch(self, engine: _Engine, stdout: IO[bytes], log: threading.Thread) -> None:
-        """Pass events on until the engine's end, and then see to its jobs."""
+        """Pass events on until the engine exits."""
         for line in stdout:
             try:
                 event = EVENTS.validate_json(line)
             except ValidationError:
-                text = f"The engine said something else than an event: {line[:200].decode(errors='replace').strip()}"
+                text = f"The engine sent a line that is no event: {line[:200].decode(errors='replace').strip()}"
                 event = Log(level="error", text=text)
             self._note(engine, event)
-            self._dispatch(event)
+            self._on_event(event)
         engine.outbox.put(None)
         code = engine.process.wait()
         log.join(timeout=1.0)  # a grandchild that still holds stderr must not hold us
         engine.log.close()
-        self._bury(engine, code)
+        self._on_engine_exit(engine, code)
 
     def _note(self, engine: _Engine, event: Event) -> None:
-        """Keep track of where each job is."""
+        """Keep track of the engine and its job."""
         with self._lock:
-            match event:
-                case Ready():
-                    engine.ready = True
-                case Log():
-                    engine.log.add(event.text)
-                case Done() | Failed():
-                    self._jobs.pop(event.job_id, None)
-                    engine.job = None if engine.job == event.job_id else engine.job
-                case Accepted() | RunStarted() | RunFinished() | RunFailed() if event.job_id in self._jobs:
-                    job = self._jobs[event.job_id]
-                    if isinstance(event, Accepted):
-                        job.started = job.started or event.started
-                        engine.began = engine.began or event.started
-                        engine.job = event.job_id if event.started else engine.job
-                    else:
-                        job.run = event.run if isinstance(event, RunStarted) else None
-                case _:
-                    pass
+            if isinstance(event, Ready):
+                engine.ready = True
+            elif isinstance(event, Log):
+                engine.log.add(event.text)
+            elif (job := self._job) is not None and getattr(event, "job_id", None) == job.submit.job_id:
+                match event:
+                    case Started():
+                        engine.began = job.started = True
+                    case RunStarted():
+                        job.run = event.run
+                    case RunFinished() | RunFailed():
+                        job.run = None
+                    case Done() | Failed():
+                        self._job = None
 
-    def _bury(self, engine: _Engine, code: int) -> None:
-        ends: list[Event] = []
+    def _on_engine_exit(self, engine: _Engine, code: int) -> None:
+        """End the job, unless the engine had not begun it after others: a new engine gets it then."""
         with self._lock:
             self._engine = None
-            for job_id, job in list(self._jobs.items()):
-                if job.cancelled or engine.stopping:
-                    ends.append(Done(job_id=job_id, cancelled=True))
-                elif job.started or not engine.began:
-                    ends.append(Failed(job_id=job_id, error=_cause(engine, code), detail=engine.log.tail, run=job.run))
-                else:
-                    continue
-                del self._jobs[job_id]
-        if not engine.stopping and not ends:
-            ends.append(Log(level="error", text=_cause(engine, code)))
-        for event in ends:
-            self._dispatch(event)
-        with self._lock:
-            behind = bool(self._jobs) and not self._stopped
-        if behind:
-            self._deliver()
-
-    def _dispatch(self, event: Event) -> None:
-        try:
-            with self._dispatching:
-                self._on_event(event)
-        except Exception:  # the callback's defect must not cost the jobs that follow
-            logging.getLogger(__name__).exception("An event could not be handled: %r", event)
+            job = self._job
+            if job is None or job.cancelled or engine.stopping or job.started or not engine.began:
+                self._job = None
+            else:
+                self._deliver(job.submit, *[Pause(job_id=job.submit.job_id)] * job.paused)
+                return
+        if job is None:
+            if not engine.stopping:
+                self._on_event(Log(level="error", text=_cause(engine, code)))
+        elif job.cancelled or engine.stopping:
+            self._on_event(Done(job_id=job.submit.job_id, cancelled=True))
+        else:
+            error = _cause(engine, code)
+            self._on_event(Failed(job_id=job.submit.job_id, error=error, detail=engine.log.tail, run=job.run))
 
     def _follow_stderr(self, engine: _Engine, stderr: IO[bytes]) -> None:
-        """Keep what the engine's libraries print beside its events, and pass it on as the running job's."""
+        """Keep what the engine's libraries print, and pass it on as the running job's."""
         if engine.log.trouble:
-            self._dispatch(Log(level="warning", text=engine.log.trouble))
+            self._on_event(Log(level="warning", text=engine.log.trouble))
         for line in stderr:
             text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
             if text:
                 engine.log.add(text)
-                self._dispatch(Log(level="debug", text=text, job_id=engine.job))
+                job = self._job
+                job_id = job.submit.job_id if job is not None and job.started else None
+                self._on_event(Log(level="debug", text=text, job_id=job_id))
 
 
 def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
@@ -345,7 +298,7 @@ def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
 
 
 def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
-    """Pass requests on until None comes; the engine takes the end of its stdin for the end of its client."""
+    """Write requests until None comes; the engine takes the end of its stdin for the end of its client."""
     with suppress(OSError):  # the engine died: the watcher sees to it
         while (line := outbox.get()) is not None:
             stdin.write(line.encode())
@@ -354,7 +307,7 @@ def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
         stdin.close()
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(TERMINATE_GRACE_SECONDS)
@@ -364,11 +317,11 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _cause(engine: _Engine, code: int) -> str:
-    """One sentence on why the engine is gone."""
+    """Say in one sentence why the engine is gone."""
     if code == -signal.SIGTERM or code == -getattr(signal, "SIGKILL", 9):
         how = "was killed from outside, perhaps because memory ran out"
     elif not engine.ready:
-        return f"The engine could not start (exit code {code}); its log tells why, and setting up again may mend it."
+        return f"The engine could not start (exit code {code}); read its log for the cause, then run the setup again."
     else:
         how = f"stopped with exit code {code}"
         if code < 0:

@@ -1,20 +1,20 @@
-"""How many engines this machine feeds, and what each may use. Light: accelerators are asked for without torch."""
+"""The number of engines for this machine, and the device of each; accelerators are listed without torch."""
 
 import os
 import re
 import subprocess
 
 _PATIENCE_SECONDS = 5.0
-"""How long the driver's tool may take to list the GPUs; one that is stuck must not keep the window from opening."""
+"""Timeout of the driver's tool that lists the GPUs; one that hangs must not keep the window from opening."""
 
 
 def engine_count() -> int:
-    """One engine for each visible CUDA device, else one."""
+    """Return one engine for each visible CUDA device, at least one."""
     return max(1, len(visible_devices()))
 
 
 def visible_devices() -> tuple[str, ...]:
-    """The CUDA devices that processes started from here see, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the CUDA devices that child processes see, as CUDA_VISIBLE_DEVICES names them."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return chosen_devices(chosen)
@@ -28,7 +28,7 @@ def visible_devices() -> tuple[str, ...]:
 
 
 def chosen_devices(value: str) -> tuple[str, ...]:
-    """The devices of a CUDA_VISIBLE_DEVICES, which ends at the first entry that is none ("-1")."""
+    """Return the devices of a CUDA_VISIBLE_DEVICES, up to the first entry that is none ("-1")."""
     found: list[str] = []
     for name in (part.strip() for part in value.split(",")):
         if not name or name.startswith("-"):
@@ -38,7 +38,7 @@ def chosen_devices(value: str) -> tuple[str, ...]:
 
 
 def listed_devices(listing: str) -> tuple[str, ...]:
-    """The identifiers in what `nvidia-smi -L` prints; a GPU that is split stands for its parts."""
+    """Return the identifiers in the output of `nvidia-smi -L`; MIG instances replace the GPU that they split."""
     found: list[str] = []
     for line in listing.splitlines():
         match = re.search(r"UUID: ((?:GPU|MIG)-[^)\s]+)", line)
@@ -51,7 +51,7 @@ def listed_devices(listing: str) -> tuple[str, ...]:
 
 
 def engine_environments(engines: int) -> tuple[dict[str, str], ...]:
-    """Environment variables of each of so many engines: its own device, or its share of the processor's threads."""
+    """Return the environment variables of each engine: its own device, or its share of the processor's threads."""
     if engines == 1:
         return ({},)
     devices = visible_devices()
@@ -62,8 +62,8 @@ def engine_environments(engines: int) -> tuple[dict[str, str], ...]:
 
 
 def _threads() -> int:
-    """Threads that one engine would use."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdecimal():
-        return int(asked)
+    """Return the threads that one engine would use."""
+    requested = os.environ.get("OMP_NUM_THREADS", "")
+    if requested.isdecimal():
+        return int(requested)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

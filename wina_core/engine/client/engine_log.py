@@ -1,4 +1,4 @@
-"""What an engine has to say beside its events: a file of it, and its last lines."""
+"""The log of an engine: a file and its last lines."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import log_folder
 
 TAIL_LINES = 40
-"""Lines that go with a crash."""
+"""Lines reported with a crash."""
 LOG_BYTES = 5 * 2**20
-"""A file that has grown beyond this is set aside when the next engine starts."""
+"""Size at which the file is set aside when the next engine starts."""
 
 
 class EngineLog:
@@ -23,18 +23,18 @@ class EngineLog:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._file: IO[bytes] | None = None
         self.trouble = ""
-        """Why there is no file; empty where there is one."""
+        """Reason why there is no file; empty where there is one."""
         with suppress(OSError):
             if path.stat().st_size > LOG_BYTES:
                 os.replace(path, path.with_suffix(".old.log"))
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
-            self.trouble = f"The engine's log is not kept: {error}."
+            self.trouble = f"The engine's log file could not be opened: {error}."
 
     @property
     def tail(self) -> str:
-        """Its last lines."""
+        """The last lines."""
         return "\n".join(self._tail)
 
     def add(self, text: str) -> None:
@@ -45,15 +45,15 @@ class EngineLog:
                 self._file.write(f"{text}\n".encode())
 
     def close(self) -> None:
-        """Nothing more is written to the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
 def default_log_file() -> Path:
-    """The file in the log folder; nowhere, where there can be none, for the engine works without."""
+    """Return the file in the log folder, the null device where there can be none: the engine works without."""
     try:
         return log_folder() / "engine.log"
     except WinaError as error:
-        logging.getLogger(__name__).warning("The engine's log is not kept: %s", error)
+        logging.getLogger(__name__).warning("The engine's log file could not be opened: %s", error)
         return Path(os.devnull)

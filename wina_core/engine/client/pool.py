@@ -1,7 +1,8 @@
-"""Several engines behind the interface of one. Light: no Qt, no torch.
+"""Pool of engines: the queue of jobs, and the work of each engine.
 
-An EvaluateJob is done in parts, one at an engine, which together look like one job; any other job goes to the first
-engine that is free. Jobs begin in their order, and the next one does once the one before has no runs left to hand out.
+Each engine computes one job at a time. With several engines an EvaluateJob is computed in parts, one at an engine,
+which together look like one job; any other job goes to the first free engine. Jobs begin in the order of the queue,
+the next one as soon as the one before has no runs left to hand out.
 """
 
 import itertools
@@ -12,13 +13,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import engine_count, engine_environments
+from wina_core.engine.client.job_queue import JobQueue, usual_priority
 from wina_core.engine.client.run_sharing import Group, Part, SharedJob, Shares, group_of
 from wina_core.engine.protocol import (
-    Accepted,
     Assigned,
     Cancel,
     Done,
@@ -30,7 +30,9 @@ from wina_core.engine.protocol import (
     Move,
     Pause,
     PendingRun,
+    Prioritize,
     Progress,
+    Queued,
     Ready,
     Request,
     Resume,
@@ -38,73 +40,51 @@ from wina_core.engine.protocol import (
     RunFinished,
     RunStarted,
     Shutdown,
+    Started,
     Submit,
 )
-from wina_core.engine.protocol.queue_order import put_ahead
 
 OnEvent = Callable[[Event], None]
 
 
-class Client(Protocol):
-    """What drives one engine, or several as if they were one."""
-
-    @property
-    def pid(self) -> int | None:
-        """Of the engine process, of the first one where there are several; None while there is none."""
-
-    def start(self) -> None:
-        """Start the engine now rather than with the first job."""
-
-    def send(self, request: Request) -> None:
-        """Submit, move, cancel, pause or resume a job."""
-
-    def stop(self) -> None:
-        """End the engine and its jobs; returns once it is gone."""
-
-
-def open_engines(on_event: OnEvent, engines: int = 0) -> Client:
-    """A client of so many engines on this machine, 0 standing for one for each CUDA device that is visible."""
-    count = engines or engine_count()
-    return EngineClient(on_event) if count == 1 else EnginePool(on_event, engine_environments(count))
-
-
-@dataclass
+@dataclass(eq=False)
 class _Worker:
-    """An engine and what it does."""
+    """An engine and its work."""
 
     place: int
     """From 1."""
-    client: Client
+    client: EngineClient
     hardware: str = ""
     part: Part | None = None
     group: Group | None = None
-    """Of the runs that it did last, whose model it holds."""
+    """The rotated model that it holds: that of the runs that it was given last."""
 
 
 class EnginePool:
-    """Has the interface of `EngineClient`, over one engine for each of some environments.
+    """Holds the queue of jobs and computes them in one engine for each of some environments.
 
-    One thread, the pool's own, sees to everything in the order in which it happens: requests, and the engines' events.
-    It also calls `on_event`, so that this is never called twice at a time.
+    One thread, the pool's own, handles requests and the engines' events in the order in which they come. It also calls
+    `on_event`, so that this is never called twice at a time. Every submitted job ends with exactly one Done or Failed.
 
-    A run whose engine dies fails, and the runs behind it go to whichever engine is free. A job that is paused holds
-    all engines that work on it, and lets no later one begin.
+    An engine that dies fails the job that it computes; of a job that several engines share it fails only the run, and
+    the runs behind it go to the next free engine. A paused job holds all engines that work on it, and no later job
+    begins; a waiting job that is paused is passed over.
     """
 
     def __init__(
         self,
         on_event: OnEvent,
-        environments: Sequence[Mapping[str, str]],
-        client: Callable[[OnEvent, Mapping[str, str]], Client] | None = None,
+        environments: Sequence[Mapping[str, str]] = ({},),
+        client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
     ) -> None:
-        """`client` makes the client of one engine, given where its events go and its environment variables."""
+        """`client` makes the client of one engine from the receiver of its events and its environment variables."""
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
         self._on_event = on_event
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._posting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._jobs: dict[str, SharedJob] = {}
+        self._jobs = JobQueue()
         self._numbers = itertools.count(1)
         self._workers = [
             _Worker(place + 1, make(partial(self._from_engine, place), environment))
@@ -113,15 +93,15 @@ class EnginePool:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the first engine that there is."""
+        """Process id of the first engine that runs; None while there is none."""
         return next((pid for worker in self._workers if (pid := worker.client.pid) is not None), None)
 
     def start(self) -> None:
-        """Start the first engine; the others start with their first work."""
+        """Start the first engine before the first job; the others start with their first work."""
         self._post(self._workers[0].client.start)
 
     def send(self, request: Request) -> None:
-        """As `EngineClient.send`; returns at once, except for Shutdown, which is `stop`."""
+        """Submit, move, cancel, pause or resume a job; returns at once, except for Shutdown, which is `stop`."""
         if isinstance(request, Shutdown):
             self.stop()
         else:
@@ -146,40 +126,43 @@ class EnginePool:
                 self._thread.start()
 
     def _from_engine(self, place: int, event: Event) -> None:
-        self._post(lambda: self._hear(self._workers[place], event))
+        self._post(lambda: self._on_message(self._workers[place], event))
 
     def _work(self) -> None:
-        """See to what is posted until the engines have been stopped."""
+        """Run what is posted until the engines have been stopped."""
         while True:
             action = self._inbox.get()
             try:
                 action()
-            except Exception:  # one defect must not cost the jobs that follow
-                logging.getLogger(__name__).exception("The engines' pool could not do something")
+            except Exception:  # one defect, of the receiver included, must not cost the jobs that follow
+                logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
             with self._posting:
                 if self._stopping and self._inbox.empty():
                     self._thread, self._stopping = None, False
                     return
 
     def _shut_down(self) -> None:
-        for job in list(self._jobs.values()):
-            self._cancel(job, tell=False)
+        for job in self._jobs:
+            self._cancel(job, notify=False)
         stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
         for stop in stops:
             stop.start()
         for stop in stops:
             stop.join()
-        self._stopping = True  # once what the engines said at their end has been seen to
+        self._stopping = True  # once the engines' last events have been handled
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _take(self, request: Submit | Move | Cancel | Pause | Resume) -> None:
+    def _take(self, request: Submit | Move | Prioritize | Cancel | Pause | Resume) -> None:
+        job = self._jobs.get(request.job_id)
         if isinstance(request, Submit):
             self._submit(request)
-        elif (job := self._jobs.get(request.job_id)) is not None:
+        elif job is not None:
             match request:
-                case Move():
-                    put_ahead(self._jobs, job.id, job, request.ahead_of)
+                case Move() if not job.begun:
+                    self._on_event(self._jobs.move(job, request.before))
+                case Prioritize() if not job.begun:
+                    self._on_event(self._jobs.prioritize(job, request.priority))
                 case Cancel():
                     self._cancel(job)
                 case Pause():
@@ -189,23 +172,22 @@ class EnginePool:
 
     def _submit(self, submit: Submit) -> None:
         job, job_id = submit.job, submit.job_id
-        if job_id in self._jobs:
-            self._on_event(Log(level="error", text="A job with this id is there already.", job_id=job_id))
+        if self._jobs.get(job_id) is not None:
+            self._on_event(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
         shares = None
-        if isinstance(job, EvaluateJob) and len(job.runs) > 1:
+        if len(self._workers) > 1 and isinstance(job, EvaluateJob) and len(job.runs) > 1:
             shares = Shares(job.runs, len(self._workers))
-        put_ahead(self._jobs, job_id, SharedJob(job_id, job, shares), submit.ahead_of)
-        self._on_event(Accepted(job_id=job_id))
+        self._on_event(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
         self._hand_out()
 
-    def _cancel(self, job: SharedJob, *, tell: bool = True) -> None:
-        """Drop what is left of a job and, where `tell`, ask its engines to stop."""
+    def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
+        """Drop the rest of a job and, where `notify`, ask its engines to stop."""
         if job.cancelled:
             return
         job.cut |= job.waiting
         job.cancelled = True
-        for worker, part in self._working_on(job) if tell else ():
+        for worker, part in self._working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=part.id))
         self._end_if_over(job)
 
@@ -214,7 +196,7 @@ class EnginePool:
             job.paused = True
             for worker, part in self._working_on(job):
                 worker.client.send(Pause(job_id=part.id))
-            self._tell_held(job)
+            self._report_held(job)
 
     def _resume(self, job: SharedJob) -> None:
         if not job.paused:
@@ -234,8 +216,8 @@ class EnginePool:
             (worker, worker.part) for worker in self._workers if worker.part is not None and worker.part.whole is job
         ]
 
-    def _tell_held(self, job: SharedJob) -> None:
-        """A job is held once all engines that work on it have come to it."""
+    def _report_held(self, job: SharedJob) -> None:
+        """Report a job as held once all engines that work on it hold."""
         if job.paused and not job.held and all(part.held for part in job.parts):
             job.held, job.held_since = True, time.monotonic()
             self._on_event(Held(job_id=job.id, held=True))
@@ -243,15 +225,15 @@ class EnginePool:
     # ---- handing out ---------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
-        """Give every free engine the next thing to do, while there is any."""
+        """Give every free engine its next work, while there is any."""
         for worker in self._workers:
             if worker.part is None and (job := self._next()) is not None:
                 self._begin(job, worker)
 
     def _next(self) -> SharedJob | None:
-        """The first job that an engine could do something of."""
+        """Return the first job of which an engine could begin something."""
         in_the_way = False
-        for job in self._jobs.values():
+        for job in self._jobs:
             if job.paused:
                 in_the_way |= job.begun
             elif job.waiting and (job.begun or not in_the_way):
@@ -266,26 +248,25 @@ class EnginePool:
             worker.group = group_of(runs[0])
         worker.part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
         job.parts.append(worker.part)
-        if not job.begun:
-            job.begun = True
-            self._on_event(Accepted(job_id=job.id, started=True))
-        self._tell_assigned(worker)
+        job.begun = True
+        self._report_assigned(worker)
         worker.client.send(Submit(job_id=worker.part.id, job=todo))
 
-    def _tell_assigned(self, worker: _Worker) -> None:
-        job = worker.part.whole.id if worker.part else None
-        self._on_event(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
+    def _report_assigned(self, worker: _Worker) -> None:
+        if len(self._workers) > 1:
+            job = worker.part.whole.id if worker.part else None
+            self._on_event(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
 
     # ---- events --------------------------------------------------------------------------------------------------
 
-    def _hear(self, worker: _Worker, event: Event) -> None:
+    def _on_message(self, worker: _Worker, event: Event) -> None:
         part = worker.part
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
             self._on_event(event)
-            self._tell_assigned(worker)
+            self._report_assigned(worker)
             return
-        if isinstance(event, Assigned):  # an engine has none of its own
+        if isinstance(event, Assigned | Queued):  # the pool's own
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):
@@ -293,11 +274,13 @@ class EnginePool:
             return
         job = part.whole
         match event:
-            case Accepted():
-                return  # told when it was handed out
+            case Started():
+                if job.started:
+                    return
+                job.started = True
             case Held():
                 part.held = event.held and job.paused
-                self._tell_held(job)
+                self._report_held(job)
                 return
             case Progress() if job.shares is not None:
                 part.progress = event.done
@@ -314,7 +297,7 @@ class EnginePool:
         self._on_event(event.model_copy(update={"job_id": job.id}))
 
     def _progress(self, job: SharedJob, metric: str) -> None:
-        assert isinstance(job.job, EvaluateJob)  # no other is shared out
+        assert isinstance(job.job, EvaluateJob)  # no other is shared
         done = job.units + sum(part.progress for part in job.parts)
         total = sum(len(run.units) for run in job.job.runs)
         now = time.monotonic()
@@ -332,18 +315,18 @@ class EnginePool:
         elif job.shares is None:
             job.failure = event
         else:
-            self._mourn(part, event, job.shares)
+            self._reap(part, event, job.shares)
         job.units += part.units
-        self._tell_held(job)
+        self._report_held(job)
         self._end_if_over(job)
         self._hand_out()
         if worker.part is None:
-            self._tell_assigned(worker)
+            self._report_assigned(worker)
 
-    def _mourn(self, part: Part, failed: Failed, shares: Shares) -> None:
-        """The engine of a part ended under it: the run that it computed fails, the ones behind go to other engines."""
+    def _reap(self, part: Part, failed: Failed, shares: Shares) -> None:
+        """Fail the run that a dead engine computed, and hand its other runs to the next free engines."""
         job, run = part.whole, failed.run or part.run
-        if run is None and not part.ended:  # it would not come to another engine's runs either
+        if run is None and not part.ended:  # no other engine would reach a run either
             job.failure = failed
             job.unreached += [pending.spec.content_hash() for pending in part.runs]
             part.ended |= set(job.unreached)
@@ -356,12 +339,17 @@ class EnginePool:
     def _end_if_over(self, job: SharedJob) -> None:
         if job.parts or job.waiting:
             return
-        del self._jobs[job.id]
-        if job.failure is not None and not job.any_run:
-            self._on_event(job.failure.model_copy(update={"job_id": job.id}))
+        self._jobs.remove(job)
+        failure = job.failure
+        if failure is not None and not (job.shares is not None and job.any_run):
+            self._on_event(failure.model_copy(update={"job_id": job.id}))
             return
-        if job.failure is not None:
+        if failure is not None:
             for run in job.unreached:
-                failed = RunFailed(job_id=job.id, run=run, error=job.failure.error, detail=job.failure.detail)
-                self._on_event(failed)
+                self._on_event(RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail))
         self._on_event(Done(job_id=job.id, cancelled=job.cut))
+
+
+def open_engines(on_event: OnEvent, engines: int = 0) -> EnginePool:
+    """Return a pool of engines on this machine; 0 makes one for each visible CUDA device, at least one."""
+    return EnginePool(on_event, engine_environments(engines or engine_count()))

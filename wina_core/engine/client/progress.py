@@ -1,19 +1,19 @@
-"""How often progress is sent, and how the remaining time is estimated: pure, the clock is an argument."""
+"""Throttling of progress messages and estimation of the remaining time; the clock is an argument."""
 
 import math
 
 INTERVAL_SECONDS = 0.1
-"""Least time between two progress messages of a job: smooth to the eye, far below what the wire carries."""
+"""Shortest time between two progress messages of a job: smooth to the eye, little on the wire."""
 
 MEMORY_SECONDS = 30.0
-"""Over how long the rate of a short job fades: long enough to even out batches, short enough to follow changes."""
+"""Time over which the rate of a short job fades: it evens out batches and follows changes."""
 
 MEMORY_SHARE = 0.25
-"""The same for a long job, as a share of the time spent: it evens out measurements of different kinds."""
+"""The same for a long job, as a share of its time so far: it evens out measurements of different kinds."""
 
 
 class Eta:
-    """Smoothed remaining time of work that is reported as (now, done, total).
+    """Smoothed remaining time of work, from reports of (now, done, total).
 
     The rate is (sum of work) / (sum of time), both fading exponentially, so that it is exact for steady work from the
     first step on and follows a change of pace.
@@ -26,9 +26,9 @@ class Eta:
         self._time = 0.0
 
     def update(self, now: float, done: float, total: float | None) -> float | None:
-        """Seconds that remain after `done` of `total` at the time `now`; None while nothing is known.
+        """Return the seconds that remain after `done` of `total` at the time `now`; None while unknown.
 
-        Going back in `done` means that other work has begun, and starts the estimate afresh.
+        A smaller `done` than before means that other work has begun, and resets the estimate.
         """
         if self._last is None or done < self._last[1]:
             self._begun, self._last, self._work, self._time = now, (now, done), 0.0, 0.0
@@ -44,14 +44,14 @@ class Eta:
 
 
 class Throttle:
-    """Lets a message pass at most every `interval` seconds, and always the last one of a stretch of work."""
+    """Limit of one message per `interval` seconds; the last message of a stretch of work always passes."""
 
     def __init__(self, interval: float = INTERVAL_SECONDS) -> None:
         self._interval = interval
         self._passed = -math.inf
 
     def passes(self, now: float, done: float, total: float | None) -> bool:
-        """Whether the message that reports `done` of `total` at the time `now` is to be sent."""
+        """Return whether to send the message that reports `done` of `total` at the time `now`."""
         if now - self._passed < self._interval and done != total:
             return False
         self._passed = now

@@ -1,26 +1,26 @@
-"""How the runs of one job are shared out among engines, and what is known of each part. Pure."""
+"""Parts of jobs: the runs of one job shared among engines, and the state of each part."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 
 from wina_core.engine.client.progress import Eta, Throttle
-from wina_core.engine.protocol import Failed, Job, PendingRun
+from wina_core.engine.protocol import Failed, Job, PendingRun, Priority
 from wina_core.specs import ModelSource, RotationSpec
 
 Group = tuple[ModelSource, RotationSpec]
 
 
 def group_of(run: PendingRun) -> Group:
-    """The rotated model that a run needs."""
+    """Return the rotated model that a run needs."""
     return run.spec.model, run.spec.rotation
 
 
 class Shares:
-    """The runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
+    """Runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
 
-    A group is handed out whole while at least as many groups wait as there are engines. The last ones go in pieces, so
-    that no engine is left alone with the end: each piece is the group's fair share of what is left of it.
+    A group is handed out whole while at least as many groups wait as there are engines. The last ones are split, so
+    that no engine is left alone with the end: each piece is the group's fair share of its remaining runs.
     """
 
     def __init__(self, runs: Iterable[PendingRun], engines: int) -> None:
@@ -32,12 +32,12 @@ class Shares:
         return bool(self._groups)
 
     def put_back(self, runs: Iterable[PendingRun]) -> None:
-        """Share these out too."""
+        """Add runs to those that wait."""
         for run in runs:
             self._groups.setdefault(group_of(run), []).append(run)
 
     def take(self, held: Group | None) -> tuple[PendingRun, ...]:
-        """The next runs for an engine, of the model that it holds where some are left; none at the end."""
+        """Take the next runs for an engine, those of the model that it holds if any; () when none wait."""
         if not self._groups:
             return ()
         group = held if held in self._groups else next(iter(self._groups))
@@ -49,19 +49,19 @@ class Shares:
         return tuple(runs[:size])
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
-    """What one engine does of a job."""
+    """One engine's share of a job."""
 
     id: str
     whole: "SharedJob"
     runs: tuple[PendingRun, ...]
-    """Of an EvaluateJob that is shared out; empty for any other."""
+    """Runs of an EvaluateJob that is shared; empty for any other job."""
     progress: float = 0.0
     run: str | None = None
     """The run that is being computed."""
     ended: set[str] = field(default_factory=set)
-    """The runs that were computed, or failed."""
+    """Runs that were computed, or failed."""
     held: bool = False
 
     @property
@@ -70,30 +70,34 @@ class Part:
         return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended)
 
 
-@dataclass
+@dataclass(eq=False)
 class SharedJob:
-    """A job as the pool's client knows it."""
+    """A job in the pool's queue."""
 
     id: str
     job: Job
-    shares: Shares | None
-    """What no engine has yet of a job that is shared out; None for one that goes to one engine as it is."""
+    priority: Priority
+    shares: Shares | None = None
+    """Runs that no engine has yet; None for a job that goes to one engine as it is."""
     parts: list[Part] = field(default_factory=list)
-    """What engines are doing now."""
+    """Parts that engines work on now."""
     begun: bool = False
+    """True once an engine was given something of it."""
+    started: bool = False
+    """True once an engine computes it."""
     cancelled: bool = False
     cut: bool = False
-    """Something was left out because of that."""
+    """True if the cancellation left something out."""
     paused: bool = False
     held: bool = False
     failure: Failed | None = None
-    """How a part ended that came to no run at all, or the one part of a job that is not shared out."""
+    """Failure of a part that reached no run, or of the one part of a job that is not shared."""
     unreached: list[str] = field(default_factory=list)
-    """The runs of such parts."""
+    """Runs of such parts."""
     any_run: bool = False
-    """An engine came to one of its runs."""
+    """True once an engine reached one of its runs."""
     units: int = 0
-    """Measurements of runs that have ended, in parts that have."""
+    """Measurements of ended runs in ended parts."""
     eta: Eta = field(default_factory=Eta)
     throttle: Throttle = field(default_factory=Throttle)
     held_since: float = 0.0
@@ -101,5 +105,5 @@ class SharedJob:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something that an engine could begin."""
+        """True if an engine could begin some of it."""
         return not self.cancelled and (bool(self.shares) if self.shares is not None else not self.begun)

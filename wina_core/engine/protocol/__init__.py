@@ -5,9 +5,8 @@ The wire is plain text, free of local objects, so that the same client can drive
 
 from wina_core.engine.protocol.events import (
     EVENTS,
-    Accepted,
-    Answered,
     Assigned,
+    CompletionFinished,
     Done,
     Emit,
     Event,
@@ -17,12 +16,14 @@ from wina_core.engine.protocol.events import (
     Measured,
     Partial,
     Progress,
+    Queued,
     Ready,
     Result,
     ResultValue,
     RunFailed,
     RunFinished,
     RunStarted,
+    Started,
     Token,
 )
 from wina_core.engine.protocol.jobs import (
@@ -41,21 +42,35 @@ from wina_core.engine.protocol.jobs import (
     RotateJob,
 )
 from wina_core.engine.protocol.message import Message, encode
-from wina_core.engine.protocol.requests import REQUESTS, Cancel, Move, Pause, Request, Resume, Shutdown, Submit
+from wina_core.engine.protocol.requests import (
+    PRIORITIES,
+    REQUESTS,
+    Cancel,
+    EngineRequest,
+    Move,
+    Pause,
+    Prioritize,
+    Priority,
+    Request,
+    Resume,
+    Shutdown,
+    Submit,
+)
 
 __all__ = [
     "EVENTS",
+    "PRIORITIES",
     "REQUESTS",
-    "Accepted",
     "AllocateJob",
-    "Answered",
     "Assigned",
     "CalibrateJob",
     "Cancel",
+    "CompletionFinished",
     "CostJob",
     "DecodeJob",
     "Done",
     "Emit",
+    "EngineRequest",
     "EstimateJob",
     "EvaluateJob",
     "Event",
@@ -73,7 +88,10 @@ __all__ = [
     "Partial",
     "Pause",
     "PendingRun",
+    "Prioritize",
+    "Priority",
     "Progress",
+    "Queued",
     "Ready",
     "Request",
     "Result",
@@ -84,6 +102,7 @@ __all__ = [
     "RunFinished",
     "RunStarted",
     "Shutdown",
+    "Started",
     "Submit",
     "Token",
     "encode",

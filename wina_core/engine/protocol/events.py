@@ -1,4 +1,4 @@
-"""What an engine sends to its client."""
+"""Events of an engine, and of the client's queue."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from wina_core.engine.protocol.message import Message
+from wina_core.engine.protocol.requests import Priority
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -30,28 +31,37 @@ class Ready(Message):
     environment: Environment
 
 
-class Accepted(Message):
-    """The job was queued or, when `started`, has begun."""
+class Queued(Message):
+    """The place of a job in the client's queue, sent when it is submitted and whenever it is moved."""
 
-    type: Literal["accepted"] = "accepted"
+    type: Literal["queued"] = "queued"
     job_id: str
-    started: bool = False
+    priority: Priority
+    before: str | None = None
+    """The next job's id; None at the end of the queue."""
+
+
+class Started(Message):
+    """The job has begun."""
+
+    type: Literal["started"] = "started"
+    job_id: str
 
 
 class Assigned(Message):
-    """What one of several engines does from now on."""
+    """The work of one of several engines from now on."""
 
     type: Literal["assigned"] = "assigned"
     engine: int
     """Its place among them, from 1."""
     hardware: str = ""
-    """What it computes on, once it has told."""
+    """Name of its processor or accelerator; empty until the engine is ready."""
     job: str | None = None
-    """The job's id; None while it has nothing to do."""
+    """The job's id; None while it is idle."""
 
 
 class Held(Message):
-    """The job is paused, or goes on."""
+    """The job is paused, or continues."""
 
     type: Literal["held"] = "held"
     job_id: str
@@ -59,21 +69,21 @@ class Held(Message):
 
 
 class Progress(Message):
-    """How far a job is. `total` is None while unknown; `eta_seconds` is smoothed."""
+    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed."""
 
     type: Literal["progress"] = "progress"
     job_id: str
     done: float
     total: float | None
     unit: str
-    """What `done` counts: "requests", "tokens", "layers", ..."""
+    """Unit of `done`: "requests", "tokens", "layers", ..."""
     eta_seconds: float | None = None
     metric: str = ""
-    """What is being worked on, with the latest figure, for example "teal 50 %: demo_choice"."""
+    """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
 
 
 class RunStarted(Message):
-    """An EvaluateJob went on to the run with this content hash."""
+    """An EvaluateJob has begun the run with this content hash."""
 
     type: Literal["run_started"] = "run_started"
     job_id: str
@@ -97,7 +107,7 @@ class Measured(Message):
 
 
 class Token(Message):
-    """One token of an answer. Probabilities are the models' own, before temperature and top-p."""
+    """One token of a completion. Probabilities are the models' own, before temperature and top-p."""
 
     type: Literal["token"] = "token"
     job_id: str
@@ -105,34 +115,36 @@ class Token(Message):
     """Index into the job's arms."""
     id: int
     text: str
-    """What it adds to the answer (`compute.generation.pieces`); empty for one that ends within a character."""
+    """Its text in the completion (`compute.generation.pieces`); empty for a token that ends within a character."""
     log_probability: float
-    """Of this token by the model that chose it, natural logarithm."""
+    """Natural logarithm of its probability by the model that chose it."""
     dense_log_probability: float | None = None
-    """The same by the dense model after the same prefix; None for the dense answer."""
+    """The same by the dense model after the same prefix; None for the dense completion."""
     divergence: float | None = None
-    """KL(dense || gated) of the two next-token distributions that this token was chosen from, in nats: the dense model
-    reads the prompt and what the gated one has answered so far, on the same weights with the gates switched off (on
-    those that are not rotated where the rotation needs shortcuts). None for the dense answer."""
+    """KL(dense || gated) in nats of the two next-token distributions; None for the dense completion.
+
+    The dense model reads the prompt and the gated completion so far, on the same weights with the gates switched off,
+    or on the unrotated weights where the rotation needs shortcuts.
+    """
     read: int
-    """Tokens that the pass behind it read: 1, but the prompt and what had `begun` for the first."""
+    """Tokens read by its forward pass: the prompt and the prefix for the first token, else 1."""
     seconds: float
-    """What this pass took, from the tokens to the logits."""
+    """Duration of this pass, from the tokens to the logits."""
     dense_seconds: float | None = None
-    """The same of the dense pass that it is compared with, right after it; None for the dense answer."""
+    """Duration of the dense pass right after it; None for the dense completion."""
 
 
-class Answered(Message):
-    """An answer has ended: at an `end` token, at its `length`, or because the job `stopped`."""
+class CompletionFinished(Message):
+    """A completion has ended: at an `end` token, at its `length`, or because the job `stopped`."""
 
-    type: Literal["answered"] = "answered"
+    type: Literal["completion_finished"] = "completion_finished"
     job_id: str
     arm: int
     end: Literal["end", "length", "stopped"]
     prompt_tokens: int
     sparsity: float | None = None
-    """Dropped fraction of the plan's weights over the tokens read one by one, counted from the masks; None where there
-    were none, and for the dense answer."""
+    """Dropped fraction of the plan's weights over the tokens read one by one, counted from the masks; None without
+    such tokens and for the dense completion."""
 
 
 class RunFinished(Message):
@@ -144,7 +156,7 @@ class RunFinished(Message):
 
 
 class RunFailed(Message):
-    """This run ended with an error, its earlier units stay valid, and the job goes on. Fields as in Failed."""
+    """This run ended with an error, its earlier units stay valid, and the job continues. Fields as in Failed."""
 
     type: Literal["run_failed"] = "run_failed"
     job_id: str
@@ -166,7 +178,7 @@ ResultValue = (
 
 
 class Result(Message):
-    """What a job returns whose work is not that of runs; Done follows."""
+    """The return value of a job without runs; Done follows."""
 
     type: Literal["result"] = "result"
     job_id: str
@@ -174,7 +186,7 @@ class Result(Message):
 
 
 class Log(Message):
-    """A line for the log."""
+    """A line of the log."""
 
     type: Literal["log"] = "log"
     level: Literal["debug", "info", "warning", "error"]
@@ -206,7 +218,8 @@ class Done(Message):
 
 Event = Annotated[
     Ready
-    | Accepted
+    | Queued
+    | Started
     | Assigned
     | Held
     | Progress
@@ -214,7 +227,7 @@ Event = Annotated[
     | Partial
     | Measured
     | Token
-    | Answered
+    | CompletionFinished
     | RunFinished
     | RunFailed
     | Result
@@ -225,6 +238,6 @@ Event = Annotated[
 ]
 
 Emit = Callable[[Event], None]
-"""Where a job puts its events."""
+"""The receiver of a job's events."""
 
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,4 +1,4 @@
-"""What an engine can be asked to do."""
+"""Jobs of an engine."""
 
 from typing import Annotated, Literal, Self
 
@@ -47,7 +47,7 @@ class CalibrateJob(Message):
 
 
 class AllocateJob(Message):
-    """Spread a budget over the model's cells. Stopped half way, it goes on from there. Result: AllocationRecord."""
+    """Allocate a budget to the model's matrices; an interrupted job continues from there. Result: AllocationRecord."""
 
     kind: Literal["allocate"] = "allocate"
     model: ModelSource
@@ -55,11 +55,11 @@ class AllocateJob(Message):
     method: MethodSpec
     plan: AllocatedSparsity
     calibration: CalibrationSpec = CalibrationSpec()
-    """For a method that needs one even with top-k selection, by which the budget is spread."""
+    """For a method that needs one even with top-k selection, which the allocation uses."""
 
 
 class CostJob(Message):
-    """Count what a generated token costs, from the model's config alone: no weights are read. Result: CostRecord."""
+    """Count the cost of a generated token from the model's config alone, without its weights. Result: CostRecord."""
 
     kind: Literal["cost"] = "cost"
     model: ModelSource
@@ -72,7 +72,7 @@ class CostJob(Message):
 
 
 class InspectGateJob(Message):
-    """See what methods keep of one matrix's input on a prompt, the model running dense. Result: GateRecord."""
+    """Show the masks of methods for one matrix's input on a prompt, the model running dense. Result: GateRecord."""
 
     kind: Literal["inspect_gate"] = "inspect_gate"
     model: ModelSource
@@ -82,13 +82,13 @@ class InspectGateJob(Message):
     prompt: str = Field(min_length=1)
     gates: tuple[GateTarget, ...] = Field(min_length=1)
     tokens: int = Field(default=64, ge=1, le=512)
-    """At most so many of the prompt's first ones; fewer of very wide matrices."""
+    """Maximum number of the prompt's first tokens; fewer for very wide matrices."""
     calibration: CalibrationSpec = CalibrationSpec()
     """For methods that need one."""
 
 
 class PendingRun(Message):
-    """A run and those of its units that the store does not have yet."""
+    """A run and its missing units."""
 
     spec: RunSpec
     units: tuple[str, ...]
@@ -104,13 +104,13 @@ class EvaluateJob(Message):
     kind: Literal["evaluate"] = "evaluate"
     runs: tuple[PendingRun, ...]
     samples: bool = False
-    """Whether every document's own scores and answers are sent too."""
+    """Send every document's own scores and responses too."""
     run_model_code: bool = False
-    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. Given anew for
-    every job and part of no spec, so that no file can give it."""
+    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
+    and to no spec, so that no file can give it."""
     metrics: dict[str, str] = Field(default_factory=dict)
-    """Task: the metric that tables are to show (`EvaluationSpec.metrics`), on which no number depends. Runs with a task
-    whose definition tells that it has no such metric fail before anything is computed."""
+    """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
+    computes anything if its task is known to lack the metric."""
 
 
 class EstimateJob(Message):
@@ -119,7 +119,7 @@ class EstimateJob(Message):
     kind: Literal["estimate"] = "estimate"
     runs: tuple[PendingRun, ...]
     stored: dict[str, float] = Field(default_factory=dict)
-    """`measurement_key`: seconds that like units took (`Reader.unit_seconds`), and which are not timed again."""
+    """Seconds of similar units by `measurement_key` (`Reader.unit_seconds`), which are not timed again."""
     run_model_code: bool = False
     """As EvaluateJob's."""
 
@@ -130,7 +130,7 @@ class LatencyJob(Message):
     kind: Literal["latency"] = "latency"
     spec: LatencySpec
     stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """`Environment.key`: hashes of the points that are stored for it and not to be measured again."""
+    """Hashes of the stored points by `Environment.key`, which are not measured again."""
 
 
 class DecodeJob(Message):
@@ -143,25 +143,24 @@ class DecodeJob(Message):
 
 
 class GenerateJob(Message):
-    """Answer a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each answer ends with
-    Answered; there is no Result, and nothing is stored."""
+    """Complete a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each completion ends
+    with CompletionFinished; there is no Result, and nothing is stored."""
 
     kind: Literal["generate"] = "generate"
     model: ModelSource
     prompt: str = Field(min_length=1)
     chat: bool = False
-    """Whether the prompt is put into the tokenizer's chat template as the user's message."""
+    """Put the prompt into the tokenizer's chat template as the user's message."""
     new_tokens: int = Field(default=64, ge=1, le=MOST_TOKENS)
-    """Most tokens of each answer, what has `begun` included."""
+    """Maximum tokens of each completion, its prefix included."""
     sampling: SamplingSpec = SamplingSpec()
     arms: tuple[AnswerSpec, ...] = Field(min_length=1, max_length=16)
-    """The dense one, of which there may be one, takes turns with the first gated one, token by token; other gated ones
-    follow."""
+    """At most one dense one, which takes turns with the first gated one, token by token; other gated ones follow."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if sum(arm.is_dense for arm in self.arms) > 1:
-            raise ValueError("one dense answer is enough")
+            raise ValueError("one dense completion is enough")
         return self
 
 

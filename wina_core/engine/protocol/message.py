@@ -1,4 +1,4 @@
-"""What all messages are, and how they are put on the wire."""
+"""The base of all messages and their encoding."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,5 +10,5 @@ class Message(BaseModel):
 
 
 def encode(message: Message) -> str:
-    """One line of JSON with its newline."""
+    """Return one line of JSON with its newline."""
     return message.model_dump_json() + "\n"

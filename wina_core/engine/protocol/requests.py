@@ -1,48 +1,59 @@
-"""What a client sends to an engine."""
+"""Requests of a client: those that an engine takes, and those that only the client's queue takes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
 from wina_core.engine.protocol.jobs import Job
 from wina_core.engine.protocol.message import Message
 
+Priority = Literal["first", "high", "normal", "low"]
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
+
 
 class Submit(Message):
-    """Queue a job under an id of the client's choice, that of a job that has ended included."""
+    """Queue a job under an id of the client's choice; the id of a job that has ended may be used again."""
 
     type: Literal["submit"] = "submit"
     job_id: str
     job: Job
-    ahead_of: tuple[str, ...] = ()
-    """Jobs that this one is to go before, as far as they have something left to begin; at the end if there is none."""
+    priority: Priority | None = None
+    """Read by the client's queue alone; None for the usual one of this kind of job."""
 
 
 class Move(Message):
-    """Place a job that waits elsewhere in the queue; one that has begun goes on."""
+    """Place a waiting job right before another one. It takes the priority of its new neighbours."""
 
     type: Literal["move"] = "move"
     job_id: str
-    ahead_of: tuple[str, ...]
-    """As Submit's."""
+    before: str | None
+    """The other job's id; None for the end of the queue."""
+
+
+class Prioritize(Message):
+    """Place a waiting job behind all others of a priority."""
+
+    type: Literal["prioritize"] = "prioritize"
+    job_id: str
+    priority: Priority
 
 
 class Cancel(Message):
-    """Ask a queued or running job to stop at the next batch."""
+    """Drop a waiting job, or stop a running one at its next batch."""
 
     type: Literal["cancel"] = "cancel"
     job_id: str
 
 
 class Pause(Message):
-    """Hold a job at the next batch, with all it has in memory, or keep a waiting one waiting."""
+    """Hold a running job at its next batch, with all it has in memory, or keep a waiting one waiting."""
 
     type: Literal["pause"] = "pause"
     job_id: str
 
 
 class Resume(Message):
-    """Let a held job go on."""
+    """Let a held job continue."""
 
     type: Literal["resume"] = "resume"
     job_id: str
@@ -54,5 +65,8 @@ class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
-Request = Annotated[Submit | Move | Cancel | Pause | Resume | Shutdown, Field(discriminator="type")]
-REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
+EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
+"""A request that is sent to an engine."""
+Request = EngineRequest | Move | Prioritize
+"""A request to the client, which holds the queue."""
+REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(Annotated[EngineRequest, Field(discriminator="type")])

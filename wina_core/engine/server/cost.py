@@ -1,4 +1,4 @@
-"""What a generated token costs, from a config alone; apart from the other jobs, whose libraries this does not need."""
+"""Cost of a generated token from a config alone, without the libraries of the other jobs."""
 
 from wina_core.accounting.cost import costs
 from wina_core.compute.models.architectures import view
@@ -17,8 +17,11 @@ _TOTALS = ("full_flops", "full_bytes")
 
 
 def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
-    """Costs for each of the job's rotations, or for all that are exact; WinaError for one that is not, and for what
-    `empty_model` refuses. An exported model is counted with its residual shortcuts alone."""
+    """Count the costs for each of the job's rotations, by default for all that are exact.
+
+    An exported model is counted with its residual shortcuts alone. Raises WinaError for a rotation that is not exact,
+    and the errors of `empty_model`.
+    """
     model = view(empty_model(job.model, reporter))
     for mode in job.rotations or ():
         check_rotation(model, RotationSpec(mode=mode))
@@ -33,7 +36,7 @@ def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
 
 
 def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Reporter) -> CostRow:
-    """What a token costs in a run whose plan is this one, at its `cost_context`; raises like `count_costs`.
+    """Count the costs of a token in a run with this plan, at its `cost_context`; raises like `count_costs`.
 
     A dense run has the model's own costs, and savings of 0.
     """
@@ -44,14 +47,14 @@ def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Rep
 
 
 def _stored_shortcuts(source: ModelSource) -> RotationMode:
-    """The mode of the rotation that a folder was exported with, if that left residual shortcuts."""
+    """Return the mode of the rotation of an exported folder if it left residual shortcuts, else "none"."""
     folder = local_folder(source)
     exported = None if folder is None else read_rotation_file(folder)
     return exported.rotation.mode if exported and exported.shortcuts else "none"
 
 
 def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:
-    """The savings against the dense model, fractions, and the totals, operations and bytes."""
+    """Return the savings against the dense model (fractions) and the totals (operations, bytes)."""
     return tuple(
         MetricRecord(task=COST, metric=metric, value=getattr(row, metric), higher_is_better=metric in _SAVINGS)
         for metric in (*_SAVINGS, *_TOTALS)

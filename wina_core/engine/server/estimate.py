@@ -1,4 +1,4 @@
-"""How long missing measurements should take: a few documents of each are timed on the dense model."""
+"""Estimated time of missing measurements, from a few documents of each, timed on the dense model."""
 
 import math
 import statistics
@@ -39,26 +39,28 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.unit_keys import measurement_key
 
 PROBE_SECONDS = 2.0
-"""What the timed documents of one unit should take together; a single one may take longer."""
+"""Time for the timed documents of one unit together; a single one may take longer."""
 PROBE_PIECES = 16
-"""Documents or rows at most that are timed."""
+"""Maximum number of timed documents or rows."""
 _ROWS, _TOKENS, _TURNS = 4, 64, 3
-"""Of the forward passes by which gated and dense are compared."""
+"""Batch, length and repetitions of the forward passes that compare gated and dense."""
 
 Plan = UniformSparsity | SparsityPlan
 
 
 def estimate(job: EstimateJob, session: Session, reporter: Reporter) -> EstimateRecord:
-    """Seconds of every missing measurement on one engine; loading, rotating, calibrating and allocating come on top.
+    """Estimate the seconds of every missing measurement on one engine, without loading, rotating, calibrating and
+    allocating.
 
-    What like measurements took goes before timing. Gated runs are taken to be as much slower as one of them is on a
-    forward pass, without its rotation. Raises what measuring would, for example WinaError for an unknown task.
+    Stored times of similar measurements are used before timing. All gated runs are assumed as much slower as one of
+    them is on a forward pass, without its rotation. Raises the errors of measuring, such as WinaError for an unknown
+    task.
     """
     return _Estimate(job, session, _Quiet(reporter)).record()
 
 
 class _Estimate:
-    """One job's estimate; everything is timed at most once."""
+    """The estimate of one job; everything is timed at most once."""
 
     def __init__(self, job: EstimateJob, session: Session, reporter: "_Quiet") -> None:
         self._job = job
@@ -85,7 +87,7 @@ class _Estimate:
         return EstimateRecord(seconds=seconds, units=total, estimates=estimates)
 
     def _seconds(self, spec: RunSpec, unit: str) -> tuple[float, bool]:
-        """Of one measurement, and whether they are those of like ones that are stored."""
+        """Return the seconds of a measurement, and whether they are stored ones of similar measurements."""
         stored = self._job.stored
         if (key := measurement_key(spec, unit)) in stored:
             return stored[key], True
@@ -106,7 +108,7 @@ class _Estimate:
         return self._dense[key]
 
     def _probe(self, spec: RunSpec, unit: str) -> float:
-        """Seconds of a unit without gates."""
+        """Return the seconds of a unit without gates."""
         evaluation, reporter = spec.evaluation, self._reporter
         if unit == COST:
             return _timed(lambda _: count_run(spec, _spread_evenly(spec), reporter), 1)
@@ -136,7 +138,7 @@ class _Estimate:
         return _timed(measure, max(documents), lambda limit: sum(min(count, limit) for count in documents))
 
     def _measure_slowdown(self, model: ModelSource) -> float:
-        """How much longer a gated forward pass of a model takes than a dense one."""
+        """Return the time of a gated forward pass of a model divided by that of a dense one."""
         loaded = self._session.prepare(model, NO_ROTATION, self._reporter)
         method, plan = _example(self._job.runs, model)
         generator = torch.Generator().manual_seed(0)
@@ -158,8 +160,8 @@ class _Estimate:
 
 
 def _timed(measure: Callable[[int], object], total: int, amount: Callable[[int], int] = lambda pieces: pieces) -> float:
-    """Seconds that `measure(total)` should take: those of one piece, and for what `amount` says is on top of that the
-    rate between one piece and several. The first call is not timed, since it imports, reads and compiles."""
+    """Return the estimated seconds of `measure(total)`: those of one piece, plus the rest of `amount` at the rate
+    between one piece and several. The first call is not timed, since it imports, reads and compiles."""
     measure(1)
     one = _seconds(measure, 1)
     several = min(total, PROBE_PIECES, int(PROBE_SECONDS / one) if one > 0.0 else PROBE_PIECES)
@@ -167,7 +169,7 @@ def _timed(measure: Callable[[int], object], total: int, amount: Callable[[int],
         return one * amount(total) / amount(1)
     more = _seconds(measure, several)
     rate = (more - one) / max(amount(several) - amount(1), 1)
-    if rate <= 0.0:  # too little to be told from noise
+    if rate <= 0.0:  # within the noise
         rate = more / amount(several)
     return one + rate * (amount(total) - amount(1))
 
@@ -179,8 +181,8 @@ def _seconds(measure: Callable[[int], object], pieces: int) -> float:
 
 
 def _deviation_seconds(loaded: LoadedModel, evaluation: EvaluationSpec, text: TextSpec, reporter: Reporter) -> float:
-    """Of reading the text once; gates read it a second time."""
-    least = math.ceil(64 / text.sequence)  # rows of the shortest text that there can be
+    """Return the seconds of reading the text once; gates read it a second time."""
+    least = math.ceil(64 / text.sequence)  # rows of the shortest valid text
 
     def measure(rows: int) -> object:
         few = text.model_copy(update={"tokens": rows * least * text.sequence})
@@ -195,13 +197,13 @@ def _with_seeds(spec: RunSpec, synthetic: SyntheticSpec, seeds: int) -> RunSpec:
 
 
 def _spread_evenly(spec: RunSpec) -> Plan:
-    """The run's plan, or its budget where the plan is still to be found."""
+    """Return the run's plan, or its budget as a uniform plan where it is not allocated yet."""
     plan = spec.plan
     return UniformSparsity(sparsity=plan.budget) if isinstance(plan, AllocatedSparsity) else plan
 
 
 def _example(runs: Sequence[PendingRun], model: ModelSource) -> tuple[MethodSpec, Plan]:
-    """A gated run of the model whose gates need nothing to be found first: one of the job's, or WINA at one half."""
+    """Return method and plan of a gated run that needs no calibration: one of the job's, else WINA at 50 %."""
     gated = [run.spec for run in runs if run.spec.model == model and run.spec.method.name != DENSE.name]
     for spec in gated:
         if not spec.method.needs_calibration and get_method(spec.method).default_rho is None:
@@ -210,7 +212,7 @@ def _example(runs: Sequence[PendingRun], model: ModelSource) -> tuple[MethodSpec
 
 
 class _Quiet:
-    """A reporter of the estimate alone: what the timed measurements say of themselves is left out."""
+    """Reporter of the estimate that drops the messages of the timed measurements."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -219,10 +221,10 @@ class _Quiet:
         self._reporter.progress(done, total, "measurements", what)
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """Left out."""
+        """Ignore."""
 
     def log(self, level: Level, text: str) -> None:
-        """Left out: measuring says it again."""
+        """Ignore: measuring logs it again."""
 
     def check(self) -> None:
         self._reporter.check()

@@ -1,4 +1,4 @@
-"""Computing an EvaluateJob: one run after the other, one measurement after the other."""
+"""Evaluation of runs, one measurement after the other."""
 
 import random
 import traceback
@@ -27,11 +27,11 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
 _OWN = {COST, DEVIATION, SYNTHETIC}
-"""The units that are not tasks."""
+"""Units that are not tasks."""
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """One run after the other, those of one rotated model together. One that fails is reported, and the next begins."""
+    """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next."""
     total = sum(len(run.units) for run in job.runs)
     done = 0
 
@@ -51,13 +51,13 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             raise
         except WinaError as error:
             emit(RunFailed(job_id=job_id, run=run, error=str(error)))
-        except torch.AcceleratorError:  # whatever is asked of it now fails, until the process ends
+        except torch.AcceleratorError:  # every later call fails, until the process ends
             raise
         except Exception as error:
             if ran_out_of_memory(error):
                 session.clear()
                 message = _NO_MEMORY
-            else:  # a defect: told in full, but not at the cost of the runs to come
+            else:  # a defect: log it in full, and continue
                 stage.log("error", traceback.format_exc())
                 message = unforeseen(error)
             emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
@@ -67,7 +67,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
 
 def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
-    """The runs in their order, but each rotated model's all at its first one's place, so that it is made only once."""
+    """Return the runs in their order, but those of a rotated model at the place of its first one."""
     groups: dict[Group, list[PendingRun]] = {}
     for run in runs:
         groups.setdefault(group_of(run), []).append(run)
@@ -81,7 +81,7 @@ def _measure(
     stage: "_Stage",
     job: EvaluateJob,
 ) -> None:
-    """Gate the model as the run says, and measure its pending units one by one; no weights are read for COST."""
+    """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights."""
     spec = pending.spec
     if spec.evaluation.synthetic is not None:
         stage.begin(SYNTHETIC)
@@ -149,7 +149,7 @@ def _count(
     finished: Callable[[UnitRecord], None],
     stage: "_Stage",
 ) -> None:
-    """What a token costs, with the sparsities that the plan aims at instead of measured ones."""
+    """Count the cost of a token, with the plan's sparsities instead of measured ones."""
     stage.begin(COST)
     start = pausable_clock.now()
     unchanged(spec.model)
@@ -169,7 +169,7 @@ def _count(
 
 
 def _cells(plan: SparsityPlan) -> tuple[LayerRecord, ...]:
-    """A table that the run's spec only asks for, so that it is stored with what was measured under it."""
+    """Return an allocated plan as records, so that it is stored with its measurements."""
     tables = {"target": plan.sparsity, "rho": plan.rho}
     return tuple(
         LayerRecord(layer=layer, projection=projection, metric=metric, value=value)
@@ -180,16 +180,16 @@ def _cells(plan: SparsityPlan) -> tuple[LayerRecord, ...]:
 
 
 def _seed(seed: int) -> None:
-    """Begin every unit from the same state, so that no number depends on what was computed before it."""
+    """Seed every unit alike, so that no number depends on earlier computations."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
 
 
 class _Stage:
-    """Reports one run's share of the job: whole units before it, and the fraction of the one that is measured.
+    """Reporter of one run within the job: whole units before it, and the fraction of the current one.
 
-    Loading, rotating and calibrating show in the text alone, since no unit gets further by them.
+    Loading, rotating and calibrating show in the text alone, since they complete no unit.
     """
 
     def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
@@ -201,12 +201,12 @@ class _Stage:
         self._unit: str | None = None
 
     def begin(self, unit: str) -> None:
-        """From here on progress is that of this unit."""
+        """Begin a unit, which later progress belongs to."""
         self._unit = unit
         self.progress(0, 1, unit)
 
     def end(self) -> None:
-        """The unit is finished."""
+        """Count the unit as finished."""
         self.progress(1, 1, "")
         self._finished += 1
         self._unit = None

@@ -1,7 +1,7 @@
-"""Computing a GenerateJob: answers to one prompt, token by token, the dense one beside gated ones.
+"""Completions of one prompt, token by token, the dense one beside gated ones.
 
-The dense side and the first gated one take turns, so that both are seen to grow; each pass is timed alone, from its
-input to its logits on one and the same memory of weights, and what compares the two models is not part of any time.
+The dense side and the first gated one take turns, so that both grow together. Each pass is timed alone, from its input
+to its logits on the same weights in memory; the comparison of the two models is not part of any time.
 """
 
 from collections.abc import Sequence
@@ -20,22 +20,22 @@ from wina_core.compute.models.logits import divergences
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import Answered, Emit, GenerateJob, Token
+from wina_core.engine.protocol import CompletionFinished, Emit, GenerateJob, Token
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.specs import NO_ROTATION
 
 _CONTEXT = 8
-"""Tokens of the prompt that the first one's text is decoded after; spaces depend on them."""
+"""Tokens of the prompt before the first decoded one; its spaces depend on them."""
 
 
 def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """Answer by every arm. Each gated model is compared with the dense one on its own answer (`Token.divergence`).
+    """Complete the prompt by every configuration, each compared with the dense model (`Token.divergence`).
 
-    The dense model is the gated one with its gates switched off, and one of its own where the rotation needs
-    shortcuts. Raises WinaError for methods that there are not, for a chat template that there is not or that refuses
-    the prompt, for more tokens than the model's context, for targets out of a method's reach, and for logits that are
-    not numbers; Cancelled within a pass, after Answered has told how far each side came.
+    The dense model is the gated one with its gates switched off, or a model of its own where the rotation needs
+    shortcuts. Raises WinaError for an unknown method, a missing chat template or one that refuses the prompt, more
+    tokens than the model's context, unreachable targets, and logits that are not numbers; Cancelled within a pass,
+    after a CompletionFinished for each side.
     """
     for arm in job.arms:
         get_method(arm.method)
@@ -62,7 +62,7 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
 
 
 def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
-    """The prompt's token ids; WinaError where they and the answer exceed the context."""
+    """Return the prompt's token ids; raise WinaError where they and the completion exceed the context."""
     tokenizer = loaded.tokenizer
     if job.chat:
         if not tokenizer.chat_template:
@@ -76,20 +76,20 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
     else:
         ids = tokenizer(job.prompt).input_ids
     if not ids:
-        raise WinaError("The prompt comes to no token at all; write some text.")
+        raise WinaError("The prompt has no tokens; write some text.")
     context = getattr(loaded.model.config, "max_position_embeddings", None)
     if context is not None and len(ids) + job.new_tokens > context:
         room = context - len(ids)
-        mend = f"ask for {room:,} at most, or shorten the prompt" if room > 0 else "shorten the prompt"
+        advice = f"request {room:,} at most, or shorten the prompt" if room > 0 else "shorten the prompt"
         raise WinaError(
-            f"The prompt has {len(ids):,} tokens and {job.new_tokens:,} new ones are asked for, but the model's "
-            f"context has {context:,}; {mend}."
+            f"The prompt has {len(ids):,} tokens and {job.new_tokens:,} new ones are requested, but the model's "
+            f"context has {context:,}; {advice}."
         )
     return ids
 
 
 def _stops(loaded: LoadedModel) -> frozenset[int]:
-    """The ids of tokens that end an answer, by all that may name them."""
+    """Return the ids of tokens that end a completion, by all configs that may name them."""
     named = (
         getattr(loaded.model.generation_config, "eos_token_id", None),
         loaded.model.config.eos_token_id,
@@ -100,7 +100,7 @@ def _stops(loaded: LoadedModel) -> frozenset[int]:
 
 
 class _Side:
-    """One answer in the making, by `reader`'s model; a gated one with the dense `reference` and its gates."""
+    """One growing completion by `reader`'s model; a gated one has the dense `reference` and its gates."""
 
     def __init__(
         self,
@@ -116,34 +116,34 @@ class _Side:
         self.label = job.arms[number].label
         self._job, self._reader, self._reference, self._gates = job, reader, reference, gates
         self._prompt_tokens = len(prompt)
-        self._answer = list(job.arms[number].begun)
-        self._unread = [*prompt, *self._answer]
-        self._pieces = Pieces(loaded.tokenizer, [*prompt[-_CONTEXT:], *self._answer])
+        self._completion = list(job.arms[number].begun)
+        self._unread = [*prompt, *self._completion]
+        self._pieces = Pieces(loaded.tokenizer, [*prompt[-_CONTEXT:], *self._completion])
         self._stops = _stops(loaded)
         self._passes = 0
 
     @property
     def end(self) -> Literal["end", "length", "stopped"]:
-        """How the answer ends as it stands."""
-        if self._answer and self._answer[-1] in self._stops:
+        """The end of the completion as of now."""
+        if self._completion and self._completion[-1] in self._stops:
             return "end"
-        return "length" if len(self._answer) >= self._job.new_tokens else "stopped"
+        return "length" if len(self._completion) >= self._job.new_tokens else "stopped"
 
     @property
     def missing(self) -> int:
-        """Tokens that may still come."""
-        return self._job.new_tokens - len(self._answer) if self.end == "stopped" else 0
+        """Number of tokens that may still come."""
+        return self._job.new_tokens - len(self._completion) if self.end == "stopped" else 0
 
     def step(self, job_id: str) -> Token:
-        """Add a token."""
+        """Add and return a token."""
         unread = self._unread
         found = self._reader.read(unread)
-        token = choose(found, self._job.sampling, len(self._answer))
+        token = choose(found, self._job.sampling, len(self._completion))
         dense = None if self._reference is None else self._reference.read(unread)
         if self._gates is not None and self._passes == 0:
-            self._gates.reset_counts()  # the prompt's: those of the answer are asked for
+            self._gates.reset_counts()  # drop the prompt's counts
         self._passes += 1
-        self._answer.append(token)
+        self._completion.append(token)
         self._unread = [token]
         return Token(
             job_id=job_id,
@@ -158,10 +158,10 @@ class _Side:
             dense_seconds=None if self._reference is None else self._reference.seconds,
         )
 
-    def answered(self, job_id: str) -> Answered:
-        """What is known of the whole answer."""
+    def finished(self, job_id: str) -> CompletionFinished:
+        """Return the event that ends the completion."""
         counted = self._gates is not None and self._passes > 1
-        return Answered(
+        return CompletionFinished(
             job_id=job_id,
             arm=self.number,
             end=self.end,
@@ -171,7 +171,7 @@ class _Side:
 
 
 class _Turns:
-    """Has sides take turns until all have ended, and tells what they add."""
+    """Turns of several sides, token by token, until all have ended."""
 
     def __init__(self, job: GenerateJob, emit: Emit, reporter: Reporter, job_id: str) -> None:
         self._emit, self._reporter, self._job_id = emit, reporter, job_id
@@ -179,22 +179,25 @@ class _Turns:
         self._done = 0
 
     def take(self, sides: Sequence[_Side], models: Sequence[LoadedModel]) -> None:
-        """In the first turn, whose passes read the prompt and can be long, every matrix product asks whether to go on;
-        then each decoder layer does, which costs next to nothing of what is timed."""
+        """Complete on all sides and emit their tokens.
+
+        The first passes read the prompt and can be long: every matrix product checks for cancellation. Later each
+        decoder layer does, which adds next to nothing to the times.
+        """
         try:
-            with ExitStack() as asking:
+            with ExitStack() as checks:
                 for loaded in models:
-                    asking.enter_context(cancellable(loaded.model, self._reporter))
+                    checks.enter_context(cancellable(loaded.model, self._reporter))
                 self._turn(sides)
-            with ExitStack() as asking:
+            with ExitStack() as checks:
                 for loaded in models:
                     layers = [layer.module for layer in loaded.view.layers]
-                    asking.enter_context(cancellable(loaded.model, self._reporter, layers))
+                    checks.enter_context(cancellable(loaded.model, self._reporter, layers))
                 while any(side.missing for side in sides):
                     self._turn(sides)
         finally:
             for side in sides:
-                self._emit(side.answered(self._job_id))
+                self._emit(side.finished(self._job_id))
 
     def _turn(self, sides: Sequence[_Side]) -> None:
         for side in sides:

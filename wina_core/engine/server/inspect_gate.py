@@ -1,4 +1,4 @@
-"""Computing an InspectGateJob: the model and what its methods need, then the gates of one cell."""
+"""Inspection of the gates of one matrix."""
 
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.cancellation import cancellable
@@ -12,7 +12,7 @@ from wina_core.specs import MethodSpec
 
 
 def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
-    """What the job's methods keep in its cell; raises as `inspect_gate`, and as preparing and calibrating do."""
+    """Return the masks of the job's methods in its cell; raises as `inspect_gate`, preparing and calibrating do."""
     for each in job.gates:
         get_method(each.method)  # now, not after seconds of loading
     loaded = session.prepare(job.model, job.rotation, reporter)

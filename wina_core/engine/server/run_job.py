@@ -1,4 +1,4 @@
-"""What each job does: the same functions serve the engine process and, in-process, the command line."""
+"""Dispatch of jobs, for the engine process and, in-process, for the command line."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,9 +39,9 @@ from wina_core.specs import NO_ROTATION
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
-    """Do a job and emit its results; how it ended is told by returning or raising.
+    """Run a job and emit its results.
 
-    Raises WinaError for what was foreseen, Cancelled when `reporter.check` does, and anything else for a defect.
+    Raises WinaError for foreseen errors, Cancelled when `reporter.check` does, and anything else for a defect.
     """
     match job:
         case InspectJob():
@@ -81,7 +81,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
 
 
 def _calibrate(job: CalibrateJob, session: Session, reporter: Reporter) -> CalibrationRecord:
-    """What is calibrated, and what the weights are like that it was calibrated for."""
+    """Calibrate, and add measurements of the weights that it was calibrated for."""
     get_method(job.method)
     loaded = session.prepare(job.model, job.rotation, reporter)
     _, record = session.calibration(loaded, job.rotation, job.method, job.calibration, reporter)
@@ -90,7 +90,7 @@ def _calibrate(job: CalibrateJob, session: Session, reporter: Reporter) -> Calib
 
 
 def _residuals(loaded: LoadedModel, reporter: Reporter) -> tuple[LayerRecord, ...]:
-    """Of a rotated model they are known; of another they are measured, a layer at a time."""
+    """Return the known residuals of a rotated model, or measure those of another, a layer at a time."""
     if loaded.rotation_report is not None:
         return loaded.rotation_report.residuals
     found: list[LayerRecord] = []

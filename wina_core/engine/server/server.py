@@ -1,7 +1,7 @@
 """The engine's own loop: requests in, one job at a time, events out, and never an orphan.
 
-The main thread computes; a reader thread takes requests, so that a cancel is seen while a job runs and the end of the
-requests, which means that the client is gone, is seen at once.
+The main thread computes; a reader thread takes requests, so that it sees at once a cancellation while a job runs, and
+the end of the requests, which means that the client is gone.
 """
 
 import faulthandler
@@ -21,36 +21,34 @@ from wina_core.compute.reporter import Level
 from wina_core.engine.client.progress import Eta, Throttle
 from wina_core.engine.protocol import (
     REQUESTS,
-    Accepted,
     Cancel,
     Done,
     Event,
     Failed,
     Held,
     Log,
-    Move,
     Pause,
     Progress,
     Ready,
     Resume,
     Shutdown,
+    Started,
     Submit,
     encode,
 )
-from wina_core.engine.protocol.queue_order import put_ahead
 from wina_core.errors import Cancelled, WinaError, explain, unforeseen
 
 EXIT_GRACE_SECONDS = 2.0
-"""How long a job may take to notice that the engine is to exit, before the process is ended under it."""
+"""Time for a job to notice that the engine is to exit, before the process is ended under it."""
 
 
 def serve() -> int:
-    """Serve the client on the standard streams until it says so or goes away; returns the exit code."""
+    """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code."""
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the client's terminal is the client's to handle
     requests, wire = _take_standard_streams()
     server = Server(wire)
-    faulthandler.enable()  # a crash in native code tells on stderr where it was
+    faulthandler.enable()  # a crash in native code prints its stack to stderr
     logging.basicConfig(level=logging.WARNING, handlers=[_WireHandler(server)])
     logging.captureWarnings(True)
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
@@ -64,8 +62,10 @@ def serve() -> int:
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Private copies of stdin and stdout. The public ones are then pointed at nothing and at stderr, so that no
-    library's stray print, not even one from C, gets on the wire, and none that asks a question eats a request."""
+    """Return private copies of stdin and stdout, and point the public ones at nothing and at stderr.
+
+    No library's stray print, not even one from C, then gets on the wire, and none that asks a question eats a request.
+    """
     requests = os.fdopen(os.dup(0), "rb")
     wire = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -77,32 +77,33 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 class Server:
-    """The jobs of one engine process. `emit` and `read` may be called from any thread, `work` from the main one.
+    """The one job of an engine process. Any thread may call `emit` and `read`, the main one alone `work`.
 
-    A paused job that runs stops at its next batch and keeps all it has in memory, so no other begins before it has
-    ended: one job at a time. One that waits is passed over by those behind it.
+    The client holds the queue; a second job is refused. A paused job stops at its next batch and keeps all it has in
+    memory.
     """
 
     def __init__(self, wire: BinaryIO) -> None:
         self._wire = wire
         self._writing = threading.Lock()
         self._changed = threading.Condition()
-        self._waiting: dict[str, Submit] = {}
-        self._running: str | None = None
-        self._paused: set[str] = set()
+        self._job: Submit | None = None
+        self._begun = False
+        self._paused = False
         self._holding = False
         self._cancel = threading.Event()
         self._closing = False
 
     @property
     def running(self) -> str | None:
-        """The job that is being done."""
-        return self._running
+        """The id of the job that is being computed."""
+        job = self._job
+        return job.job_id if job is not None and self._begun else None
 
     # ---- events out ----------------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Put one event on the wire. With nobody left to read it there is nothing more to do: the process ends."""
+        """Put one event on the wire; with nobody left to read it, end the process."""
         try:
             with self._writing:
                 self._wire.write(encode(event).encode())
@@ -113,7 +114,7 @@ class Server:
     # ---- requests in ---------------------------------------------------------------------------------------------
 
     def read(self, requests: BinaryIO) -> None:
-        """Take requests until they end, which closes the engine; no request, whatever it is, ends this sooner."""
+        """Take requests until they end, which closes the engine; no request, however malformed, ends this sooner."""
         try:
             for line in requests:
                 if line.strip():
@@ -136,109 +137,94 @@ class Server:
         match request:
             case Submit():
                 self._submit(request)
-            case Move():
-                self._move(request)
-            case Cancel():
-                self._cancel_job(request.job_id)
-            case Pause():
-                self._pause(request.job_id)
-            case Resume():
-                self._resume(request.job_id)
+            case Cancel() | Pause() | Resume():
+                self._steer(request)
             case Shutdown():
                 self.close()
 
     def _refuse(self, line: bytes, reason: str) -> None:
-        """A request that is not understood fails its job, where it names one, so that nobody waits for it."""
+        """Fail the job that a malformed request names, so that nobody waits for it; log where it names none."""
         message = f"The engine does not understand this request ({reason})"
         try:
             job_id = json.loads(line)["job_id"]
         except (ValueError, TypeError, KeyError, RecursionError):
             job_id = None
-        if isinstance(job_id, str) and not self._knows(job_id):
+        job = self._job
+        if isinstance(job_id, str) and (job is None or job.job_id != job_id):
             job_id = job_id.encode(errors="replace").decode()  # half a surrogate pair cannot be sent
             self.emit(Failed(job_id=job_id, error=message))
         else:
             self.emit(Log(level="error", text=f"{message}: {line[:200].decode(errors='replace').strip()}"))
 
-    def _knows(self, job_id: str) -> bool:
-        with self._changed:
-            return job_id in self._waiting or job_id == self._running
-
     def _submit(self, submit: Submit) -> None:
-        if self._knows(submit.job_id):
-            self.emit(Log(level="error", text="A job with this id is there already.", job_id=submit.job_id))
-            return
-        self.emit(Accepted(job_id=submit.job_id))  # first, so that it precedes whatever `work` says of the job
         with self._changed:
-            put_ahead(self._waiting, submit.job_id, submit, submit.ahead_of)
+            if self._job is None:
+                self._job, self._begun, self._paused = submit, False, False
+                self._cancel.clear()
+                self._changed.notify()
+                return
+            same = self._job.job_id == submit.job_id
+        message = "The engine has a job already; submit the next one after Done or Failed."
+        if same:  # which ends with one Done or Failed
+            self.emit(Log(level="error", text=message, job_id=submit.job_id))
+        else:
+            self.emit(Failed(job_id=submit.job_id, error=message))
+
+    def _steer(self, request: Cancel | Pause | Resume) -> None:
+        """Cancel, pause or resume the job; a request for another job came after its end and is passed over."""
+        with self._changed:
+            if self._job is None or self._job.job_id != request.job_id:
+                return
+            match request:
+                case Cancel() if self._begun:
+                    self._cancel.set()
+                case Cancel():
+                    self._drop()
+                case Pause() if not self._paused:
+                    self._paused = True
+                    if self._holding:  # else `hold` reports it
+                        self.emit(Held(job_id=request.job_id, held=True))
+                case Resume() if self._paused:
+                    self._paused = False
+                    self.emit(Held(job_id=request.job_id, held=False))
             self._changed.notify()
 
-    def _move(self, move: Move) -> None:
-        """One that has begun, or ended, meanwhile stays where it is."""
-        with self._changed:
-            if (submit := self._waiting.get(move.job_id)) is not None:
-                put_ahead(self._waiting, move.job_id, submit, move.ahead_of)
-
-    def _cancel_job(self, job_id: str) -> None:
-        """Waiting jobs are dropped, the running one is told; an unknown one has ended meanwhile."""
-        with self._changed:
-            dropped = self._waiting.pop(job_id, None)
-            if dropped:
-                self._paused.discard(job_id)
-            if job_id == self._running:
-                self._cancel.set()
-                self._changed.notify()
-        if dropped:
-            self.emit(Done(job_id=job_id, cancelled=True))
-
-    def _pause(self, job_id: str) -> None:
-        """Keep a job from beginning, or from going on after its batch; one that is unknown has ended meanwhile."""
-        with self._changed:
-            known = job_id in self._waiting or job_id == self._running
-            if known and job_id not in self._paused:
-                self._paused.add(job_id)
-                if job_id != self._running or self._holding:  # else `hold` tells once it does
-                    self.emit(Held(job_id=job_id, held=True))
-
-    def _resume(self, job_id: str) -> None:
-        with self._changed:
-            if job_id in self._paused:
-                self._paused.remove(job_id)
-                self.emit(Held(job_id=job_id, held=False))
-                self._changed.notify()
+    def _drop(self) -> None:
+        """End the job that has not begun, if there is one, as cancelled."""
+        if self._job is not None and not self._begun:
+            self.emit(Done(job_id=self._job.job_id, cancelled=True))
+            self._job = None
 
     def hold(self, job_id: str) -> None:
-        """Return at once unless the running job is paused: then once it goes on, is cancelled, or the engine closes."""
-        if job_id not in self._paused:  # without the lock: this is asked before every matrix product
+        """Wait while the running job is paused: until it is resumed or cancelled, or the engine closes."""
+        if not self._paused:  # without the lock: this is asked before every matrix product
             return
         with self._changed:
-            if job_id in self._paused and not self._cancel.is_set():
+            if self._paused and not self._cancel.is_set():
                 self.emit(Held(job_id=job_id, held=True))
                 self._holding = True
                 with pausable_clock.paused():
-                    self._changed.wait_for(lambda: job_id not in self._paused or self._cancel.is_set())
+                    self._changed.wait_for(lambda: not self._paused or self._cancel.is_set())
                 self._holding = False
 
     def close(self) -> None:
-        """Cancel everything, and see to it that the process ends soon even if a job does not notice."""
+        """Cancel the job, and end the process soon even if the job does not notice."""
         watchdog = threading.Timer(EXIT_GRACE_SECONDS, os._exit, args=(1,))
         watchdog.daemon = True
         watchdog.start()
         with self._changed:
-            dropped, self._waiting = self._waiting, {}
             self._closing = True
             self._cancel.set()
+            self._drop()
             self._changed.notify()
-        for job_id in dropped:
-            self.emit(Done(job_id=job_id, cancelled=True))
 
     # ---- work ----------------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Do the jobs in the order of the queue, until the engine is closed.
+        """Compute one job after the other until the engine closes.
 
-        After an accelerator's fault nothing more can be computed in this process: it ends, and the client starts
-        another one for the jobs behind.
+        An accelerator's fault leaves this process unusable: it ends, and the client starts another one for its next
+        job.
         """
         from torch import AcceleratorError
 
@@ -248,7 +234,7 @@ class Server:
         session = Session()
         while (submit := self._next()) is not None:
             job_id = submit.job_id
-            self.emit(Accepted(job_id=job_id, started=True))
+            self.emit(Started(job_id=job_id))
             ended: Done | Failed = Done(job_id=job_id)
             usable = True
             try:
@@ -264,29 +250,21 @@ class Server:
                 ended = Failed(job_id=job_id, error=unforeseen(error), detail=traceback.format_exc())
                 usable = not isinstance(error, AcceleratorError)
             with self._changed:
-                self._running = None
-                self._paused.discard(job_id)
+                self._job = None
             self.emit(ended)
             if not usable:
                 return
 
     def _next(self) -> Submit | None:
+        """Wait for a job and begin it; None once the engine is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closing or self._first() is not None)
-            if self._closing:
-                return None
-            self._running = self._first()
-            assert self._running is not None  # it was waited for
-            self._cancel.clear()
-            return self._waiting.pop(self._running)
-
-    def _first(self) -> str | None:
-        """The job that is to be done next, if any."""
-        return next((job_id for job_id in self._waiting if job_id not in self._paused), None)
+            self._changed.wait_for(lambda: self._closing or self._job is not None)
+            self._begun = not self._closing
+            return self._job if self._begun else None
 
 
 class WireReporter:
-    """A job's reporter in the engine: throttled progress with its ETA on the wire, cancelling and pausing."""
+    """Reporter of the engine's job: throttled progress with its ETA on the wire, cancelling and pausing."""
 
     def __init__(self, server: Server, job_id: str, cancel: threading.Event) -> None:
         self._server = server
@@ -313,7 +291,7 @@ class WireReporter:
 
 
 class _WireHandler(logging.Handler):
-    """Sends the libraries' log records and warnings to the client's log."""
+    """Handler that sends the libraries' log records and warnings to the client's log."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.jobs.dock import progress_text
 from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.texts import progress_text
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.start_view import StartView

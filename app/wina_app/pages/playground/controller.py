@@ -19,7 +19,7 @@ from wina_app.pages.playground.form_state import (
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
+from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import AnswerSpec
@@ -181,11 +181,11 @@ class PlaygroundController(QObject):
         self._show_action()
 
     def _on_streamed(self, event: Event) -> None:
-        if not isinstance(event, Token | Answered) or event.job_id != self._job_id:
+        if not isinstance(event, Token | CompletionFinished) or event.job_id != self._job_id:
             return
         side = self._sides[event.arm]
         answer = self._answers[side]
-        if isinstance(event, Answered):
+        if isinstance(event, CompletionFinished):
             answer.ended = event
             self._show_numbers()
             return
@@ -244,7 +244,7 @@ class PlaygroundController(QObject):
                 del self._answers[side]
                 self._view.show_completion(side, None)
             elif answer.ended is None:
-                answer.ended = Answered(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
+                answer.ended = CompletionFinished(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
         self._show_numbers()
 
     def _on_model_changed(self) -> None:

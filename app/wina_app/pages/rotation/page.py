@@ -7,8 +7,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QProgressBar, QPushButton, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
-from wina_app.jobs.dock import progress_text
 from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.texts import progress_text
 from wina_app.pages.rotation.panel import RotationPanel
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import ColourScale, three_digits

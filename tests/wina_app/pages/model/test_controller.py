@@ -10,7 +10,7 @@ from wina_app.style.number_format import percent
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.accounting.cost import costs
-from wina_core.engine.protocol import Accepted, Cancel, Done, Failed, InspectJob, Progress
+from wina_core.engine.protocol import Cancel, Done, Failed, InspectJob, Progress, Started
 from wina_core.records import CostRecord, CostRow
 from wina_core.sources.resolve import resolve
 from wina_core.specs import MethodSpec, ModelSource
@@ -96,7 +96,7 @@ def test_a_load_says_which_job_it_waits_for(bench, qtbot):
     qtbot.addWidget(page)
     controller._view = page
     running = workbench.submit(InspectJob(model=ModelSource(location="demo")), "Allocate 50 %")
-    workbench.jobs.apply(Accepted(job_id=running, started=True))
+    workbench.jobs.apply(Started(job_id=running))
     controller.open("demo")
     assert page._progress_text.text() == "Waiting for: Allocate 50 %"
     workbench.jobs.apply(Done(job_id=running))

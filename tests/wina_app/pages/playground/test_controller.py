@@ -9,7 +9,7 @@ from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
-from wina_core.engine.protocol import Answered, Event, Failed, Progress, Token
+from wina_core.engine.protocol import CompletionFinished, Event, Failed, Progress, Token
 from wina_core.specs import FREE_ROTATION, NO_ROTATION, MethodSpec
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -44,7 +44,9 @@ def token(arm: int, number: int, divergence: float | None = None) -> Callable[[s
 
 
 def answered(arm: int, end: str = "length") -> Callable[[str], Event]:
-    return lambda job_id: Answered(job_id=job_id, arm=arm, end=end, prompt_tokens=4, sparsity=0.5 if arm else None)
+    return lambda job_id: CompletionFinished(
+        job_id=job_id, arm=arm, end=end, prompt_tokens=4, sparsity=0.5 if arm else None
+    )
 
 
 class Setup:
@@ -108,9 +110,9 @@ def test_a_change_while_it_streams_begins_the_sparse_side_anew_and_goes_on_with_
     dense, sparse = setup.job.arms
     assert dense == AnswerSpec(begun=(7, 8))
     assert sparse.plan == UniformSparsity(sparsity=0.7)
-    setup.engine.event.emit(token(1, 99, 0.1)(first))  # on its way when the job was given up
-    setup.engine.event.emit(answered(0, "stopped")(first))
-    setup.engine.event.emit(done(cancelled=True)(first))
+    setup.engine.received.emit(token(1, 99, 0.1)(first))  # on its way when the job was given up
+    setup.engine.received.emit(answered(0, "stopped")(first))
+    setup.engine.received.emit(done(cancelled=True)(first))
     setup.engine.answer(token(0, 9), token(1, 7, 0.2))
     answers = setup.controller.answers
     assert (answers["dense"].ids, answers["sparse"].ids) == ((7, 8, 9), (7,))
@@ -185,7 +187,7 @@ def test_what_comes_before_the_first_token_is_told(setup):
     setup.controller.generate()
     setup.engine.answer(lambda job_id: Progress(job_id=job_id, done=1, total=4, unit="layers", metric="rotating"))
     assert setup.view.last("show_waiting") == "rotating 25 %"
-    setup.engine.event.emit(token(0, 7)(setup.engine.last.job_id))
+    setup.engine.received.emit(token(0, 7)(setup.engine.last.job_id))
     assert setup.view.last("show_waiting") == ""
 
 

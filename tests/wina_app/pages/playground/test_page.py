@@ -12,7 +12,7 @@ from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import Answered, Token
+from wina_core.engine.protocol import CompletionFinished, Token
 from wina_core.engine.protocol.response import Answer
 from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.generation import AnswerSpec
@@ -140,7 +140,7 @@ def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
 def test_read_outs_and_how_an_answer_ended_are_shown(page):
     pane = page.panes["sparse"]
     assert {number.text() for number in pane._numbers.values()} == {"\N{EN DASH}"}
-    GATED.ended = Answered(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
+    GATED.ended = CompletionFinished(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
     page.show_figures("sparse", {"decode": "100.0 tokens/s"})
     assert pane._numbers["decode"].text() == "100.0 tokens/s"
     assert pane._state.text() == "reached end of text"

@@ -290,14 +290,14 @@ def test_progress_is_that_of_the_whole_study_with_its_jobs_held_and_let_go(mappe
     mapped.controller.pause()
     assert isinstance(mapped.engine.sent[-1], Pause)
     assert mapped.view.last("show_progress").changing
-    mapped.engine.event.emit(Held(job_id=mapped.engine.last.job_id, held=True))
+    mapped.engine.received.emit(Held(job_id=mapped.engine.last.job_id, held=True))
     assert mapped.view.last("show_progress").paused
     mapped.controller.resume()
     assert isinstance(mapped.engine.sent[-1], Resume)
-    mapped.engine.event.emit(Held(job_id=mapped.engine.last.job_id, held=False))
+    mapped.engine.received.emit(Held(job_id=mapped.engine.last.job_id, held=False))
     assert not mapped.view.last("show_progress").paused
     mapped.controller.cancel()
-    mapped.engine.event.emit(done(cancelled=True)(mapped.engine.last.job_id))
+    mapped.engine.received.emit(done(cancelled=True)(mapped.engine.last.job_id))
     assert mapped.view.last("show_progress") is None
     assert "cancelled" in mapped.view.last("show_notice")
 

@@ -1,7 +1,6 @@
-"""The client against engines that misbehave: every job ends exactly once, and no process stays behind."""
+"""One engine that misbehaves: every job ends exactly once, and no process stays behind."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from tests.wina_core.engine.engine_events import Events
 from wina_core.engine.client import client as client_module
 from wina_core.engine.client import engine_log
 from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
     Cancel,
     Done,
@@ -21,37 +21,43 @@ from wina_core.engine.protocol import (
     InspectJob,
     Log,
     Pause,
+    Queued,
     Ready,
     Resume,
+    RunFinished,
     RunStarted,
+    Started,
     Submit,
 )
 from wina_core.specs import ModelSource
 
-FAKE = Path(__file__).with_name("fake_engine.py")
+FAKE = Path(__file__).parents[1] / "fake_engine.py"
 JOB = InspectJob(model=ModelSource(location="demo"))
-Start = Callable[..., tuple[EngineClient, Events]]
+Start = Callable[..., tuple[EnginePool, Events]]
 
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Makes clients of fake engines with short graces, and stops them afterwards."""
-    clients: list[EngineClient] = []
+    pools: list[EnginePool] = []
     monkeypatch.setattr(client_module, "SHUTDOWN_GRACE_SECONDS", 0.3)
     monkeypatch.setattr(client_module, "TERMINATE_GRACE_SECONDS", 0.3)
 
-    def make(behaviour: str = "normal", command: list[str] | None = None) -> tuple[EngineClient, Events]:
-        events = Events()
-        fake = [sys.executable, "-S", str(FAKE), behaviour]
-        clients.append(EngineClient(events, command or fake, tmp_path / "engine.log", cancel_grace=0.2))
-        return clients[-1], events
+    def make(
+        behaviour: str = "normal", command: list[str] | None = None, events: Events | None = None
+    ) -> tuple[EnginePool, Events]:
+        events = events or Events()
+        fake = command or [sys.executable, "-S", str(FAKE), behaviour]
+        log = tmp_path / "engine.log"
+        pools.append(EnginePool(events, client=lambda to, _: EngineClient(to, fake, log, cancel_grace=0.2)))
+        return pools[-1], events
 
     yield make
-    for client in clients:
-        client.stop()
+    for pool in pools:
+        pool.stop()
 
 
-def submit(client: EngineClient, *job_ids: str) -> None:
+def submit(client: EnginePool, *job_ids: str) -> None:
     for job_id in job_ids:
         client.send(Submit(job_id=job_id, job=JOB))
 
@@ -65,9 +71,10 @@ def ends(events: Events) -> dict[str, list[Event]]:
 
 
 def test_nothing_is_started_before_it_is_needed(start: Start) -> None:
-    client, _ = start()
+    client, events = start()
     assert client.pid is None
     client.start()
+    events.wait(Ready)
     assert client.pid is not None
 
 
@@ -75,12 +82,40 @@ def test_a_job_is_done(start: Start) -> None:
     client, events = start()
     submit(client, "a", "b")
     assert events.end("b") == Done(job_id="b")
-    assert isinstance(next(event for event in events.all if not isinstance(event, Log)), Ready)
+    assert [type(event) for event in events.of("b")] == [Queued, Started, RunStarted, RunFinished, Done]
+
+
+def test_what_an_engines_libraries_print_is_the_running_jobs(start: Start) -> None:
+    client, events = start()
+    submit(client, "die")
+    events.end("die")
+    last_words = events.wait(Log, lambda log: log.text == "about to die")
+    assert (last_words.job_id, last_words.level) == ("die", "debug")
+
+
+def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
+    events = Events()
+    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "normal"], tmp_path / "engine.log")
+    client.send(Submit(job_id="hold", job=JOB))
+    with pytest.raises(ValueError, match="holds one job"):
+        client.send(Submit(job_id="second", job=JOB))
+    client.send(Cancel(job_id="hold"))
+    events.end("hold")
+    client.stop()
+
+
+def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(tmp_path: Path) -> None:
+    events = Events()
+    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "once"], tmp_path / "engine.log")
+    for job_id in ("a", "b"):
+        client.send(Submit(job_id=job_id, job=JOB))
+        assert events.end(job_id) == Done(job_id=job_id)
+    client.stop()
 
 
 def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log(start: Start) -> None:
     client, events = start()
-    submit(client, "die", "behind")
+    submit(client, "die")
     failed = events.end("die")
     assert isinstance(failed, Failed)
     assert failed.error == (
@@ -97,50 +132,44 @@ def test_jobs_behind_a_crash_go_to_a_new_engine(start: Start) -> None:
     assert events.end("behind") == Done(job_id="behind")
     assert len([event for event in events.all if isinstance(event, Ready)]) == 2
     assert {name: len(found) for name, found in ends(events).items()} == {"die": 1, "behind": 1}
-
-
-def test_the_next_job_after_a_crash_gets_a_new_engine(start: Start) -> None:
-    client, events = start()
-    submit(client, "die", "behind")
-    events.end("behind")
     submit(client, "next")
     assert events.end("next") == Done(job_id="next")
 
 
-def test_an_engine_killed_from_outside_is_reported_as_such(start: Start) -> None:
+@pytest.mark.parametrize("job_id", ["hang", "hold"])
+def test_an_engine_killed_from_outside_fails_its_job(start: Start, job_id: str) -> None:
     client, events = start()
-    submit(client, "hang")
+    submit(client, job_id, "behind")
     events.wait(RunStarted)
+    client.send(Pause(job_id="hold"))
+    if job_id == "hold":
+        events.wait(Held)
     assert client.pid is not None
     os.kill(client.pid, 9)
-    failed = events.end("hang")
+    failed = events.end(job_id)
     assert isinstance(failed, Failed)
     assert "killed from outside, perhaps because memory ran out" in failed.error
+    assert events.end("behind") == Done(job_id="behind")
 
 
-def test_an_engine_that_cannot_start_fails_all_jobs_once(start: Start) -> None:
-    client, events = start("stillborn")
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine could not start (exit code 1)")
-    assert "no module named torch" in failed.detail
-
-
-def test_an_engine_that_dies_before_it_begins_a_job_fails_it_rather_than_starting_for_ever(start: Start) -> None:
-    client, events = start("fainting")
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine stopped with exit code 4")
-
-
-def test_a_command_that_does_not_exist_fails_the_job(start: Start) -> None:
-    client, events = start(command=["/nowhere/engine"])
-    submit(client, "a")
-    failed = events.end("a")
-    assert isinstance(failed, Failed)
-    assert failed.error.startswith("The engine could not be started (")
+@pytest.mark.parametrize(
+    ("behaviour", "command", "error", "detail"),
+    [
+        ("stillborn", None, "The engine could not start (exit code 1)", "no module named torch"),
+        ("fainting", None, "The engine stopped with exit code 4", ""),  # rather than starting for ever
+        ("", ["/nowhere/engine"], "The engine could not be started (", ""),
+    ],
+)
+def test_an_engine_that_begins_no_job_fails_it(
+    start: Start, behaviour: str, command: list[str] | None, error: str, detail: str
+) -> None:
+    client, events = start(behaviour, command)
+    submit(client, "a", "b")
+    for job_id in ("a", "b"):
+        failed = events.end(job_id)
+        assert isinstance(failed, Failed)
+        assert failed.error.startswith(error)
+        assert detail in failed.detail
 
 
 def test_what_is_not_an_event_is_logged_and_passed_over(start: Start) -> None:
@@ -165,34 +194,13 @@ def test_a_job_that_does_not_notice_its_cancellation_is_ended_with_its_engine(st
 def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
     client, events = start()
     submit(client, "hold")
+    events.wait(RunStarted)
     client.send(Pause(job_id="hold"))
     client.send(Pause(job_id="never"))
     events.wait(Held, lambda event: event.held)
     client.send(Resume(job_id="hold"))
     assert events.end("hold") == Done(job_id="hold")
     assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
-
-
-def test_an_engine_that_dies_while_it_holds_a_job_fails_it(start: Start) -> None:
-    client, events = start()
-    submit(client, "hold", "behind")
-    client.send(Pause(job_id="hold"))
-    events.wait(Held)
-    assert client.pid is not None
-    os.kill(client.pid, 9)
-    failed = events.end("hold")
-    assert isinstance(failed, Failed)
-    assert "was killed from outside" in failed.error
-    assert events.end("behind") == Done(job_id="behind")
-
-
-def test_a_waiting_job_that_is_paused_stays_so_with_the_engine_that_takes_over(start: Start) -> None:
-    client, events = start()
-    submit(client, "die", "hold")
-    client.send(Pause(job_id="hold"))
-    events.wait(Held, lambda event: event.job_id == "hold")
-    client.send(Resume(job_id="hold"))
-    assert events.end("hold") == Done(job_id="hold")
 
 
 def test_cancelling_what_is_unknown_does_nothing(start: Start) -> None:
@@ -214,21 +222,17 @@ def test_stopping_ends_the_process_and_its_jobs(start: Start, behaviour: str) ->
     assert client.pid is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert list(ends(events).values()) == [
-        [Done(job_id="hang", cancelled=True)],
-        [Done(job_id="behind", cancelled=True)],
-    ]
+    assert ends(events) == {name: [Done(job_id=name, cancelled=True)] for name in ("hang", "behind")}
     client.stop()
 
 
-def test_a_callback_that_raises_costs_no_later_event(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    events = Events()
+def test_a_callback_that_raises_costs_no_later_event(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Events):
+        def __call__(self, event: Event) -> None:
+            super().__call__(event)
+            raise RuntimeError("the view is gone")
 
-    def on_event(event: Event) -> None:
-        events(event)
-        raise RuntimeError("the view is gone")
-
-    client = EngineClient(on_event, [sys.executable, "-S", str(FAKE), "normal"], tmp_path / "engine.log")
+    client, events = start(events=Broken())
     submit(client, "a")
     assert events.end("a") == Done(job_id="a")
     client.stop()
@@ -250,12 +254,3 @@ def test_the_log_is_kept_in_a_file_that_does_not_grow_for_ever(
     client.stop()
     assert (tmp_path / "engine.log").read_text() == "the log begins\n"
     assert (tmp_path / "engine.old.log").read_text() == "x" * 30
-
-
-def test_the_client_is_light() -> None:
-    code = (
-        "import sys, wina_core.engine.client.client, wina_core.engine.protocol\n"
-        "heavy = {'torch', 'transformers', 'numba', 'triton', 'lm_eval', 'pandas', 'PySide6'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,7 +12,7 @@ from wina_core.cli.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.client.run_sharing import Shares
 from wina_core.engine.protocol import (
-    Accepted,
+    Assigned,
     Cancel,
     Done,
     EvaluateJob,
@@ -21,16 +21,20 @@ from wina_core.engine.protocol import (
     Held,
     InspectJob,
     Log,
+    Move,
     Partial,
     Pause,
     PendingRun,
+    Prioritize,
     Progress,
+    Queued,
     Ready,
     Resume,
     RunFailed,
     RunFinished,
     RunStarted,
     Shutdown,
+    Started,
     Submit,
 )
 from wina_core.specs import NO_ROTATION, Arm, EvaluationSpec, RotationSpec, RunSpec
@@ -107,10 +111,6 @@ def test_runs_of_two_models_go_to_two_engines_at_once(pool: Pool) -> None:
     assert pool.events.end("a") == Done(job_id="a")
 
 
-def test_every_engine_has_its_environment(pool: Pool) -> None:
-    assert [client.environment for client in pool.clients] == [{"PLACE": "0"}, {"PLACE": "1"}]
-
-
 def test_other_jobs_go_to_the_first_engine_that_is_free(pool: Pool) -> None:
     for job_id in "abc":
         pool.submit(job_id, INSPECT)
@@ -134,6 +134,25 @@ def test_the_next_job_begins_where_the_one_before_has_no_runs_left(pool: Pool) -
     assert pool.clients[0].submits[-1].job == INSPECT
 
 
+def test_jobs_begin_in_the_order_that_the_user_puts_them_in(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    for job_id in ("begun", "a", "b", "c"):
+        pool.submit(job_id, INSPECT)
+    pool.pool.send(Move(job_id="c", before="a"))
+    pool.pool.send(Prioritize(job_id="a", priority="low"))
+    pool.pool.send(Move(job_id="begun", before=None))
+    for count in range(1, 5):
+        pool.clients[0].given(count)
+        pool.clients[0].complete()
+    pool.settle()
+    assert [event.job_id for event in pool.events.all if isinstance(event, Started)] == ["begun", "c", "b", "a"]
+    moved = [event for event in pool.events.all if isinstance(event, Queued)][4:]
+    assert [(event.job_id, event.before, event.priority) for event in moved] == [
+        ("c", "a", "first"),
+        ("a", None, "low"),
+    ]
+
+
 # ---- what the client is told -------------------------------------------------------------------------------------
 
 
@@ -143,7 +162,7 @@ def test_the_parts_of_a_job_look_like_one(make: Callable[..., Pool], engines: in
     pool.submit("a", evaluate(*PLAIN, *map(rotated, PLAIN)))
     assert pool.events.end("a") == Done(job_id="a")
     told = pool.events.of("a")
-    assert [event.started for event in told if isinstance(event, Accepted)] == [False, True]
+    assert [type(event) for event in told if isinstance(event, Queued | Started)] == [Queued, Started]
     finished = [event.run for event in told if isinstance(event, RunFinished)]
     assert sorted(finished) == sorted(hashes(*PLAIN, *map(rotated, PLAIN)))
     assert sum(isinstance(event, Partial) for event in told) == 2 * len(finished)
@@ -174,7 +193,7 @@ def test_a_job_without_runs_ends(make: Callable[..., Pool]) -> None:
 def test_a_job_id_that_is_there_already_is_refused(pool: Pool) -> None:
     pool.submit("a", INSPECT)
     pool.submit("a", INSPECT)
-    assert "there already" in pool.events.wait(Log).text
+    assert "queued already" in pool.events.wait(Log).text
     assert len(pool.clients[0].submits) == 1
 
 
@@ -211,6 +230,19 @@ def test_an_accelerators_fault_that_names_no_run_costs_the_one_that_was_begun(po
     second.complete()
     assert pool.events.end("a") == Done(job_id="a")
     assert pool.events.wait(RunFailed).run == lost
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_one_engine_that_dies_fails_its_whole_job(make: Callable[..., Pool], runs: int) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(*PLAIN[:runs]), engines=1)
+    engine = pool.clients[0]
+    assert len(engine.runs) == runs, "with one engine nothing is shared"
+    lost = engine.runs[0].spec.content_hash()
+    died = Failed(job_id=engine.part, error=CRASH, detail="tail", run=lost)
+    engine.say(RunStarted(job_id=engine.part, run=lost), died)
+    assert pool.events.end("a") == died.model_copy(update={"job_id": "a"})
+    assert not any(isinstance(event, Assigned | RunFailed) for event in pool.events.all)
 
 
 def test_a_job_fails_where_no_engine_can_start(pool: Pool) -> None:
@@ -288,7 +320,7 @@ def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) 
     assert pool.events.wait(Held) == Held(job_id="b", held=True)
     pool.clients[0].complete()
     pool.clients[0].given(2)
-    assert pool.events.wait(Accepted, lambda event: event.job_id == "c" and event.started)
+    assert pool.events.wait(Started, lambda event: event.job_id == "c")
     pool.clients[0].complete()
     pool.pool.send(Resume(job_id="b"))
     pool.clients[0].given(3)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
@@ -213,10 +214,6 @@ def test_what_cannot_be_measured_cannot_be_estimated(model: ModelSource) -> None
 
 
 def test_an_estimate_can_be_cancelled(model: ModelSource, timed: list[tuple[str, int]]) -> None:
-    class Impatient(NullReporter):
-        def check(self) -> None:
-            raise Cancelled
-
     pending = PendingRun(spec=run(model, EvaluationSpec(tasks=("small",))), units=("small",))
     with pytest.raises(Cancelled):
         run_job(EstimateJob(runs=(pending,)), Session(), lambda _: None, Impatient())

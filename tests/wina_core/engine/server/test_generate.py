@@ -8,6 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.pieces import Pieces
@@ -18,7 +19,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import Answered, Event, GenerateJob, Token
+from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.response import Answer, first_difference
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
@@ -56,14 +57,14 @@ def job(*arms: AnswerSpec, **settings: object) -> GenerateJob:
 def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: NullReporter | None = None) -> list[Answer]:
     found = [Answer(spec) for spec in wanted.arms]
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if isinstance(event, Token):
             found[event.arm].tokens.append(event)
-        elif isinstance(event, Answered):
+        elif isinstance(event, CompletionFinished):
             found[event.arm].ended = event
 
     with suppress(Cancelled):
-        generate(wanted, Held(loaded), hear, reporter or NullReporter(), "job")
+        generate(wanted, Held(loaded), on_event, reporter or NullReporter(), "job")
     return found
 
 
@@ -110,7 +111,7 @@ def test_the_dense_side_takes_turns_with_the_first_gated_one(loaded: LoadedModel
     more = AnswerSpec(method=MethodSpec(name="teal"), plan=UniformSparsity(sparsity=0.8))
     generate(job(SPARSE, AnswerSpec(), more, new_tokens=3), Held(loaded), events.append, NullReporter(), "job")
     assert [event.arm for event in events if isinstance(event, Token)] == [1, 0, 1, 0, 1, 0, 2, 2, 2]
-    assert [event.arm for event in events if isinstance(event, Answered)] == [1, 0, 2]
+    assert [event.arm for event in events if isinstance(event, CompletionFinished)] == [1, 0, 2]
 
 
 @pytest.mark.parametrize("sampling", [SamplingSpec(), SamplingSpec(temperature=1.5, top_p=0.9, seed=3)])
@@ -151,15 +152,7 @@ def test_an_answer_ends_at_an_end_token(loaded: LoadedModel, monkeypatch: pytest
 
 
 def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
-    class Impatient(NullReporter):
-        left = 300
-
-        def check(self) -> None:
-            self.left -= 1
-            if not self.left:
-                raise Cancelled
-
-    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient())
+    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient(300))
     assert 0 < len(sparse.tokens) < 400
     assert [answer.ended and answer.ended.end for answer in (dense, sparse)] == ["stopped", "stopped"]
     assert list(dense.ids) == greedy(loaded, len(dense.ids))
@@ -169,7 +162,7 @@ def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"new_tokens": 500}, "14 tokens and 500 new ones are asked for, but the model's context has 512"),
+        ({"new_tokens": 500}, "14 tokens and 500 new ones are requested, but the model's context has 512"),
         ({"prompt": "x" * 600}, "shorten the prompt"),
         ({"chat": True}, "no chat template"),
         ({"arms": (AnswerSpec(method=MethodSpec(name="waldo")),)}, 'no method "waldo"'),
@@ -192,7 +185,7 @@ def test_a_chat_template_frames_the_prompt_and_may_refuse_it(
 
 
 def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:
-    with pytest.raises(ValidationError, match="one dense answer is enough"):
+    with pytest.raises(ValidationError, match="one dense completion is enough"):
         job(AnswerSpec(), AnswerSpec())
     with pytest.raises(ValidationError, match="needs a calibration"):
         AnswerSpec(method=MethodSpec(name="wina", selection="threshold"))
@@ -221,7 +214,7 @@ def test_drawing_follows_the_distribution_and_the_nucleus() -> None:
 def test_the_first_difference_counts_an_answer_that_has_ended() -> None:
     def answer(ids: list[int], end: str | None = None) -> Answer:
         tokens = [Token(job_id="", arm=0, id=each, text="", log_probability=0, read=1, seconds=1) for each in ids]
-        ended = end and Answered(job_id="", arm=0, end=end, prompt_tokens=1)
+        ended = end and CompletionFinished(job_id="", arm=0, end=end, prompt_tokens=1)
         return Answer(AnswerSpec(), tokens, ended or None)
 
     assert first_difference(answer([1, 2, 3]), answer([1, 5])) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.models.loading import LoadedModel
@@ -58,13 +59,23 @@ def session() -> Session:
 
 
 @pytest.fixture
-def evaluate(job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+def measure_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replaces the measurement of tasks and of the deviation."""
+
+    def use(task: Measure, deviation: Measure = lambda *_: (record(DEVIATION, 0.0),)) -> None:
+        monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+        monkeypatch.setattr(evaluating, "measure_deviation", deviation)
+        monkeypatch.setattr(evaluating, "evaluate_task", task)
+
+    return use
+
+
+@pytest.fixture
+def evaluate(job: EvaluateJob, session: Session, measure_by: Callable[..., None]) -> Evaluate:
     """Do the job with a given function in place of lm-eval; events, and what was raised."""
 
     def do(task: Measure) -> tuple[list[Event], BaseException | None]:
-        monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-        monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: (record(DEVIATION, 0.0),))
-        monkeypatch.setattr(evaluating, "evaluate_task", task)
+        measure_by(task)
         events: list[Event] = []
         try:
             run_job(job, session, events.append, NullReporter())
@@ -90,9 +101,7 @@ def names(events: list[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-def test_units_start_from_the_same_random_state_whatever_came_before(
-    evaluate: Evaluate,
-) -> None:
+def test_units_start_from_the_same_random_state_whatever_came_before(evaluate: Evaluate) -> None:
     def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
         return (record("task", float(torch.rand(()))),)
 
@@ -125,9 +134,7 @@ def test_a_failing_run_keeps_its_finished_units_and_the_next_one_begins(
 
 
 def test_memory_is_given_back_when_it_ran_out(
-    evaluate: Evaluate,
-    session: Session,
-    monkeypatch: pytest.MonkeyPatch,
+    evaluate: Evaluate, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleared = []
     monkeypatch.setattr(session, "clear", lambda: cleared.append(True))
@@ -144,10 +151,7 @@ def test_cancellation_and_an_accelerators_fault_end_the_job(evaluate: Evaluate, 
 
 @pytest.mark.parametrize("error", [None, WinaError("No."), Cancelled()])
 def test_the_model_is_left_without_gates(
-    evaluate: Evaluate,
-    session: Session,
-    model: ModelSource,
-    error: Exception | None,
+    evaluate: Evaluate, session: Session, model: ModelSource, error: Exception | None
 ) -> None:
     gated: list[bool] = []
 
@@ -168,15 +172,7 @@ def test_the_model_is_left_without_gates(
 
 
 def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_same() -> None:
-    class Impatient(NullReporter):
-        left = 4
-
-        def check(self) -> None:
-            self.left -= 1
-            if self.left < 0:
-                raise Cancelled
-
-    loaded, reporter = tiny_loaded(), Impatient()
+    loaded, reporter = tiny_loaded(), Impatient(4)
     expected = loaded.model(tiny_tokens()).logits
     reached = []
     loaded.view.head.register_forward_pre_hook(lambda *_: reached.append(True))
@@ -189,7 +185,7 @@ def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_sam
 
 
 def test_a_measurement_is_cancelled_within_its_forward_pass(
-    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+    job: EvaluateJob, session: Session, measure_by: Callable[..., None]
 ) -> None:
     class Patient(NullReporter):
         cancelled = False
@@ -204,14 +200,13 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
         raise AssertionError("the forward pass went on")
 
     reporter = Patient()
-    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-    monkeypatch.setattr(evaluating, "measure_deviation", measure)
+    measure_by(measure, measure)
     with pytest.raises(Cancelled):
         run_job(job, session, lambda _: None, reporter)
 
 
 def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_one(
-    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
+    job: EvaluateJob, session: Session, measure_by: Callable[..., None]
 ) -> None:
     class Kept(NullReporter):
         def __init__(self) -> None:
@@ -226,9 +221,7 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
         reporter.progress(5, 10, "requests", "task: acc 0.5")
         return ()
 
-    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-    monkeypatch.setattr(evaluating, "measure_deviation", half)
-    monkeypatch.setattr(evaluating, "evaluate_task", half)
+    measure_by(half, half)
     reporter, events = Kept(), list[Event]()
     run_job(job, session, events.append, reporter)
     assert sum(isinstance(event, RunFinished) for event in events) == 2
@@ -242,7 +235,7 @@ def test_progress_counts_finished_measurements_and_the_fraction_of_the_current_o
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_documents_own_scores_are_sent_where_they_are_asked_for(
-    job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch, asked: bool
+    job: EvaluateJob, session: Session, measure_by: Callable[..., None], asked: bool
 ) -> None:
     sample = SampleRecord(task="task", doc=0, scores={"m": (1.0, 1.0)}, target="a", response="[]")
 
@@ -252,9 +245,7 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
             samples.append(sample)
         return ()
 
-    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-    monkeypatch.setattr(evaluating, "measure_deviation", lambda *_: ())
-    monkeypatch.setattr(evaluating, "evaluate_task", measure)
+    measure_by(measure, lambda *_: ())
     events: list[Event] = []
     run_job(job.model_copy(update={"samples": asked}), session, events.append, NullReporter())
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]

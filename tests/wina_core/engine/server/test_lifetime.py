@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, LONG_JOB, PATIENCE, SHORT, WINA, Events, run, submit
-from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
     EVENTS,
     Done,
@@ -75,7 +75,7 @@ def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_co
             submit(client, job_id, job)
             return job
 
-        client = EngineClient(on_event)
+        client = EnginePool(on_event)
         launch("killed")
         submit(client, "behind", InspectJob(model=DEMO))
         failed = events.end("killed")
@@ -104,7 +104,7 @@ def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_co
 
 def test_stopping_with_a_job_running_leaves_no_process() -> None:
     events = Events()
-    client = EngineClient(events)
+    client = EnginePool(events)
     submit(client, "long", LONG_JOB)
     events.wait(RunStarted)
     pid = client.pid

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, LONG_JOB, QUICK, SHORT, WINA, Events, evaluate, run, submit
-from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
-    Accepted,
     CalibrateJob,
     Cancel,
     Done,
@@ -21,6 +20,7 @@ from wina_core.engine.protocol import (
     Pause,
     PendingRun,
     Progress,
+    Queued,
     Ready,
     Result,
     Resume,
@@ -28,6 +28,7 @@ from wina_core.engine.protocol import (
     RunFailed,
     RunFinished,
     RunStarted,
+    Started,
 )
 from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
 from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, RunSpec, TextSpec
@@ -37,10 +38,10 @@ pytestmark = pytest.mark.usefixtures("engine_home")
 
 
 @pytest.fixture(scope="module")
-def shared(engine_home: Path) -> Iterator[tuple[EngineClient, Events]]:  # noqa: ARG001 - the engine is started in it
+def shared(engine_home: Path) -> Iterator[tuple[EnginePool, Events]]:  # noqa: ARG001 - the engine is started in it
     """One engine for all tests that leave it alive."""
     events = Events()
-    client = EngineClient(events)
+    client = EnginePool(events)
     yield client, events
     client.stop()
 
@@ -48,7 +49,7 @@ def shared(engine_home: Path) -> Iterator[tuple[EngineClient, Events]]:  # noqa:
 # ---- what it answers ---------------------------------------------------------------------------------------------
 
 
-def test_ready_says_what_the_numbers_are_computed_on(shared: tuple[EngineClient, Events]) -> None:
+def test_ready_says_what_the_numbers_are_computed_on(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     client.start()
     ready = events.wait(Ready)
@@ -58,17 +59,17 @@ def test_ready_says_what_the_numbers_are_computed_on(shared: tuple[EngineClient,
     assert {"python", "torch", "transformers", "lm-eval"} <= set(ready.environment.versions)
 
 
-def test_a_model_is_inspected(shared: tuple[EngineClient, Events]) -> None:
+def test_a_model_is_inspected(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "inspect", InspectJob(model=DEMO))
     assert events.end("inspect") == Done(job_id="inspect")
     value = events.wait(Result, lambda event: event.job_id == "inspect").value
     assert isinstance(value, ModelSummary)
     assert value.architecture == "LlamaForCausalLM"
-    assert [event.started for event in events.of("inspect") if isinstance(event, Accepted)] == [False, True]
+    assert [type(event) for event in events.of("inspect")][:2] == [Queued, Started]
 
 
-def test_a_rotation_is_measured_and_exported(shared: tuple[EngineClient, Events], tmp_path: Path) -> None:
+def test_a_rotation_is_measured_and_exported(shared: tuple[EnginePool, Events], tmp_path: Path) -> None:
     client, events = shared
     rotation = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
     submit(client, "rotate", RotateJob(model=DEMO, rotation=rotation, export_to=str(tmp_path / "rotated")))
@@ -80,7 +81,7 @@ def test_a_rotation_is_measured_and_exported(shared: tuple[EngineClient, Events]
 
 
 def test_a_calibration_is_measured_once_and_then_read_from_the_cache(
-    shared: tuple[EngineClient, Events], engine_home: Path
+    shared: tuple[EnginePool, Events], engine_home: Path
 ) -> None:
     client, events = shared
     job = CalibrateJob(
@@ -102,12 +103,12 @@ def test_a_calibration_is_measured_once_and_then_read_from_the_cache(
     assert (engine_home / "cache" / "calibrations" / f"{first.key}.safetensors").is_file()
 
 
-def test_every_unit_arrives_when_it_is_finished_with_measured_sparsity(shared: tuple[EngineClient, Events]) -> None:
+def test_every_unit_arrives_when_it_is_finished_with_measured_sparsity(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     dense = RunSpec(model=DEMO, evaluation=QUICK)
     submit(client, "stream", evaluate(dense, run(0.5)))
     assert events.end("stream") == Done(job_id="stream")
-    found = [event for event in events.of("stream") if not isinstance(event, Accepted | Progress | Log)]
+    found = [event for event in events.of("stream") if not isinstance(event, Queued | Started | Progress | Log)]
     kinds = [RunStarted, Partial, Partial, RunFinished]
     assert [type(event) for event in found] == [*kinds, *kinds, Done]
     units = [event.unit for event in found if isinstance(event, Partial)]
@@ -125,7 +126,7 @@ def test_every_unit_arrives_when_it_is_finished_with_measured_sparsity(shared: t
     assert kl[1] > 0.001
 
 
-def test_progress_counts_the_measurements_of_the_whole_job(shared: tuple[EngineClient, Events]) -> None:
+def test_progress_counts_the_measurements_of_the_whole_job(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "progress", evaluate(run(0.3), run(0.4)))
     events.end("progress")
@@ -136,7 +137,7 @@ def test_progress_counts_the_measurements_of_the_whole_job(shared: tuple[EngineC
     assert any(event.metric.startswith("wina, 40 %: demo_choice") for event in found)
 
 
-def test_numbers_do_not_depend_on_what_was_computed_before(shared: tuple[EngineClient, Events]) -> None:
+def test_numbers_do_not_depend_on_what_was_computed_before(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     spec = run(0.6)
     submit(client, "forth", EvaluateJob(runs=(PendingRun(spec=spec, units=(DEVIATION, "demo_choice")),)))
@@ -156,7 +157,7 @@ def test_numbers_do_not_depend_on_what_was_computed_before(shared: tuple[EngineC
 # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_fails_is_reported_and_the_next_one_is_computed(shared: tuple[EngineClient, Events]) -> None:
+def test_a_run_that_fails_is_reported_and_the_next_one_is_computed(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     bad = run(0.5, EvaluationSpec(tasks=("demo_choice",), task_folders=("/no/such/folder",), deviation=SHORT))
     good = run(0.5, EvaluationSpec(deviation=SHORT))
@@ -168,7 +169,7 @@ def test_a_run_that_fails_is_reported_and_the_next_one_is_computed(shared: tuple
     assert events.wait(RunFinished, lambda event: event.job_id == "mixed").run == good.content_hash()
 
 
-def test_a_plan_for_another_model_fails_its_run(shared: tuple[EngineClient, Events]) -> None:
+def test_a_plan_for_another_model_fails_its_run(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,),)), 0.5)
     submit(client, "foreign", evaluate(RunSpec(model=DEMO, method=WINA, plan=plan, evaluation=QUICK)))
@@ -177,7 +178,7 @@ def test_a_plan_for_another_model_fails_its_run(shared: tuple[EngineClient, Even
     assert failed.error.startswith("This sparsity plan was made for a model with 1 layers x (q)")
 
 
-def test_an_edited_model_is_not_taken_for_the_one_that_was_planned(shared: tuple[EngineClient, Events]) -> None:
+def test_an_edited_model_is_not_taken_for_the_one_that_was_planned(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "edited", InspectJob(model=DEMO.model_copy(update={"fingerprint": "0" * 16})))
     failed = events.end("edited")
@@ -188,7 +189,7 @@ def test_an_edited_model_is_not_taken_for_the_one_that_was_planned(shared: tuple
     )
 
 
-def test_a_missing_folder_fails_the_job_and_leaves_the_engine_usable(shared: tuple[EngineClient, Events]) -> None:
+def test_a_missing_folder_fails_the_job_and_leaves_the_engine_usable(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "missing", InspectJob(model=ModelSource(location="/no/such/folder")))
     failed = events.end("missing")
@@ -201,7 +202,7 @@ def test_a_missing_folder_fails_the_job_and_leaves_the_engine_usable(shared: tup
 # ---- cancelling --------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_stops_at_the_next_batch_and_keeps_what_was_finished(shared: tuple[EngineClient, Events]) -> None:
+def test_cancelling_stops_at_the_next_batch_and_keeps_what_was_finished(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "long", LONG_JOB)
     events.wait(Partial, lambda event: event.job_id == "long")
@@ -217,7 +218,7 @@ def test_cancelling_stops_at_the_next_batch_and_keeps_what_was_finished(shared: 
 
 
 def test_a_job_is_held_within_a_measurement_goes_on_and_is_cancelled_while_held_again(
-    shared: tuple[EngineClient, Events],
+    shared: tuple[EnginePool, Events],
 ) -> None:
     client, events = shared
     submit(client, "paused", LONG_JOB)
@@ -231,13 +232,13 @@ def test_a_job_is_held_within_a_measurement_goes_on_and_is_cancelled_while_held_
     events.wait(Progress, lambda event: event.job_id == "paused" and event.done > reached)
     client.send(Pause(job_id="paused"))
     events.wait(Held, lambda event: event.job_id == "paused" and event.held and event is events.of("paused")[-1])
-    assert not any(isinstance(event, Accepted) and event.started for event in events.of("behind it"))
+    assert not any(isinstance(event, Started) for event in events.of("behind it"))
     client.send(Cancel(job_id="paused"))
     assert events.end("paused") == Done(job_id="paused", cancelled=True)
     assert events.end("behind it") == Done(job_id="behind it")
 
 
-def test_a_waiting_job_is_cancelled_while_another_runs(shared: tuple[EngineClient, Events]) -> None:
+def test_a_waiting_job_is_cancelled_while_another_runs(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     submit(client, "running", LONG_JOB)
     submit(client, "waiting", InspectJob(model=DEMO))
@@ -247,4 +248,4 @@ def test_a_waiting_job_is_cancelled_while_another_runs(shared: tuple[EngineClien
     assert not any(isinstance(event, Done | Failed) for event in events.of("running"))
     client.send(Cancel(job_id="running"))
     assert events.end("running") == Done(job_id="running", cancelled=True)
-    assert not any(isinstance(event, Accepted) and event.started for event in events.of("waiting"))
+    assert not any(isinstance(event, Started) for event in events.of("waiting"))

@@ -10,19 +10,9 @@ from wina_core.engine.server import server as engine_server
 from wina_core.engine.server.server import Server
 
 
-class _NoTimer:
-    """Stands for the watchdog, which would end the tests' own process."""
-
-    daemon = False
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None: ...
-
-    def start(self) -> None: ...
-
-
 @pytest.fixture
 def no_watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_server.threading, "Timer", _NoTimer)
+    monkeypatch.setattr(engine_server.threading, "Timer", lambda *_, **__: threading.Thread())
 
 
 def _answers(*lines: bytes) -> tuple[Server, list[Event]]:

@@ -1,11 +1,11 @@
-"""What can be done with the jobs, and what is found out about them beside the engine: how long they should take."""
+"""Controller of the Jobs dock: requests of the user, and expected durations of jobs."""
 
 import math
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, SignalInstance
 
-from wina_app.jobs.job_entry import JobEntry, Priority
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job
 from wina_core.records import EstimateRecord
@@ -13,7 +13,7 @@ from wina_core.specs.unit_keys import measurement_key
 
 
 class JobsDock(Protocol):
-    """What the controller needs of the dock."""
+    """View of the jobs."""
 
     retry_requested: SignalInstance
     move_requested: SignalInstance
@@ -25,30 +25,25 @@ class JobsDock(Protocol):
 
 
 class JobsController(QObject):
-    """Between the dock and the workbench."""
+    """Passes the dock's requests to the workbench and estimates each job."""
 
     def __init__(self, workbench: Workbench, view: JobsDock) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         view.retry_requested.connect(workbench.retry)
         view.move_requested.connect(workbench.move)
-        view.priority_requested.connect(self._prioritize)
+        view.priority_requested.connect(workbench.prioritize)
         view.specification_requested.connect(self._copy_specification)
         workbench.jobs.added.connect(self._estimate)
         workbench.jobs.requeued.connect(self._estimate)
 
-    def _prioritize(self, job_id: str, priority: Priority) -> None:
-        self._workbench.prioritize(job_id, priority)
-
     def _copy_specification(self, job_id: str) -> None:
-        """Writing out thousands of runs takes its time, so another thread does."""
+        """Copy a job as JSON; the store's thread writes it, since thousands of runs take a while."""
         job = self._workbench.jobs[job_id].job
         self._workbench.store.ask(lambda _store: job.model_dump_json(indent=2, exclude_defaults=True), self._view.copy)
 
-    # ---- what it should take -------------------------------------------------------------------------------------
-
     def _estimate(self, job_id: str) -> None:
-        """What the very same took, else what was estimated for it, else what like measurements took."""
+        """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
         jobs = self._workbench.jobs
         entry = jobs[job_id]
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
@@ -63,7 +58,7 @@ class JobsController(QObject):
 
 
 def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
-    """What this window knows of a job's duration from the ones before; None for nothing."""
+    """Return a job's duration in seconds as known from earlier jobs of this window, None if it is not."""
     for other in reversed(others):
         if other.state == "done" and type(other.job) is type(entry.job) and other.job == entry.job:
             return other.seconds
@@ -77,7 +72,7 @@ def _measures(job: Job, estimated: Job) -> bool:
 
 
 def stored_seconds(job: EvaluateJob, hardware: str, store: Any) -> float | None:
-    """Seconds that the job's units take if they take what like ones did on this hardware; None where one is new."""
+    """Return the seconds that similar units took on this hardware, summed; None if one was never measured."""
     specs = [run.spec for run in job.runs]
     known = store.unit_seconds(specs, hardware)
     each = [known.get(measurement_key(run.spec, unit)) for run in job.runs for unit in run.units]

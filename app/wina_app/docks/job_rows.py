@@ -1,4 +1,4 @@
-"""The jobs as Qt's views show them: a row each, of which those that wait can be dragged."""
+"""Qt model of the jobs: one row each; waiting jobs can be dragged."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -26,10 +26,10 @@ _TOP = QModelIndex()
 
 
 class JobRows(QAbstractListModel):
-    """Follows a JobList: at once where a job changes, and once for all that is queued in one go."""
+    """Rows of a JobList; changes of a job show at once, additions together once the event loop is free."""
 
     dropped = Signal(str, object)
-    """A job's id, and that of the one that it is to go before; None for the end."""
+    """A job's id, and that of the job to place it before; None for the end."""
 
     def __init__(self, jobs: JobList) -> None:
         super().__init__()
@@ -44,15 +44,15 @@ class JobRows(QAbstractListModel):
         self._number()
 
     def entry(self, row: int) -> JobEntry:
-        """The job in a row."""
+        """Return the job in a row."""
         return self._entries[row]
 
     def row(self, job_id: str) -> int:
-        """Where a job is; -1 where it is not."""
+        """Return the row of a job, -1 if it has none."""
         return self._rows.get(job_id, -1)
 
     def arrange(self) -> None:
-        """Show the jobs that there are, in their order."""
+        """Show the listed jobs in their order."""
         self._soon.stop()
         new = self._jobs.ordered
         kept = {entry.id for entry in new}
@@ -91,11 +91,11 @@ class JobRows(QAbstractListModel):
     # ---- for the views -------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """The number of jobs."""
+        """Return the number of jobs."""
         return 0 if parent.isValid() else len(self._entries)
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """The entry, and what is said of it."""
+        """Return a job's entry or a text about it."""
         entry = self._entries[index.row()]
         match role:
             case Qt.ItemDataRole.DisplayRole:
@@ -110,29 +110,29 @@ class JobRows(QAbstractListModel):
         return None
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
-        """Only what waits can be dragged; between the rows, anything can be dropped."""
+        """Let waiting jobs be dragged, and dropped between rows."""
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
         return flags | Qt.ItemFlag.ItemIsDragEnabled if self._entries[index.row()].waiting else flags
 
     def supportedDropActions(self) -> Qt.DropAction:
-        """Jobs are moved."""
+        """Allow moves only."""
         return Qt.DropAction.MoveAction
 
     def mimeTypes(self) -> list[str]:
-        """Of what is dragged."""
+        """Return the MIME type of dragged jobs."""
         return [_MIME]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """The ids of the jobs that are dragged, in their order."""
+        """Return the ids of the dragged jobs, in their order."""
         data = QMimeData()
         ids = [self._entries[row].id for row in sorted(index.row() for index in indexes)]
         data.setData(_MIME, QByteArray(" ".join(ids).encode()))
         return data
 
     def dropMimeData(self, data: QMimeData, _action: Qt.DropAction, row: int, _column: int, _parent: _Index) -> bool:
-        """Asks for the move; the rows follow once it is made. False, since there is nothing for the view to remove."""
+        """Request the move; the rows follow once the queue has changed. Return False: the view must remove nothing."""
         ids = bytes(data.data(_MIME).data()).decode().split()
         behind = self._entries[row:] if row >= 0 else []
         before = next((entry.id for entry in behind if entry.waiting and entry.id not in ids), None)
@@ -142,7 +142,7 @@ class JobRows(QAbstractListModel):
 
 
 def _stretches(marked: Sequence[bool]) -> list[tuple[int, int]]:
-    """First and last place of each unbroken stretch of marks: rows that go together cost the views as much as one."""
+    """Return the first and last place of each run of marks: removing rows together costs the views as much as one."""
     found = []
     for mark, stretch in groupby(enumerate(marked), key=lambda place: place[1]):
         places = [place for place, _ in stretch]

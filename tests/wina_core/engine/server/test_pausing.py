@@ -1,4 +1,4 @@
-"""Pausing and resuming in the engine's loop, in this process: what is held, what goes on, and what the clock says."""
+"""The engine's loop in this process: one job, which is held, resumed, cancelled and dropped."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,15 +10,17 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Reporter
 from wina_core.engine.protocol import (
     EVENTS,
-    Accepted,
     Cancel,
     Done,
+    Failed,
     Held,
     InspectJob,
+    Log,
     Pause,
     Progress,
     Request,
     Resume,
+    Started,
     Submit,
     encode,
 )
@@ -50,7 +52,7 @@ class Engine:
         self.ask(*(Submit(job_id=job_id, job=InspectJob(model=DEMO)) for job_id in job_ids))
 
     def started(self, job_id: str) -> None:
-        self.events.wait(Accepted, lambda event: event.job_id == job_id and event.started)
+        self.events.wait(Started, lambda event: event.job_id == job_id)
 
     def held(self, job_id: str, held: bool = True) -> None:
         self.events.wait(Held, lambda event: event.job_id == job_id and event.held == held)
@@ -58,16 +60,6 @@ class Engine:
     def close(self) -> None:
         self.server.close()
         self._thread.join()
-
-
-class _NoTimer:
-    """Stands for the watchdog, which would end the tests' own process."""
-
-    daemon = False
-
-    def __init__(self, *_args: object, **_kwargs: object) -> None: ...
-
-    def start(self) -> None: ...
 
 
 @pytest.fixture
@@ -79,7 +71,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
             reporter.progress(batch + 1, 2, "batches")
 
     monkeypatch.setattr("wina_core.engine.server.run_job.run_job", two_batches)
-    monkeypatch.setattr(engine_server.threading, "Timer", _NoTimer)
+    monkeypatch.setattr(engine_server.threading, "Timer", lambda *_, **__: threading.Thread())  # no watchdog
     made = Engine()
     yield made
     made.batch.release(100)
@@ -100,27 +92,34 @@ def test_a_running_job_is_held_at_its_next_batch_and_then_goes_on_from_there(eng
     assert [event.done for event in engine.events.all if isinstance(event, Progress)] == [1, 2]
 
 
-def test_no_other_job_begins_while_one_is_held(engine: Engine) -> None:
-    engine.submit("a", "b")
-    engine.started("a")
-    engine.ask(Pause(job_id="a"))
+def test_a_second_job_is_refused_and_the_next_one_is_done(engine: Engine) -> None:
+    engine.submit("a", "b", "a")
+    refused = engine.events.end("b")
+    assert isinstance(refused, Failed)
+    assert refused.error == "The engine has a job already; submit the next one after Done or Failed."
+    assert engine.events.wait(Log).job_id == "a"
     engine.batch.release(100)
-    engine.held("a")
-    assert not any(isinstance(event, Accepted) and event.started for event in engine.events.of("b"))
-    engine.ask(Resume(job_id="a"))
-    assert engine.events.end("b") == Done(job_id="b")
-
-
-def test_a_waiting_job_is_kept_waiting_and_those_behind_it_go_first(engine: Engine) -> None:
-    engine.submit("a", "b", "c")
-    engine.started("a")
-    engine.ask(Pause(job_id="b"))
-    engine.held("b")
-    engine.batch.release(100)
+    assert engine.events.end("a") == Done(job_id="a")
+    engine.submit("c")
     assert engine.events.end("c") == Done(job_id="c")
-    assert not any(isinstance(event, Accepted) and event.started for event in engine.events.of("b"))
-    engine.ask(Resume(job_id="b"))
-    assert engine.events.end("b") == Done(job_id="b")
+
+
+def test_a_job_that_is_paused_before_it_begins_is_held(engine: Engine) -> None:
+    engine.batch.release(100)
+    with engine.server._changed:  # so that the job does not begin in between
+        engine.submit("a")
+        engine.ask(Pause(job_id="a"), Pause(job_id="other"))
+    engine.held("a")
+    engine.ask(Resume(job_id="a"))
+    assert engine.events.end("a") == Done(job_id="a")
+
+
+def test_a_job_that_is_cancelled_before_it_begins_is_dropped(engine: Engine) -> None:
+    with engine.server._changed:
+        engine.submit("a")
+        engine.ask(Cancel(job_id="other"), Cancel(job_id="a"))
+    assert engine.events.end("a") == Done(job_id="a", cancelled=True)
+    assert not any(isinstance(event, Started) for event in engine.events.all)
 
 
 @pytest.mark.parametrize("ask", [lambda engine: engine.ask(Cancel(job_id="a")), Engine.close])
@@ -133,17 +132,6 @@ def test_cancelling_and_closing_work_while_a_job_is_held(engine: Engine, ask: Ca
     ask(engine)
     assert engine.events.end("a") == Done(job_id="a", cancelled=True)
     assert [event.held for event in engine.events.all if isinstance(event, Held)] == [True]
-
-
-def test_a_waiting_job_that_is_paused_can_be_cancelled(engine: Engine) -> None:
-    engine.submit("a", "b")
-    engine.started("a")
-    engine.ask(Pause(job_id="b"), Cancel(job_id="b"))
-    assert engine.events.end("b") == Done(job_id="b", cancelled=True)
-    engine.submit("b")
-    engine.batch.release(100)
-    engine.started("b")
-    assert engine.events.end("a") == Done(job_id="a")
 
 
 def test_a_job_that_is_paused_again_before_it_went_on_is_told_as_held(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""Tells when a job ends that somebody has stopped looking at."""
+"""Toasts for jobs that end after the user has turned to something else."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,47 +7,36 @@ from typing import Protocol
 from PySide6.QtCore import QObject
 
 from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.texts import page_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import (
-    AllocateJob,
-    CalibrateJob,
-    DecodeJob,
-    EvaluateJob,
-    GenerateJob,
-    InspectGateJob,
-    InspectJob,
-    LatencyJob,
-    RotateJob,
-)
+from wina_core.engine.protocol import GenerateJob
 
 LONG_SECONDS = 5.0
-"""A job that took less was waited for."""
-_PLACES: dict[type, tuple[str, str]] = {
-    InspectJob: ("model", tr("Show model")),
-    RotateJob: ("rotation", tr("Show rotation")),
-    CalibrateJob: ("sparsity", tr("Show plan")),
-    AllocateJob: ("sparsity", tr("Show plan")),
-    InspectGateJob: ("sparsity", tr("Show plan")),
-    EvaluateJob: ("results", tr("Show results")),
-    LatencyJob: ("latency", tr("Show latency")),
-    DecodeJob: ("latency", tr("Show latency")),
+"""Shorter jobs end without a toast."""
+_BUTTONS = {
+    "model": tr("Show model"),
+    "rotation": tr("Show rotation"),
+    "sparsity": tr("Show plan"),
+    "results": tr("Show results"),
+    "latency": tr("Show latency"),
+    "studies": tr("Show study"),
 }
 
 
 class NoticesView(Protocol):
-    """What is needed of the window."""
+    """View of the toasts: the window."""
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
-        """Tell something in passing, with a button that does something about it."""
+        """Show a toast with a button."""
 
     def show_page(self, key: str) -> None:
         """Switch to a page."""
 
 
 class JobNotices(QObject):
-    """Follows the jobs' ends."""
+    """Shows a toast for each job that ends."""
 
     def __init__(self, workbench: Workbench, view: NoticesView, show_log: Callable[[str], object]) -> None:
         """`show_log` shows the log of the job with this id."""
@@ -61,13 +50,13 @@ class JobNotices(QObject):
             return
         if isinstance(entry.job, GenerateJob):  # it is watched as it comes
             return
-        page, button = _PLACES.get(type(entry.job), ("", ""))
+        page = page_of(entry.job)
         if entry.state == "failed":
             self._view.say(
                 tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
             )
         elif entry.seconds >= LONG_SECONDS:
-            self._view.say(tr("Done"), _outcome(entry), button, partial(self._view.show_page, page))
+            self._view.say(tr("Done"), _outcome(entry), _BUTTONS[page], partial(self._view.show_page, page))
 
 
 def _outcome(entry: JobEntry) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
@@ -14,31 +14,32 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QToolTip
 
-from wina_app.jobs.job_entry import PRIORITIES, JobEntry
-from wina_app.jobs.list_model import JobRows
-from wina_app.jobs.painter import Button, JobPainter, places
+from wina_app.docks.job_painter import Button, JobPainter, places
+from wina_app.docks.job_rows import JobRows
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import PRIORITY_WORDS
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
+from wina_core.engine.protocol import PRIORITIES
 
-PAUSE = tr("Holds the job after its batch, its model kept in memory; the jobs behind it wait")
-PAUSE_QUEUED = tr("Keeps the job from beginning; the jobs behind it go first")
-PAUSING = tr("The job is held once its batch is done; Resume lets it go on at once")
-RESUME = tr("Lets the job go on where it was held")
-CANCEL = tr("Stops the job after its batch; what it stored is kept")
-CANCELLING = tr("The job stops after its batch; if it does not within 10 s, the engine is restarted")
-RETRY = tr("Does what is missing of the job; what it stored is kept")
+PAUSE = tr("Pause after the current batch and keep the model in memory; later jobs wait")
+PAUSE_QUEUED = tr("Keep the job from starting; later jobs go first")
+PAUSING = tr("The job pauses after its current batch; Resume continues at once")
+RESUME = tr("Continue where the job was paused")
+CANCEL = tr("Stop after the current batch; stored results are kept")
+CANCELLING = tr("The job stops after its current batch; if this takes over 10 s, the engine is restarted")
+RETRY = tr("Compute what is missing; stored results are kept")
 
 
 class JobListView(QListView):
-    """Emits what is asked for; jobs are named by their ids."""
+    """List of jobs that emits the user's requests; jobs are named by their ids."""
 
     pause_requested = Signal(str)
     resume_requested = Signal(str)
     cancel_requested = Signal(str)
     retry_requested = Signal(str)
     move_requested = Signal(str, object)
-    """Ahead of the job with the second id; None for the end."""
+    """Before the job with the second id; None for the end."""
     priority_requested = Signal(str, str)
     log_requested = Signal(str)
     page_requested = Signal(str)
@@ -72,7 +73,7 @@ class JobListView(QListView):
 
     @property
     def chosen(self) -> list[JobEntry]:
-        """The jobs that are selected, in the order of their rows."""
+        """Selected jobs, in the order of their rows."""
         return [self.rows.entry(row) for row in sorted(index.row() for index in self.selectedIndexes())]
 
     def choose(self, job_id: str) -> None:
@@ -92,7 +93,7 @@ class JobListView(QListView):
         self.page = self._action(tr("Show its page"), lambda: self._one(self.page_requested))
         self.copy_text = self._action(tr("Copy title and error"), self._copy, "Ctrl+C")
         self.specification = self._action(
-            tr("Copy how it is computed (JSON)"), lambda: self._one(self.specification_requested)
+            tr("Copy the job's specification (JSON)"), lambda: self._one(self.specification_requested)
         )
         self.priorities = QMenu(tr("Priority"), self)
         self._group = QActionGroup(self)
@@ -112,7 +113,7 @@ class JobListView(QListView):
         return action
 
     def update_actions(self) -> None:
-        """Enable what is possible for the jobs that are selected, and say of the rest why it is not."""
+        """Enable what the selected jobs allow, and explain the rest in tooltips."""
         chosen = self.chosen
         one = len(chosen) == 1
         waiting = [entry for entry in chosen if entry.waiting]
@@ -122,13 +123,13 @@ class JobListView(QListView):
         _enable(self.pause, active, tr("Only a job that has not ended can be paused"))
         _enable(self.cancel, active, tr("Only a job that has not ended can be cancelled"))
         _enable(self.retry, any(map(_can_retry, chosen)), tr("Only a job that failed or was cancelled can be retried"))
-        moves = tr("Only one job that has not begun can be moved")
+        moves = tr("Select one job that has not begun")
         for action in (self.up, self.down):
             _enable(action, one and bool(waiting), moves)
         _enable(self.priorities.menuAction(), bool(waiting), tr("Only a job that has not begun has a priority"))
         for action in (self.log, self.page, self.specification):
-            _enable(action, one, tr("Choose one job"))
-        _enable(self.copy_text, bool(chosen), tr("Choose a job"))
+            _enable(action, one, tr("Select one job"))
+        _enable(self.copy_text, bool(chosen), tr("Select a job"))
         for action in self._group.actions():
             action.setChecked(any(entry.priority == action.data() for entry in waiting))
 
@@ -136,12 +137,12 @@ class JobListView(QListView):
     def _can_cancel(entry: JobEntry) -> bool:
         return entry.active and entry.state != "cancelling"
 
-    def _each(self, signal: Signal, test: Callable[[JobEntry], bool]) -> None:
+    def _each(self, signal: SignalInstance, test: Callable[[JobEntry], bool]) -> None:
         for entry in self.chosen:
             if test(entry):
                 signal.emit(entry.id)
 
-    def _one(self, signal: Signal) -> None:
+    def _one(self, signal: SignalInstance) -> None:
         if len(self.chosen) == 1:
             signal.emit(self.chosen[0].id)
 
@@ -158,8 +159,6 @@ class JobListView(QListView):
         if 0 <= place < len(waiting):
             behind = place if step < 0 else place + 1
             self.move_requested.emit(entry.id, waiting[behind] if behind < len(waiting) else None)
-            self.rows.arrange()
-            self.choose(entry.id)
 
     def _all(self) -> Iterable[JobEntry]:
         return map(self.rows.entry, range(self.rows.rowCount()))
@@ -180,7 +179,7 @@ class JobListView(QListView):
     # ---- menu and mouse ------------------------------------------------------------------------------------------
 
     def menu(self) -> QMenu:
-        """What can be done with the jobs that are selected."""
+        """Return a menu of the actions on the selected jobs."""
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
         menu.addActions([self.pause, self.cancel, self.retry])
@@ -194,7 +193,7 @@ class JobListView(QListView):
         return menu
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """The menu; from the keyboard at the current row."""
+        """Open the menu; from the keyboard at the current row."""
         self.update_actions()
         keyboard = event.reason() == QContextMenuEvent.Reason.Keyboard
         at = (
@@ -207,7 +206,7 @@ class JobListView(QListView):
         menu.deleteLater()
 
     def button_at(self, point: QPoint) -> tuple[JobEntry, Button] | None:
-        """The button of a row that is there."""
+        """Return the job and the button at a point, None where there is no button."""
         index = self.indexAt(point)
         if not index.isValid():
             return None
@@ -216,7 +215,7 @@ class JobListView(QListView):
         return next(((entry, name) for name, rect in found.items() if rect.contains(point)), None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A button does what it says; anything else selects."""
+        """Press a button, or select a row."""
         hit = self.button_at(event.position().toPoint()) if event.button() == Qt.MouseButton.LeftButton else None
         if hit is None:
             super().mousePressEvent(event)
@@ -242,19 +241,19 @@ class JobListView(QListView):
         super().mouseMoveEvent(event)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Its log."""
+        """Show the job's log."""
         if self.button_at(event.position().toPoint()) is None:
             self._one(self.log_requested)
 
     def viewportEvent(self, event: QEvent) -> bool:
-        """A button's own tooltip."""
+        """Show the tooltip of a button."""
         if isinstance(event, QHelpEvent) and (hit := self.button_at(event.pos())) is not None:
             QToolTip.showText(event.globalPos(), plain_tip(_tip(*hit)), self)
             return True
         return super().viewportEvent(event)
 
     def dropIndex(self) -> QModelIndex:
-        """Rows take nothing; what is dropped goes between them."""
+        """Return no row: jobs are dropped between rows."""
         return QModelIndex()
 
 

@@ -6,15 +6,15 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from wina_app.jobs.dock import EMPTY, JobsView
+from wina_app.docks.job_painter import places
+from wina_app.docks.job_rows import ENTRY
+from wina_app.docks.jobs import EMPTY, JobsView
+from wina_app.docks.log import LogView
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.list_model import ENTRY
-from wina_app.jobs.log_dock import LogView
-from wina_app.jobs.painter import places
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.engine.protocol import Accepted, Assigned, Done, Failed, Held, InspectJob, Progress
+from wina_core.engine.protocol import Assigned, Done, Failed, Held, InspectJob, Progress, Queued, Started
 
 JOB = InspectJob(model=SOURCE)
 
@@ -32,6 +32,11 @@ class Dock:
             self.jobs.add(job_id, f"Job {job_id}", JOB)
         self.view.rows.arrange()
         self.list = self.view.list
+
+    def move(self, job_id: str, before: str | None) -> None:
+        """As the engines' queue does."""
+        self.jobs.apply(Queued(job_id=job_id, priority="normal", before=before))
+        self.view.rows.arrange()
 
     @property
     def order(self) -> str:
@@ -68,7 +73,7 @@ def test_an_empty_dock_teaches_and_a_job_takes_its_place(qtbot):
 
 
 def test_a_row_says_everything_to_a_screen_reader(dock):
-    dock.jobs.apply(Accepted(job_id="a", started=True))
+    dock.jobs.apply(Started(job_id="a"))
     dock.jobs.apply(Progress(job_id="a", done=412, total=800, unit="requests", eta_seconds=42.0, metric="wina: acc"))
     said = dock.view.rows.index(dock.view.rows.row("a")).data(Qt.ItemDataRole.AccessibleTextRole)
     assert said == "Job a: Running, 412 of 800 requests  \N{MIDDLE DOT}  42 s left, wina: acc"
@@ -78,7 +83,7 @@ def test_the_buttons_of_a_row_pause_resume_and_cancel_it(dock):
     paused, resumed, cancelled = (
         asked(getattr(dock.view, f"{what}_requested")) for what in ("pause", "resume", "cancel")
     )
-    dock.jobs.apply(Accepted(job_id="a", started=True))
+    dock.jobs.apply(Started(job_id="a"))
     dock.click("a", "pause")
     dock.jobs.apply(Held(job_id="a", held=True))
     dock.click("a", "resume")
@@ -100,7 +105,7 @@ def test_a_failed_job_offers_to_be_retried_in_its_row_and_all_of_them_at_once(do
 
 
 def test_the_keyboard_moves_pauses_cancels_and_opens_the_log(dock):
-    dock.view.move_requested.connect(dock.jobs.move)
+    dock.view.move_requested.connect(dock.move)
     paused, cancelled, logs = (asked(getattr(dock.view, f"{what}_requested")) for what in ("pause", "cancel", "log"))
     dock.view.activateWindow()
     dock.list.setFocus()
@@ -121,15 +126,15 @@ def test_what_is_not_possible_says_why(dock):
     dock.list.choose("a")
     assert not dock.list.retry.isEnabled()
     assert "failed or was cancelled" in dock.list.retry.toolTip()
-    dock.jobs.apply(Accepted(job_id="a", started=True))
+    dock.jobs.apply(Started(job_id="a"))
     assert not dock.list.up.isEnabled()
     assert "not begun" in dock.list.up.toolTip()
     assert not dock.list.priorities.menuAction().isEnabled()
 
 
 def test_a_job_is_dragged_ahead_of_another_one_but_not_of_what_runs(dock):
-    dock.view.move_requested.connect(dock.jobs.move)
-    dock.jobs.apply(Accepted(job_id="a", started=True))
+    dock.view.move_requested.connect(dock.move)
+    dock.jobs.apply(Started(job_id="a"))
     rows = dock.view.rows
     rows.arrange()
     assert not rows.flags(rows.index(0)) & Qt.ItemFlag.ItemIsDragEnabled
@@ -154,7 +159,7 @@ def test_the_title_tells_the_queue_and_the_strip_what_each_engine_does(dock, qtb
     qtbot.waitUntil(lambda: titles[-1:] == ["3 waiting  \N{MIDDLE DOT}  at least 1:00 min left"])
     for engine, job in ((1, "a"), (2, None)):
         dock.jobs.apply(Assigned(engine=engine, hardware="H100", job=job))
-    qtbot.waitUntil(lambda: "Engine 2 (H100): nothing to do" in dock.view._engines.whole())
+    qtbot.waitUntil(lambda: "Engine 2 (H100): idle" in dock.view._engines.whole())
 
 
 def test_ended_jobs_can_be_cleared_and_running_ones_stay(dock, qtbot):
@@ -168,7 +173,7 @@ def test_ended_jobs_can_be_cleared_and_running_ones_stay(dock, qtbot):
 def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp, mode):
     apply_theme(qapp, mode)
     dock = Dock(qtbot, "a")
-    dock.jobs.apply(Accepted(job_id="a", started=True))
+    dock.jobs.apply(Started(job_id="a"))
     dock.jobs.apply(Progress(job_id="a", done=1, total=2, unit="layers"))
     index = dock.view.rows.index(0)
     bar = places(dock.list.visualRect(index), dock.jobs["a"]).bar
@@ -189,7 +194,7 @@ def test_five_hundred_jobs_never_stall_the_window(qtbot, stall_watchdog):
         dock.jobs.add(job_id, f"Evaluate {job_id}", JOB)
     qtbot.waitUntil(lambda: dock.view.rows.rowCount() == 501)
     for job_id in ids[:50]:
-        dock.jobs.apply(Accepted(job_id=job_id, started=True))
+        dock.jobs.apply(Started(job_id=job_id))
         for done in range(5):
             dock.jobs.apply(Progress(job_id=job_id, done=done, total=10, unit="requests", eta_seconds=9.0))
         dock.jobs.apply(Done(job_id=job_id))

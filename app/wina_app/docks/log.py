@@ -1,4 +1,4 @@
-"""The Log dock: what the window and its engines have to say, or one job, with a word per level, search and copy."""
+"""The Log dock: lines of the window, its engines and jobs, by level and job, with search and copy."""
 
 import logging
 import time
@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
+from wina_app.docks.log_book import LogBook, LogLine
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.log import LogBook, LogLine
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import wrap_words
@@ -18,7 +18,7 @@ from wina_app.widgets.controls import wrap_words
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
 _PIECE = 100
-"""Lines that are written in one go: writing all of them takes longer than the window may stand still."""
+"""Lines written at once: writing all of them would block the window too long."""
 _LEVELS = {
     tr("Debug"): logging.DEBUG,
     tr("Info"): logging.INFO,
@@ -29,7 +29,7 @@ _ALL_JOBS = tr("Everything")
 
 
 class LogHandler(logging.Handler):
-    """Passes log records of any thread to the main one. A record's `job` is the id of the job that it is about."""
+    """Handler that passes log records of any thread to the main one; a record's `job` is a job's id."""
 
     class _Bridge(QObject):
         record = Signal(float, int, str, str, str)
@@ -39,13 +39,13 @@ class LogHandler(logging.Handler):
         self.bridge = self._Bridge()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called by the logging module."""
+        """Emit a record as a signal."""
         source, job = record.name.rpartition(".")[2], getattr(record, "job", "")
         self.bridge.record.emit(record.created, record.levelno, source, self.format(record), job)
 
 
 class LogView(QWidget):
-    """Lines of time, level, source and text."""
+    """View of the log: lines of time, level, source and text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,13 +61,13 @@ class LogView(QWidget):
         self.job.addItem(_ALL_JOBS, "")
         self.job.setMinimumContentsLength(12)
         self.job.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.job.setAccessibleName(tr("Whose log is shown"))
-        self.job.setToolTip(tr("Everything, or what one job and the engine had to say while it ran"))
+        self.job.setAccessibleName(tr("Job whose log is shown"))
+        self.job.setToolTip(tr("All lines, or those of one job and of the engine while it ran"))
         self.job.currentIndexChanged.connect(self._rebuild)
         self.level = QComboBox()
         self.level.addItems(list(_LEVELS))
         self.level.setCurrentText(tr("Info"))
-        self.level.setAccessibleName(tr("Least level shown"))
+        self.level.setAccessibleName(tr("Lowest level shown"))
         self.level.currentTextChanged.connect(self._rebuild)
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("Show lines with…"))
@@ -102,10 +102,8 @@ class LogView(QWidget):
         notifier().changed.connect(self._rebuild)
         self._rebuild()
 
-    # ---- whose log -----------------------------------------------------------------------------------------------
-
     def follow(self, jobs: JobList) -> None:
-        """Offer the log of each of these jobs."""
+        """Offer the log of each job."""
         self._jobs = jobs
         jobs.added.connect(self._offer)
         jobs.removed.connect(self._forget)
@@ -114,7 +112,7 @@ class LogView(QWidget):
         self.job.addItem(self._jobs[job_id].title, job_id)
 
     def show_job(self, job_id: str) -> None:
-        """Show all that there is of one job."""
+        """Show all lines of one job."""
         self.search.clear()
         self.level.setCurrentText(tr("Debug"))
         self.job.setCurrentIndex(max(0, self.job.findData(job_id)))
@@ -127,7 +125,7 @@ class LogView(QWidget):
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def add(self, created: float, level: int, source: str, text: str, job: str = "") -> None:
-        """A line of the log; it may have several lines itself."""
+        """Add a record; its text may have several lines."""
         line = LogLine(created, level, source, text, job)
         self._book.add(line)
         if self._passes(line):
@@ -155,7 +153,7 @@ class LogView(QWidget):
         self._write()
 
     def _write(self) -> None:
-        """Write a piece of what waits, and the rest later."""
+        """Write some of the waiting lines, and the rest later."""
         bar = self.text.verticalScrollBar()
         follow = bar.value() == bar.maximum()
         cursor = QTextCursor(self.text.document())
@@ -181,7 +179,7 @@ class LogView(QWidget):
         self._rebuild()
 
     def sizeHint(self) -> QSize:
-        """About five lines."""
+        """Return a size for about five lines."""
         return QSize(GRID * 60, GRID * 18)
 
 

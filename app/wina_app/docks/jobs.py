@@ -1,42 +1,32 @@
 """The Jobs dock: every job with its state, progress and remaining time, in the order in which they run."""
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
+from wina_app.docks.job_list_view import JobListView
+from wina_app.docks.job_painter import BUSY
+from wina_app.docks.job_rows import JobRows
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.list_model import JobRows
-from wina_app.jobs.list_view import JobListView
-from wina_app.jobs.painter import BUSY
-from wina_app.jobs.texts import engines_text, progress_text, queue_text
+from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 
-__all__ = ["EMPTY", "JobsView", "progress_text"]
-
 EMPTY = tr(
     "No jobs yet. Loading, rotating, calibrating and evaluating show here, with progress and remaining time. "
-    "What waits can be dragged into another order, or moved with Alt+Up and Alt+Down; a right-click offers the rest."
+    "Drag waiting jobs into another order, or move them with Alt+Up and Alt+Down; right-click for more."
 )
 _SECOND_MS, _FRAME_MS = 1_000, 100
 
 
 class JobsView(QWidget):
-    """All jobs: those to come in the order in which they run, then the ended ones, the latest at the top."""
+    """All jobs in the order in which they run, then the ended ones, the latest at the top."""
 
-    pause_requested = Signal(str)
-    resume_requested = Signal(str)
-    cancel_requested = Signal(str)
-    retry_requested = Signal(str)
-    move_requested = Signal(str, object)
-    priority_requested = Signal(str, str)
-    log_requested = Signal(str)
-    page_requested = Signal(str)
-    specification_requested = Signal(str)
     title_changed = Signal(str)
-    """The dock's title: how many run and wait, and how long that takes."""
+    """The dock's title: the number of running and waiting jobs, and their remaining time."""
 
     def __init__(self, jobs: JobList) -> None:
         super().__init__()
@@ -44,18 +34,15 @@ class JobsView(QWidget):
         self._title = ""
         self.rows = JobRows(jobs)
         self.list = JobListView(self.rows)
-        for name in (
-            "pause_requested",
-            "resume_requested",
-            "cancel_requested",
-            "retry_requested",
-            "move_requested",
-            "priority_requested",
-            "log_requested",
-            "page_requested",
-            "specification_requested",
-        ):
-            getattr(self.list, name).connect(getattr(self, name))
+        self.pause_requested = self.list.pause_requested
+        self.resume_requested = self.list.resume_requested
+        self.cancel_requested = self.list.cancel_requested
+        self.retry_requested = self.list.retry_requested
+        self.move_requested = self.list.move_requested
+        self.priority_requested = self.list.priority_requested
+        self.log_requested = self.list.log_requested
+        self.page_requested = self.list.page_requested
+        self.specification_requested = self.list.specification_requested
         empty = text_label(EMPTY, "muted", wrap=True)
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
@@ -97,7 +84,7 @@ class JobsView(QWidget):
                 self.retry_requested.emit(entry.id)
 
     def _follow(self) -> None:
-        """Once for everything that happens in one go."""
+        """Update once the event loop is free."""
         if not self._soon.isActive():
             self._soon.start()
 
@@ -123,28 +110,28 @@ class JobsView(QWidget):
             self.title_changed.emit(title)
 
     def _tick(self) -> None:
-        """What is left counts down, and what has no measure moves."""
+        """Repaint remaining times and moving bars."""
         self.list.viewport().update()
         self._follow()
 
     def changeEvent(self, event: QEvent) -> None:
-        """A larger font takes higher rows."""
+        """Lay the rows out again for another font."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self.list.doItemsLayout()
 
-    def showEvent(self, event: QEvent) -> None:
-        """Nothing moves while nobody looks."""
+    def showEvent(self, event: QShowEvent) -> None:
+        """Start the clock if a job runs."""
         super().showEvent(event)
         self._follow()
 
-    def hideEvent(self, event: QEvent) -> None:
-        """As above."""
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Stop the clock."""
         super().hideEvent(event)
         self._clock.stop()
 
     def sizeHint(self) -> QSize:
-        """About three jobs."""
+        """Return a size for about three jobs."""
         return QSize(GRID * 80, GRID * 18)
 
 

@@ -1,4 +1,4 @@
-"""What doing a job again takes: only what is missing, where what it measured is stored one by one."""
+"""The rest of a job that ended early."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,10 @@ from wina_core.errors import WinaError
 
 
 def rest_of(job: Job, measured: Mapping[str, tuple[str, ...]], store: Any) -> Job | None:
-    """The job, less what the store has by now, and the points of a sweep that were `measured` by it; None when nothing
-    is missing. Reads the store and hashes runs: not for the main thread. Raises WinaError for runs that this store
-    does not know."""
+    """Return the job without its stored measurements and the `measured` points of a sweep; None if nothing is missing.
+
+    Reads the store and hashes runs: not for the main thread. Raises WinaError for runs that this store does not have.
+    """
     match job:
         case EvaluateJob():
             runs = _missing(job, store)
@@ -33,6 +34,6 @@ def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
             found[name] = PendingRun(spec=pending.spec, units=units)
     if any(store.run_status(name) is None for name in found):
         raise WinaError(
-            tr("This job's runs are not in this results database; open the one that has them, or evaluate them anew.")
+            tr("This job's runs are not in this results database; open the one that has them, or evaluate them again.")
         )
     return tuple(found.values())

@@ -1,4 +1,4 @@
-"""Draws a job's row: state, title, what is to be said of it, progress, and what can be done with it."""
+"""Painter of a job's row: state, title, remark, progress and buttons."""
 
 import time
 from functools import lru_cache
@@ -8,8 +8,8 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
+from wina_app.docks.job_rows import ENTRY
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.jobs.list_model import ENTRY
 from wina_app.jobs.texts import WORDS, progress_text, remark
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
@@ -28,7 +28,7 @@ _ICON, _BAR, _LAP_SECONDS = 2 * GRID, 6, 1.6
 
 
 class Places(NamedTuple):
-    """Where the parts of a row are."""
+    """Rectangles of a row's elements."""
 
     icon: QRect
     state: QRect
@@ -40,14 +40,14 @@ class Places(NamedTuple):
 
 
 def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
-    """What a row offers."""
+    """Return the buttons of a row."""
     if entry.active:
         return ("resume" if entry.is_paused else "pause", "cancel")
     return ("retry",) if entry.can_retry else ()
 
 
 def places(row: QRect, entry: JobEntry) -> Places:
-    """Lay a row out: the title takes what the rest leaves."""
+    """Lay a row out; the title takes the width that remains."""
     body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
     inner = row.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
     right = inner.right()
@@ -78,12 +78,12 @@ def places(row: QRect, entry: JobEntry) -> Places:
 
 
 class JobPainter(QStyledItemDelegate):
-    """`hovered` is the button under the mouse: job's id and name."""
+    """Delegate of the job list; `hovered` is the button under the mouse: the job's id and the button's name."""
 
     hovered: tuple[str, str] | None = None
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex) -> QSize:
-        """Two lines, and as wide as the list."""
+        """Return the height of two lines; the list sets the width."""
         return QSize(
             GRID * 60, QFontMetrics(font("body")).height() + QFontMetrics(font("small")).height() + GRID + HALF
         )

@@ -2,13 +2,12 @@
 
 import pytest
 from PySide6.QtCore import QObject, Signal
-from wina_app.jobs.controller import JobsController
+from wina_app.docks.jobs_controller import JobsController
 from wina_app.pages.model.controller import ModelController
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import (
-    Accepted,
     EstimateJob,
     EvaluateJob,
     Failed,
@@ -16,8 +15,10 @@ from wina_core.engine.protocol import (
     Move,
     Partial,
     PendingRun,
+    Prioritize,
     RunFailed,
     RunStarted,
+    Started,
     Submit,
 )
 from wina_core.records import EstimateRecord, UnitRecord
@@ -66,26 +67,17 @@ def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     store.store.close()
 
 
-def test_what_somebody_waits_for_goes_ahead_of_batches_whether_they_wait_or_run(bench):
-    workbench, engine, *_ = bench
-    first, second = (workbench.submit(BATCH, "Evaluate") for _ in range(2))
-    engine.event.emit(Accepted(job_id=first, started=True))
-    workbench.submit(LOAD, "Load")
-    assert engine.last.ahead_of == (first, second)
-    assert [entry.title for entry in workbench.jobs.active] == ["Evaluate", "Load", "Evaluate"]
-
-
-def test_the_engine_is_told_of_another_order_and_of_another_priority(bench):
+def test_another_order_and_another_priority_are_requested_of_the_queue(bench):
     workbench, engine, _, view, _ = bench
     a, b, c = (workbench.submit(BATCH, title) for title in "abc")
     view.move_requested.emit(c, a)
-    assert engine.sent[-1] == Move(job_id=c, ahead_of=(a, b))
+    assert engine.sent[-1] == Move(job_id=c, before=a)
     view.priority_requested.emit(b, "high")
-    assert engine.sent[-1] == Move(job_id=b, ahead_of=(c, a))
-    engine.event.emit(Accepted(job_id=b, started=True))
-    told = len(engine.sent)
+    assert engine.sent[-1] == Prioritize(job_id=b, priority="high")
+    engine.received.emit(Started(job_id=b))
+    requests = len(engine.sent)
     view.move_requested.emit(b, None)
-    assert len(engine.sent) == told, "what has begun stays where it is"
+    assert len(engine.sent) == requests, "what has begun stays where it is"
 
 
 def unit(pending: PendingRun, name: str) -> Partial:
@@ -122,7 +114,7 @@ def test_a_job_whose_runs_are_in_another_database_is_not_done_again_in_this_one(
     workbench.storing_failed.connect(failures.append)
     view.retry_requested.emit(job_id)
     assert failures == [
-        "This job's runs are not in this results database; open the one that has them, or evaluate them anew."
+        "This job's runs are not in this results database; open the one that has them, or evaluate them again."
     ]
     assert workbench.jobs[job_id].state == "failed"
     assert len(engine.submitted) == 1

@@ -1,0 +1,56 @@
+"""The order of the queue: by priority, then as jobs came or were moved."""
+
+import pytest
+
+from tests.wina_core.engine.engine_events import DEMO, LONG_JOB
+from wina_core.engine.client.job_queue import JobQueue, usual_priority
+from wina_core.engine.client.run_sharing import SharedJob
+from wina_core.engine.protocol import InspectJob, Queued
+
+JOB = InspectJob(model=DEMO)
+
+
+def queue(*jobs_and_priorities: str) -> tuple[JobQueue, dict[str, SharedJob]]:
+    """Jobs named by letters, `"a"` of normal priority and `"b:low"` of another; none has begun."""
+    jobs, named = JobQueue(), {}
+    for text in jobs_and_priorities:
+        job_id, _, priority = text.partition(":")
+        named[job_id] = SharedJob(job_id, JOB, priority or "normal")  # type: ignore[arg-type]  # one of Priority
+        jobs.add(named[job_id])
+    return jobs, named
+
+
+def order(jobs: JobQueue) -> str:
+    return "".join(job.id for job in jobs)
+
+
+def test_jobs_begin_by_priority_and_then_as_they_came() -> None:
+    jobs, _ = queue("a:low", "b", "c:first", "d", "e:high", "f:first")
+    assert order(jobs) == "cfebda"
+
+
+def test_a_batch_is_less_urgent_than_a_job_that_the_user_waits_for() -> None:
+    assert (usual_priority(LONG_JOB), usual_priority(JOB)) == ("normal", "first")
+
+
+def test_an_urgent_job_goes_ahead_of_the_rest_of_one_that_has_begun() -> None:
+    jobs, named = queue("a", "b:low")
+    named["a"].begun = True
+    assert jobs.add(SharedJob("c", JOB, "first")) == Queued(job_id="c", priority="first", before="a")
+    assert order(jobs) == "cab"
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "priority"),
+    [("b", "acbd", "normal"), (None, "abdc", "low"), ("a", "cabd", "normal"), ("gone", "cabd", "normal")],
+)
+def test_a_job_is_moved_and_takes_the_priority_of_its_place(before: str | None, result: str, priority: str) -> None:
+    jobs, named = queue("a", "b", "c", "d:low")
+    jobs.move(named["c"], before)
+    assert (order(jobs), named["c"].priority) == (result, priority)
+
+
+def test_another_priority_places_a_job_behind_those_that_have_it() -> None:
+    jobs, named = queue("a:high", "b", "c")
+    assert jobs.prioritize(named["c"], "high") == Queued(job_id="c", priority="high", before="b")
+    assert order(jobs) == "acb"

@@ -1,0 +1,71 @@
+"""The one queue of jobs: by priority, then as they came or were moved.
+
+A job that has begun runs to its end: stopping an evaluation for another job would mean detaching its gates, then
+loading and rotating its model again, which costs more than most jobs that would go between. Where several engines
+share a job, an urgent one gets the next engine that has finished its part.
+"""
+
+from collections.abc import Iterator
+
+from wina_core.engine.client.run_sharing import SharedJob
+from wina_core.engine.protocol import PRIORITIES, Job, Priority, Queued
+
+_BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"}
+"""Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""
+
+
+def usual_priority(job: Job) -> Priority:
+    """Return the priority of a job that is submitted without one."""
+    return "normal" if job.kind in _BATCH else "first"
+
+
+class JobQueue:
+    """All jobs that have not ended, those that have begun included."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, SharedJob] = {}
+
+    def __iter__(self) -> Iterator[SharedJob]:
+        return iter(list(self._jobs.values()))
+
+    def get(self, job_id: str) -> SharedJob | None:
+        """Return the job of an id, None where there is none."""
+        return self._jobs.get(job_id)
+
+    def remove(self, job: SharedJob) -> None:
+        """Drop a job that has ended."""
+        del self._jobs[job.id]
+
+    def add(self, job: SharedJob) -> Queued:
+        """Place a job ahead of all with a lower priority, waiting or begun."""
+        lower = PRIORITIES[_rank(job.priority) + 1 :]
+        return self._place(job, next((other for other in self if other is not job and other.priority in lower), None))
+
+    def prioritize(self, job: SharedJob, priority: Priority) -> Queued:
+        """Place a job behind all others of a priority."""
+        job.priority = priority
+        return self.add(job)
+
+    def move(self, job: SharedJob, before: str | None) -> Queued:
+        """Place a job before a waiting one, at the end for None, and first where the other has begun meanwhile.
+
+        Its priority changes no more than the order by priority requires.
+        """
+        others = [other for other in self if other is not job and not other.begun]
+        places = (place for place, other in enumerate(others) if other.id == before)
+        place = len(others) if before is None else next(places, 0)
+        least = _rank(others[place - 1].priority) if place else 0
+        most = _rank(others[place].priority) if place < len(others) else len(PRIORITIES) - 1
+        job.priority = PRIORITIES[min(max(_rank(job.priority), least), most)]
+        return self._place(job, others[place] if place < len(others) else None)
+
+    def _place(self, job: SharedJob, before: SharedJob | None) -> Queued:
+        order = [other for other in self if other is not job]
+        order.insert(order.index(before) if before else len(order), job)
+        self._jobs = {other.id: other for other in order}
+        return Queued(job_id=job.id, priority=job.priority, before=before.id if before else None)
+
+
+def _rank(priority: Priority) -> int:
+    """Return the place of a priority, 0 for the most urgent."""
+    return PRIORITIES.index(priority)
