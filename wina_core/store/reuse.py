@@ -25,7 +25,7 @@ class Twin(NamedTuple):
     stored: int
     """Id of the stored unit."""
     suits: bool
-    """Also where samples are asked for: it has them, or there are none of such a unit."""
+    """Whether it also serves a run with samples: it has them, or such a unit has none."""
 
 
 def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tuple[str, str], Twin]:

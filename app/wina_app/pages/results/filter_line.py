@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QStringListModel, Qt
-from PySide6.QtWidgets import QCompleter, QLineEdit
+from PySide6.QtWidgets import QCompleter, QLineEdit, QListView
 
 from wina_app.style.theme import dress
 from wina_app.style.translation import tr
@@ -34,8 +34,10 @@ class FilterLine(QLineEdit):
         self._completer = QCompleter(self._names, self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self._completer.setWidget(self)
-        dress(self._completer.popup())
-        self._completer.activated[str].connect(self._complete)
+        self._popup = QListView()
+        self._completer.setPopup(self._popup)
+        dress(self._popup)
+        self._completer.activated.connect(self._complete)
         self.textEdited.connect(self._offer)
 
     def offer_columns(self, keys: Sequence[str]) -> None:
@@ -52,7 +54,7 @@ class FilterLine(QLineEdit):
         if begun and self._completer.completionCount() and self.hasFocus():
             self._completer.complete()
         else:
-            self._completer.popup().hide()
+            self._popup.hide()
 
     def _complete(self, name: str) -> None:
         end = self.cursorPosition()

@@ -134,11 +134,6 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     return labels
 
 
-def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
-    """Run's hash: what the study calls its arm."""
-    return {run.label.run: run.label.arm for run in runs}
-
-
 # ---- what a study consists of ------------------------------------------------------------------------------------
 
 

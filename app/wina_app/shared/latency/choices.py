@@ -1,4 +1,4 @@
-"""Which machine, subject and load the Latency page can show, and which it does."""
+"""Machines, subjects and loads that the Latency page can show, and the selected ones."""
 
 import re
 from collections.abc import Collection
@@ -14,13 +14,13 @@ Items = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Picked:
-    """What the user chose to see; None follows what is measured."""
+    """The user's selection; None follows the measurements."""
 
     machine: Any = None
     subject: Any = None
     load: Any = None
     since: float = field(default=float("inf"))
-    """When this window last asked for a sweep, seconds since the epoch: points from then on are followed."""
+    """Time of this window's last sweep, seconds since the epoch: points from then on are followed."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _ROOFLINE = tr("roofline 1 / (1 − s)")
 
 
 class LatencyPlots(QWidget):
-    """The colour tells the method, the marker the backend or rotation, the line's pattern the rest."""
+    """The colour shows the method, the marker the backend or rotation, the line's pattern the rest."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def _figure(
     """A number, `scale` times what is stored."""
 
     def value(row: Any) -> Value:
-        number = getattr(row, key)
+        number: float = getattr(row, key)
         return number if scale == 1.0 else round(scale * number, 10)
 
     return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
