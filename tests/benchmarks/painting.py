@@ -190,7 +190,7 @@ def _drag(app: Any, drag: "Drag", seen: list[Step]) -> None:
 
 @dataclass(frozen=True)
 class Drag:
-    """Where the pointer goes on a viewport, and what is done before each of its moves."""
+    """Moves of the pointer on a viewport, with the steps before each."""
 
     widget: Any
     start: QPointF

@@ -151,7 +151,9 @@ def _combined(fields: "pd.DataFrame", made: Callable[[Any], Any] | None) -> tupl
         more = _factorized(fields[name])[0].astype(np.int64) + 1
         codes = pd.factorize(codes * (1 + more.max(initial=0)) + more)[0]
     first = fields[~pd.Series(codes).duplicated().to_numpy()].astype(object)
-    cells = list(zip(*([None if pd.isna(cell) else cell for cell in first[name]] for name in fields), strict=True))
+    objects = np.array(first, object)
+    objects[first.isna().to_numpy()] = None
+    cells = list(map(tuple, objects.tolist()))
     if made is None:
         return codes, cells
     of_cells, categories = _factorized(pd.Series(list(map(made, cells)), dtype=object))

@@ -18,7 +18,7 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells
 from wina_core.store.metrics import MetricsCache, Query, metric_rows
-from wina_core.store.reuse import missing_of, readable_spec, twins
+from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import (
     CellStat,
     DecodeRow,
@@ -76,7 +76,7 @@ class Reader(RunReader):
         """
         with self._reading() as connection:
             missing = missing_of({run.content_hash(): run for run in runs}, connection, samples)
-            alike = twins(missing, connection)
+            alike = reusable_units(missing, connection)
         found: list[PendingRun] = []
         for name, run in missing.items():
             stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}

@@ -32,7 +32,7 @@ from wina_core.store import columns, schema, tables
 from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader, unknown_plan
-from wina_core.store.reuse import missing_of, take_over, twins
+from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.sessions import sessions_of
 from wina_core.studies.run_labels import LabelledRun, RunLabel
 
@@ -310,14 +310,14 @@ class Store(Reader):
         _leave(connection, again, values)
         found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
         ids = {row.hash: row.id for row in found}
-        self._take_over(connection, wanted, ids)
+        self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
 
-    def _take_over(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
+    def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
-        taken = twins(missing_of(runs, connection), connection).values()
-        take_over(connection, ((twin.stored, ids[twin.run]) for twin in taken))
-        _leave(connection, tables.Run.hash.in_({twin.run for twin in taken}), {"status": tables.Run.status})
+        taken = reusable_units(missing_of(runs, connection), connection).values()
+        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
+        _leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))

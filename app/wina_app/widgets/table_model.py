@@ -81,12 +81,12 @@ class RowTable(QAbstractTableModel):
 
     @property
     def passing(self) -> Sequence[Any]:
-        """What is shown, in the store's order."""
+        """The shown rows, in the store's order."""
         return self._passing
 
     @property
     def shown(self) -> Sequence[Any]:
-        """What is shown, in the order of the table."""
+        """The shown rows, in the order of the table."""
         return self._shown
 
     def set_entries(self, entries: Iterable[TableEntry]) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QStringListModel, Qt
-from PySide6.QtWidgets import QCompleter, QLineEdit, QListView
+from PySide6.QtWidgets import QCompleter, QLineEdit
 
 from wina_app.style.theme import dress
 from wina_app.style.translation import tr
@@ -34,9 +34,10 @@ class FilterLine(QLineEdit):
         self._completer = QCompleter(self._names, self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self._completer.setWidget(self)
-        self._popup = QListView()
-        self._completer.setPopup(self._popup)
-        dress(self._popup)
+        popup = self._completer.popup()
+        assert popup is not None
+        self._popup = popup
+        dress(popup)
         self._completer.activated.connect(self._complete)
         self.textEdited.connect(self._offer)
 
