@@ -92,7 +92,7 @@ def measure(database: str, rows: int, rest: float) -> dict[str, float]:
 
 
 def _steps(application: Any, rows: int) -> Iterator[tuple[str, Callable[[], bool]]]:
-    """What was done, and what tells that it has an effect."""
+    """Steps done, and the signs of their effect."""
     window = application.window
     page = window.pages["results"]
     table, model, columns = page.table, page.controller.table, page.columns

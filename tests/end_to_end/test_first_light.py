@@ -100,7 +100,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
         stored = len(store.metric_rows())
     qtbot.waitUntil(lambda: len(results.controller.table.shown) == stored, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: bool(results.plots.frontier.plot.traces), timeout=WAIT_MS)
-    gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.row.method == "wina")
+    gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.method == "wina")
     results.table.selectRow(gated)
     results.plots.show_plot("layers")
     qtbot.waitUntil(results.plots.layers.maps[0].isVisible, timeout=WAIT_MS)

@@ -1,6 +1,6 @@
 """`wina compare`: whether one stored run is better than another, with the evidence."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -8,7 +8,8 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
-from wina_core.comparison.compare_runs import INTERVALS, Comparison, RunComparisonResult, compare_with
+from wina_core.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.comparison.compare_runs import INTERVALS
 from wina_core.comparison.study_runs import (
     StudyRun,
     comparable,
@@ -20,7 +21,7 @@ from wina_core.comparison.study_runs import (
 )
 from wina_core.errors import WinaError
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
-from wina_core.statistics.holm import holm_by_reference
+from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.published import base_metric
 
@@ -29,15 +30,13 @@ COLUMNS = (
 )  # fmt: skip
 FLAG = "flag"
 
-_Task = tuple[str, str, str]
-
 
 class _Pair(NamedTuple):
     """A run, its reference, and how they compare."""
 
     run: StudyRun
     reference: StudyRun
-    found: RunComparisonResult
+    result: PairResult
 
 
 def compare(
@@ -73,7 +72,7 @@ def compare(
         if study is None:
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
-            pairs = [_named_pair(store, first, second, unpaired)]
+            pairs = _named_pair(store, first, second, unpaired)
         else:
             pairs = _study_pairs(store, study, baseline, by, unpaired)
     flags = [pair_flag(pair.run, pair.reference, by) for pair in pairs]
@@ -84,16 +83,16 @@ def compare(
     if flagged := sum(map(bool, flags)):
         apart = f"differ by more than {100 * TOLERANCE:g} points in {count_of(by)} sparsity"
         typer.echo(f"{flagged} of {len(pairs)} pairs {apart}; the column {FLAG} says by how much.", err=True)
-    for test in dict.fromkeys(each.test for pair in pairs for each in pair.found.lines):
+    for test in dict.fromkeys(each.test for pair in pairs for each in pair.result.found.lines):
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
-def _named_pair(store: Store, run: str, reference: str, allow_unpaired: bool) -> _Pair:
+def _named_pair(store: Store, run: str, reference: str, allow_unpaired: bool) -> list[_Pair]:
     study = shared_study(store, run, reference)
     if study is not None:
         typer.echo(f'Metrics and means are those of the study "{study.name}".', err=True)
-    found = compare_with(store, run, reference, study=study, allow_unpaired=allow_unpaired)
-    return _Pair(stored_run(store, run), stored_run(store, reference), found)
+    pairs = [(stored_run(store, run), stored_run(store, reference))]
+    return _compared(store, pairs, study, allow_unpaired)
 
 
 def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind, allow_unpaired: bool) -> list[_Pair]:
@@ -104,10 +103,17 @@ def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind
     pairs = comparable(runs, arm, by) if arm else ()
     if not pairs:
         raise WinaError(f'The study "{spec.name}" has no two arms to compare.')
-    return [
-        _Pair(*pair, compare_with(store, *(each.run for each in pair), study=spec, allow_unpaired=allow_unpaired))
-        for pair in pairs
-    ]
+    return _compared(store, pairs, spec, allow_unpaired)
+
+
+def _compared(
+    store: Store, pairs: Sequence[tuple[StudyRun, StudyRun]], study: StudySpec | None, allow_unpaired: bool
+) -> list[_Pair]:
+    hashes = [(run.run, reference.run) for run, reference in pairs]
+    results = compare_pairs(store, hashes, study, allow_unpaired=allow_unpaired)
+    if refusal := next((result.refusal for result in results if result.refusal), ""):
+        raise WinaError(refusal)
+    return [_Pair(*pair, result) for pair, result in zip(pairs, results, strict=True)]
 
 
 def _run(store: Store, prefix: str) -> str:
@@ -132,28 +138,22 @@ def _table(
         if of_study
         else (*sparsities, *COLUMNS)
     )
-    families = [{_task(each): each.p for each in pair.found.lines} for pair in pairs]
-    corrected = holm_by_reference([pair.reference.run for pair in pairs], families)
     lines: list[tuple[Any, ...]] = []
-    for (run, reference, found), flag, ps in zip(pairs, flags, corrected, strict=True):
+    for (run, reference, result), flag in zip(pairs, flags, strict=True):
         who = (run.model, run.arm, reference.arm) if of_study else ()
         hashes = (run.run[:8], reference.run[:8]) if of_study else ()
         measured = (measured_sparsity(run, count), measured_sparsity(reference, count))
         shown = (*measured, run.target_sparsity, reference.target_sparsity, flag)
-        lines += [(*who, *shown, *hashes, *line) for line in _lines(found, ps)]
+        lines += [(*who, *shown, *hashes, *line) for line in _lines(result)]
     return columns, lines
 
 
-def _lines(found: RunComparisonResult, ps: Mapping[_Task, float]) -> Iterator[tuple[Any, ...]]:
-    for each in found.lines:
+def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
+    for each in result.found.lines:
         yield (
             each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high,
-            ps[_task(each)], each.n, each.first_only, each.second_only, each.test,
+            result.corrected(each), each.n, each.first_only, each.second_only, each.test,
         )  # fmt: skip
-
-
-def _task(each: Comparison) -> _Task:
-    return each.unit, each.task, each.metric
 
 
 def _without(

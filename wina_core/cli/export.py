@@ -23,7 +23,7 @@ def export(
 ) -> None:
     """Export stored results to a file, one line per metric, with every digit."""
     with Store(database) as store:
-        rows = filtered(store, store.metric_rows(wanted(store, study, method, rotation, task, metric)), line)
+        rows = filtered(store, wanted(store, study, method, rotation, task, metric), line)
     warned = [(*row, row.warning) for row in rows]
     write_table((*MetricRow._fields, "warning"), warned, file)
     typer.echo(f"{len(rows)} metrics written to {file}.", err=True)

@@ -1,4 +1,4 @@
-"""`wina results tag`, `note`, `pin`, `delete` and the like: what a user writes on stored runs, and their deletion."""
+"""`wina results tag`, `note`, `pin`, `delete` and the like: annotations and deletion of stored runs."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -11,7 +11,7 @@ from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.results.marks import RunMarks, split_tags
 from wina_core.results.texts import moment
-from wina_core.store import Store
+from wina_core.store import MetricFilter, Store
 
 Runs = Annotated[
     list[str] | None,
@@ -28,7 +28,7 @@ def tag(
 ) -> None:
     """Add or remove tags of runs."""
     if not split_tags(add) and not split_tags(remove):
-        raise WinaError("Say which tags: --add best,report or --remove best.")
+        raise WinaError("No tag is named; use --add best,report or --remove best.")
 
     def change(marks: RunMarks) -> RunMarks:
         return marks._replace(tags=tuple((set(marks.tags) | set(split_tags(add))) - set(split_tags(remove))))
@@ -102,7 +102,7 @@ def purge(
 def _mark(
     database: str | None, runs: list[str] | None, line: str, field: str, change: Callable[[RunMarks], RunMarks]
 ) -> None:
-    """Only that field of the marks is written: a window may write the others meanwhile."""
+    """Write only that field of the annotations: a window may write the others meanwhile."""
     with Store(database) as store:
         details = store.run_details()
         chosen = _chosen(store, runs, line)
@@ -114,12 +114,12 @@ def _mark(
 
 
 def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
-    """Runs by their hashes' beginnings or, without, those with a metric that passes the line."""
+    """Return runs by the beginnings of their hashes or, without any, those with a metric that passes the line."""
     if runs:
         return _named(runs, list(store.run_details()), "run")
     if not line:
-        raise WinaError("Say which runs: beginnings of their hashes, or a --filter.")
-    found = list(dict.fromkeys(row.run for row in filtered(store, store.metric_rows(), line)))
+        raise WinaError("No run is named; give beginnings of hashes, or a --filter.")
+    found = list(dict.fromkeys(row.run for row in filtered(store, MetricFilter(), line)))
     if not found:
         raise WinaError(f'No stored run passes the filter "{line}".')
     return found
@@ -127,7 +127,7 @@ def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
 
 def _named(beginnings: list[str], known: list[str], what: str) -> list[str]:
     if not beginnings:
-        raise WinaError(f"Say which {what}s: beginnings of their hashes.")
+        raise WinaError(f"No {what} is named; give beginnings of hashes.")
     found = []
     for beginning in beginnings:
         alike = [run for run in known if run.startswith(beginning)]

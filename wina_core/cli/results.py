@@ -53,7 +53,7 @@ def results(
         return
     with Store(database) as store:
         chosen = wanted(store, study, method, rotation, task, metric)
-        rows, spec = filtered(store, store.metric_rows(chosen), line), store.study_spec(chosen.study)
+        rows, spec = filtered(store, chosen, line), store.study_spec(chosen.study)
         details = store.run_details() if marks else {}
     shown = shown_first(rows, spec.evaluation if spec else None)
     columns, table = pivot(shown)
@@ -64,16 +64,17 @@ def results(
     print_table(columns, table, as_json)
 
 
-def filtered(store: Store, rows: list[MetricRow], line: str) -> list[MetricRow]:
-    """Those of the rows that pass a filter line; all where it is empty."""
+def filtered(store: Store, chosen: MetricFilter, line: str) -> list[MetricRow]:
+    """Return the chosen rows that pass a filter line; all where it is empty."""
     if not line:
-        return rows
-    from wina_core.results.filter import parse_filter, passing  # which load numpy
-    from wina_core.results.frame import Frame
+        return store.metric_rows(chosen)
+    from wina_core.results.cells import CellTable  # which load numpy and pandas
+    from wina_core.results.filter import parse_filter, passing
+    from wina_core.results.frames import details_frame, metric_rows_of
 
-    frame = Frame(rows, store.run_details(), COLUMNS)
-    mask = passing(parse_filter(line, COLUMNS), frame)
-    return [row for row, passes in zip(frame.rows, mask, strict=True) if passes]
+    table = CellTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
+    mask = passing(parse_filter(line, COLUMNS), table)
+    return [] if table.metrics is None else metric_rows_of(table.metrics[mask])
 
 
 def wanted(
@@ -84,7 +85,7 @@ def wanted(
     tasks: list[str] | None,
     metrics: list[str] | None,
 ) -> MetricFilter:
-    """The filter that the flags stand for."""
+    """Return the filter of the options."""
     return MetricFilter(
         study=study_hash(store, study) if study else "",
         methods=tuple(methods or ()),
@@ -95,7 +96,7 @@ def wanted(
 
 
 def study_hash(store: Store, name: str) -> str:
-    """The stored study of this hash, or the last launched of this name; WinaError where there is none."""
+    """Return the hash of the study with this hash, or of the last launched one of this name. Raises WinaError."""
     studies = store.studies()
     for row in studies:  # the last launched first
         if name in (row.study, row.name):

@@ -16,7 +16,7 @@ PIVOT_COLUMNS = ("model", "method", "rotation", "counted", "full", "target")
 
 
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
-    """One row per run, one column per task and metric; runs that differ in selection, plan or settings say so.
+    """Return one row per run, one column per task and metric; columns for selection, plan and settings that differ.
 
     `counted` and `full` are those of the run's first metric, and so is the warning that some runs may have.
     """
@@ -48,8 +48,8 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
 
 
 def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = None) -> list[MetricRow]:
-    """The rows, those that tables show before the others: the workbench's own numbers, and of every task that was asked
-    for the metric that `evaluation` declares or the published evaluation prefers."""
+    """Sort rows that tables show first to the front: the workbench's own numbers, and of every requested task the
+    metric that `evaluation` declares or the published evaluation prefers."""
     rows = list(rows)
     metrics: dict[str, list[str]] = {}
     for row in rows:
@@ -78,14 +78,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: 
 
 
 def print_pairs(pairs: dict[str, Any]) -> None:
-    """One line for each name and value."""
+    """Print one line for each name and value."""
     width = max(map(len, pairs))
     for name, value in pairs.items():
         typer.echo(f"{name.ljust(width)}  {_readable(value)}")
 
 
 def quantization_pairs(report: QuantizationReport) -> dict[str, Any]:
-    """What quantizing changed, for `print_pairs`."""
+    """Return the changes by quantizing, for `print_pairs`."""
     return {
         "quantization": report.quantization,
         "its logits deviation": report.logits_deviation,

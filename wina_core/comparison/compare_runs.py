@@ -1,4 +1,4 @@
-"""Is one stored run better than another? Paired by document where samples are stored, so that "better" has evidence."""
+"""Statistical comparison of two stored runs, paired by document where samples are stored."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,6 +33,8 @@ MEAN_OF_TASKS = "mean of tasks"
 RESAMPLES = 10_000
 
 Numbers = NDArray[np.float64]
+TestKey = tuple[str, str, str]
+"""Unit, task and metric of a test."""
 _SEED = 20_000
 _AT_ONCE = 2_000_000
 """Numbers drawn at a time, to bound the memory of resampling."""
@@ -64,8 +66,13 @@ class Comparison:
     """Documents that the first run got right and the second wrong; None where documents are not right or wrong."""
     second_only: int | None = None
     documents: "tuple[Numbers, Numbers] | None" = field(default=None, repr=False, compare=False)
-    """What each document contributes to the effect, and its share in it; both [documents]. None where that cannot be
-    told apart, and where documents were not paired."""
+    """Contribution of each document to the effect, and its share in it; both [documents]. None where documents were not
+    paired, or do not simply add up."""
+
+    @property
+    def key(self) -> TestKey:
+        """Unit, task and metric."""
+        return self.unit, self.task, self.metric
 
     @property
     def effect(self) -> float:
@@ -77,7 +84,7 @@ class Comparison:
 
 
 def aggregate(metric: str, total: Numbers | float, weight: Numbers | float) -> Numbers:
-    """A task's value from the sums of its documents' scores and weights; perplexities' scores are log-likelihoods."""
+    """Compute a task's value from the sums of its documents' scores and weights (log-likelihoods for perplexities)."""
     ratio = np.asarray(total, dtype=np.float64) / weight
     name = base_metric(metric)
     if name in _PERPLEXITIES:
@@ -86,8 +93,8 @@ def aggregate(metric: str, total: Numbers | float, weight: Numbers | float) -> N
 
 
 def bootstrap(metric: str, first: Numbers, second: Numbers) -> tuple[float, float, float, float]:
-    """Low and high end of the effect's 95 % interval, its p and its standard error, from RESAMPLES resamples of the
-    documents; always the same for the same scores.
+    """Return low and high end of the effect's 95 % interval, its p and its standard error from RESAMPLES resamples of
+    the documents; always the same for the same scores.
 
     `first`, `second`: [documents, 2], score and weight. p is twice the smaller share of resampled effects on one side
     of zero, itself counted as one more resample.
@@ -114,8 +121,8 @@ def _portions(total: int, most: int) -> list[int]:
 
 
 def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
-    """Two runs on the same documents; `row`, of either, names the metric; `scores_1`, `scores_2`: [documents, 2], score
-    and weight."""
+    """Compare two runs on the same documents. `row`, of either, names the metric; `scores_1`, `scores_2`:
+    [documents, 2], score and weight."""
     n = len(scores_1)
     first, second = (float(aggregate(row.metric, *scores.sum(axis=0))) for scores in (scores_1, scores_2))
     one: int | None = None
@@ -142,9 +149,9 @@ def _right_or_wrong(scores: Numbers) -> bool:
 
 
 def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
-    """Two runs from their values and standard errors alone, as if independent: wider than paired where, as usual, runs
-    agree on most documents. None without standard errors, and where one is 0: few documents that all came out alike
-    tell nothing of how sure their value is."""
+    """Compare two runs by values and standard errors alone, as if independent: wider than paired, as runs agree on most
+    documents. None without standard errors, and where one is 0: a few documents with the same score give no estimate
+    of the error."""
     if not first.stderr or not second.stderr:
         return None
     effect, stderr = first.value - second.value, math.hypot(first.stderr, second.stderr)
@@ -164,7 +171,7 @@ def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
 
 
 def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = None) -> Comparison:
-    """The mean over tasks, equally or by weights. Where all are paired, by flipping the signs of all their documents
+    """Average the tasks, equally or by weights. Where all are paired, test by flipping the signs of all their documents
     (`sign_flips`). Else from the tasks' intervals, their distances from the effects squared and added (Zou and Donner,
     Statistics in Medicine 27, 2008, 1693-1702), with the p of a normal distribution of just that interval.
 
@@ -207,7 +214,7 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
 
 
 def _together(comparisons: Sequence[Comparison], shares: Sequence[float]) -> tuple[Numbers, Numbers] | None:
-    """The documents of all tasks as one task's; None where one has none."""
+    """Join the documents of all tasks; None where one task has none."""
     known = [each.documents for each in comparisons if each.documents is not None]
     if not known or len(known) < len(comparisons):
         return None
@@ -261,10 +268,10 @@ def compare_with(
 def compare_runs(
     store: Reader, first: str, second: str, *, allow_unpaired: bool = False, metrics: Mapping[str, str] | None = None
 ) -> tuple[Comparison, ...]:
-    """The runs with these hashes on every task that both have, each by its preferred metric or the one in `metrics`.
+    """Compare the runs with these hashes on every task that both have, by its preferred metric or the one in `metrics`.
 
     Paired by document; a group from its members' pairs, pooled or as their equal mean, whichever its value is. A group
-    whose value is neither is compared from its standard errors, as `test` tells, and so is, with `allow_unpaired`, a
+    whose value is neither is compared by its standard errors, as `test` says, and so is, with `allow_unpaired`, a
     task whose samples are missing. What has no standard errors either is left out. Raises WinaError where the runs were
     asked different things or answered different documents, where samples are missing and may not be, and where no task
     is shared.
@@ -283,8 +290,8 @@ def compare_runs(
                 unsure += [task] if result is None else []
     if not found and unsure:
         raise WinaError(
-            f"Nothing says how sure the values of {' and '.join(unsure)} are in the runs {first[:8]} and {second[:8]}: "
-            "neither samples nor standard errors above 0; evaluate more documents, or keep their samples."
+            f"Cannot compare {' and '.join(unsure)} of the runs {first[:8]} and {second[:8]}: neither samples nor "
+            "standard errors above 0 are stored; evaluate more documents, or keep their samples."
         )
     if not found:
         raise WinaError(
@@ -295,7 +302,7 @@ def compare_runs(
 
 
 def _rows(store: Reader, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
-    """A run's metrics by unit, task and name."""
+    """Return a run's metrics by unit, task and name."""
     found: dict[str, dict[str, dict[str, MetricRow]]] = {}
     for row in store.metric_rows(MetricFilter(runs=(run,))):
         if row.unit != COST:  # nothing about it is random
@@ -306,7 +313,7 @@ def _rows(store: Reader, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]
 def _compare(
     first: MetricRow, second: MetricRow, samples: Sequence[Sequence[SampleRecord]], allow_unpaired: bool
 ) -> Comparison | None:
-    """None for what has neither documents of its own nor standard errors."""
+    """Compare one task; None where it has neither documents nor standard errors."""
     if first.prompt_hash != second.prompt_hash:
         raise WinaError(
             f"The runs {first.run[:8]} and {second.run[:8]} were asked different prompts in {first.task} (few-shot, "
@@ -341,9 +348,9 @@ class _Member(NamedTuple):
 
 
 def _built(first: MetricRow, second: MetricRow, members: Sequence[_Member]) -> Comparison | None:
-    """A task, or a group, from its documents; None where they do not add up to the stored values.
+    """Compare a task or a group by its documents; None where they do not add up to the stored values.
 
-    lm-eval's groups are the mean over their members, equally or weighted by size; which, the stored values tell.
+    lm-eval's groups are the mean over their members, equally or weighted by size: the one that fits the values.
     """
     if not members:
         return None
@@ -364,7 +371,7 @@ def _is_of(found: Comparison, first: MetricRow, second: MetricRow) -> bool:
 def _paired_members(
     first: MetricRow, second: MetricRow, samples: Sequence[Sequence[SampleRecord]]
 ) -> tuple[_Member, ...]:
-    """The task itself or, for a group, all its members; none for a group within a group."""
+    """Return the task itself or, for a group, all its members; none for a group within a group."""
     one, other = (_documents(of, first) for of in samples)
     if one.keys() != other.keys() or any(one[key].target != other[key].target for key in one):
         raise WinaError(
@@ -388,8 +395,8 @@ def _documents(samples: Collection[SampleRecord], row: MetricRow) -> dict[tuple[
 
 
 def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """One for each task of the study: that of a group itself where it is there, else the mean of its members. What the
-    workbench measures itself stays as it is."""
+    """Return one comparison per task of the study: a group's own where it is there, else the mean of its members. The
+    workbench's own measurements stay as they are."""
     units: dict[str, list[Comparison]] = {}
     for each in comparisons:
         units.setdefault(each.unit if each.unit not in OWN_UNITS else each.task, []).append(each)
@@ -401,15 +408,15 @@ def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
 
 
 def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Those of tasks whose metric is a fraction that is better when higher, which alone have a mean that says
-    something: a stereotype score is best at one half."""
+    """Return the tasks whose metric is a fraction that is better when higher: only these have a meaningful mean (a
+    stereotype score is best at one half)."""
     return tuple(
         each for each in top_level(comparisons) if each.unit not in OWN_UNITS and has_mean(base_metric(each.metric))
     )
 
 
 def has_mean(metric: str) -> bool:
-    """Whether values of a metric can be averaged over tasks."""
+    """Return whether values of a metric can be averaged over tasks."""
     return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
 
 

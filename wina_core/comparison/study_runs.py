@@ -13,10 +13,11 @@ from wina_core.results.measured import (
     measured_sparsity,
     sparsity_of,
 )
+from wina_core.results.rows import MetricRow
 from wina_core.specs import DENSE, EvaluationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.reader import Reader
-from wina_core.store.rows import MetricFilter, MetricRow, UnitRow
+from wina_core.store.rows import MetricFilter, UnitRow
 from wina_core.studies.run_labels import LabelledRun, distinct, own_label
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wina_core.comparison.compare_runs import Comparison, compare_with, top_level
+from wina_core.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.comparison.compare_runs import Comparison
 from wina_core.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
-from wina_core.errors import WinaError
 from wina_core.report.findings import Findings
-from wina_core.statistics.holm import holm_by_reference
 from wina_core.store import Store
 from wina_core.studies.published import display_scale
 
@@ -57,41 +56,23 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> Signif
     if name is None:
         return None
     pairs = comparable(findings.runs, name, findings.by)
-    contrasts = _corrected([_contrast(store, findings, run, reference) for run, reference in pairs])
+    hashes = [(run.run, reference.run) for run, reference in pairs]
+    results = compare_pairs(store, hashes, findings.study, allow_unpaired=True, whole_tasks=True)
+    contrasts = tuple(_contrast(findings, *pair, result) for pair, result in zip(pairs, results, strict=True))
     return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
 
 
-def _contrast(store: Store, findings: Findings, run: StudyRun, baseline: StudyRun) -> Contrast:
-    pair = Contrast(
+def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: PairResult) -> Contrast:
+    found = result.found
+    return Contrast(
         run,
         baseline,
-        tasks=(),
-        mean=None,
+        tasks=tuple(replace(each, p=result.corrected(each)) for each in found.tasks),
+        mean=replace(found.mean, p=result.corrected(found.mean)) if found.mean else None,
+        averaged=found.averaged,
         flag=pair_flag(run, baseline, findings.by),
         measured=(findings.measured(run), findings.measured(baseline)),
-    )
-    try:
-        found = compare_with(store, run.run, baseline.run, study=findings.study, allow_unpaired=True)
-    except WinaError as error:
-        return replace(pair, refusal=str(error))
-    return replace(pair, tasks=top_level(found.tasks), mean=found.mean, averaged=found.averaged)
-
-
-def _corrected(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    shown = [(*contrast.tasks, *([contrast.mean] if contrast.mean else [])) for contrast in contrasts]
-    families = [{(each.task, each.metric): each.p for each in comparisons} for comparisons in shown]
-    corrected = holm_by_reference([contrast.baseline.run for contrast in contrasts], families)
-
-    def counting(each: Comparison, ps: dict[tuple[str, str], float]) -> Comparison:
-        return replace(each, p=ps[each.task, each.metric])
-
-    return tuple(
-        replace(
-            contrast,
-            tasks=tuple(counting(each, ps) for each in contrast.tasks),
-            mean=counting(contrast.mean, ps) if contrast.mean else None,
-        )
-        for contrast, ps in zip(contrasts, corrected, strict=True)
+        refusal=result.refusal,
     )
 
 

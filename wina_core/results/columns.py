@@ -98,7 +98,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _sparsity("target", "The plan's: its uniform target, or its budget"),
     _plain("task", 14),
     _plain("metric", 18),
-    _plain("value", 12, numeric=True, value=_known, text=number),
+    _plain("value", 12, numeric=True, value=_known, text=lambda value: "nan" if value is None else number(value)),
     _plain("stderr", 8, numeric=True, title="± stderr", value=_known, text=error_text),
     _plain("n", 7, "Documents (tasks) or tokens (deviation) behind the value", numeric=True, text=count_text),
     ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),

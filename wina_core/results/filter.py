@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from wina_core.errors import WinaError
+from wina_core.results.cells import CellColumn, CellTable, Mask
 from wina_core.results.columns import ResultColumn
-from wina_core.results.frame import Factor, Frame, Mask
 
 PATIENCE_SECONDS = 2.0
 """How long a filter's regular expressions may take, on all rows together."""
@@ -43,7 +43,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Term:
-    """What a row must have. `relation` is ":" for a part of the cell, "/" for a match of a regular expression, or a
+    """A condition on rows. `relation` is ":" for a part of the cell, "/" for a match of a regular expression, or a
     comparison, of which `text` is the right-hand side."""
 
     relation: str
@@ -57,7 +57,7 @@ Terms = tuple[Term, ...]
 
 
 def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
-    """`wina task:demo "per head" -counted>50` -> four terms; see the module.
+    """Parse a filter line, for example `wina task:demo "per head" -counted>50` (four terms; see the module).
 
     Raises WinaError for a column that is not among `columns`, a comparison of numbers with a word, and an expression
     that cannot be read. What is not finished yet, as while typing, is left out, or ends with the line.
@@ -84,39 +84,39 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     return tuple(terms)
 
 
-def passing(terms: Iterable[Term], frame: Frame) -> Mask:
-    """Which rows of the frame have all terms. Raises WinaError for an expression that takes too long."""
-    mask = np.ones(len(frame), np.bool_)
+def passing(terms: Iterable[Term], table: CellTable) -> Mask:
+    """Return which rows have all terms, shape [rows]. Raises WinaError for an expression that takes too long."""
+    mask = np.ones(len(table), np.bool_)
     deadline = time.monotonic() + PATIENCE_SECONDS
     for term in terms:
-        found = np.zeros(len(frame), np.bool_)
-        for factor in frame.factors:
-            if term.column in (None, factor.column.key):
-                found |= _hits(term, factor, deadline)[factor.codes]
+        found = np.zeros(len(table), np.bool_)
+        for cells in table.cells:
+            if term.column in (None, cells.column.key):
+                found |= _hits(term, cells, deadline)[cells.codes]
         mask &= ~found if term.negated else found
     return mask
 
 
-def _hits(term: Term, factor: Factor, deadline: float) -> Mask:
-    """Which of a column's different cells have what the term wants."""
+def _hits(term: Term, cells: CellColumn, deadline: float) -> Mask:
+    """Return which of a column's categories have what the term wants."""
     if term.relation == ":":
         wanted = term.text.casefold()
-        return np.array([wanted in text for text in factor.folded], np.bool_)
+        return np.array([wanted in text for text in cells.folded], np.bool_)
     if term.relation == "/":
-        return _matches(term.text, factor, deadline)
+        return _matches(term.text, cells, deadline)
     compare = _RELATIONS[term.relation]
-    if factor.column.numeric:
-        known = ~np.isnan(factor.numbers)
-        return np.asarray(compare(factor.numbers, _number(term.text, factor.column)) & known, np.bool_)
+    if cells.column.numeric:
+        known = ~np.isnan(cells.numbers)
+        return np.asarray(compare(cells.numbers, _number(term.text, cells.column)) & known, np.bool_)
     wanted = term.text.casefold()
-    return np.array([compare(text, wanted) for text in factor.folded], np.bool_)
+    return np.array([compare(text, wanted) for text in cells.folded], np.bool_)
 
 
-def _matches(pattern: str, factor: Factor, deadline: float) -> Mask:
+def _matches(pattern: str, cells: CellColumn, deadline: float) -> Mask:
     search = _compiled(pattern).search
-    found = np.zeros(len(factor.raws), np.bool_)
+    found = np.zeros(len(cells.categories), np.bool_)
     try:
-        for place, text in enumerate(factor.folded):
+        for place, text in enumerate(cells.folded):
             found[place] = search(text, timeout=_LONGEST) is not None
             if time.monotonic() > deadline:
                 raise TimeoutError
@@ -140,8 +140,8 @@ def _compiled(pattern: str) -> Any:
         return regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, ValueError, RecursionError) as error:  # of flags that contradict, of parentheses too deep
         raise WinaError(
-            f"The expression /{pattern}/ cannot be read ({error}); mend it, or put the text in quotes to find it as it "
-            "stands."
+            f"The expression /{pattern}/ cannot be read ({error}); correct it, or put the text in quotes to find it "
+            "literally."
         ) from error
 
 
@@ -154,15 +154,15 @@ def _number(text: str, column: ResultColumn) -> float:
         ) from error
 
 
-def common(frame: Frame, mask: Mask) -> Mapping[str, str]:
-    """Key: text of the columns whose cells read alike in all rows of the mask; empty where it has no row."""
+def common(table: CellTable, mask: Mask) -> Mapping[str, str]:
+    """Return the texts of columns that read alike in all rows of the mask, by key; empty without rows."""
     if not mask.any():
         return {}
     found = {}
-    for factor in frame.factors:
-        there = np.zeros(len(factor.raws), np.bool_)
-        there[factor.codes[mask]] = True
+    for cells in table.cells:
+        there = np.zeros(len(cells.categories), np.bool_)
+        there[cells.codes[mask]] = True
         first, *others = np.flatnonzero(there).tolist()
-        if all(factor.folded[other] == factor.folded[first] for other in others):
-            found[factor.column.key] = factor.column.text(factor.raws[first])
+        if all(cells.folded[other] == cells.folded[first] for other in others):
+            found[cells.column.key] = cells.column.text(cells.categories[first])
     return found

@@ -1,4 +1,4 @@
-"""What a user writes on a run."""
+"""Annotations of a run: tags, a note and a pin."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -19,12 +19,12 @@ Marks = Mapping[str, RunMarks]
 
 
 def split_tags(text: str) -> tuple[str, ...]:
-    """The tags of a line that has commas between them, each once, in the order of the alphabet."""
+    """Return the tags of a line with commas between them, each once, in alphabetical order."""
     return tuple(sorted({" ".join(tag.split()) for tag in text.split(",")} - {""}))
 
 
 def join_tags(tags: Iterable[str]) -> str:
-    """The line of the tags. Raises WinaError for a tag with a comma."""
+    """Return tags as a line with commas between them. Raises WinaError for a tag with a comma."""
     tags = tuple(tags)
     if broken := [tag for tag in tags if "," in tag]:
         raise WinaError(f'A tag cannot have a comma, but "{broken[0]}" has one; write it as two tags.')

@@ -1,4 +1,4 @@
-"""How numbers and times read in tables."""
+"""Texts of numbers and times in tables."""
 
 import time
 
@@ -7,30 +7,30 @@ UNKNOWN = "\N{EN DASH}"
 
 
 def number(value: float | None) -> str:
-    """Six significant digits, with a real minus sign."""
+    """Format six significant digits, with a real minus sign."""
     return UNKNOWN if value is None else with_minus(f"{value:.6g}")
 
 
 def error_text(stderr: float | None) -> str:
-    """A standard error with two significant digits."""
+    """Format a standard error with two significant digits."""
     return UNKNOWN if stderr is None else f"{stderr:.2g}"
 
 
 def count_text(n: int | None) -> str:
-    """Thousands apart: 16384 -> "16,384"."""
+    """Format a count: 16384 -> "16,384"."""
     return UNKNOWN if n is None else f"{n:,}"
 
 
 def percentage_text(percentage: float | None) -> str:
-    """One digit after the point."""
+    """Format one digit after the point."""
     return UNKNOWN if percentage is None else with_minus(f"{percentage:.1f}")
 
 
 def moment(seconds: float) -> str:
-    """Local date and time, to the second."""
+    """Format seconds since the epoch as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def with_minus(text: str) -> str:
-    """The text with real minus signs."""
+    """Return the text with real minus signs."""
     return text.replace("-", "\N{MINUS SIGN}")

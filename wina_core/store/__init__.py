@@ -1,5 +1,6 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
+from wina_core.results.rows import MetricRow, RunDetails
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     DecodeRow,
@@ -9,10 +10,8 @@ from wina_core.store.rows import (
     LatencyRow,
     LayerMap,
     MetricFilter,
-    MetricRow,
     PlanRow,
     RotationRow,
-    RunDetails,
     RunRow,
     StudyRow,
     UnitRow,

@@ -1,4 +1,4 @@
-"""What is known of a model's cells (decoder layer x projection) beside what runs measured, and which plans runs had."""
+"""Stored numbers on a model's cells (decoder layer x projection) beside those of runs, and the plans of runs."""
 
 from sqlalchemy import Connection, and_, desc, func, select
 
@@ -11,7 +11,7 @@ from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run
 
 
 def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
-    """Changes whenever `cell_stats` does."""
+    """Return a value that changes whenever `cell_stats` does."""
     rows = [
         *connection.execute(_calibrations(model, rotation, method)),
         *connection.execute(_rotation(model, rotation)),
@@ -22,8 +22,8 @@ def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, me
 def cell_stats(
     connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> list[CellStat]:
-    """Every metric of the latest calibration that has it, and the rotation's residuals where no calibration brought
-    them; in the order in which they were measured."""
+    """Return every metric of the latest calibration that has it, and the rotation's residuals where no calibration has
+    them, in the order of measurement."""
     owners = [LayerStat.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))]
     owners += [LayerStat.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
     found: list[CellStat] = []
@@ -52,8 +52,8 @@ def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list
 
 
 def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanLayout) -> SparsityPlan:
-    """The table that an allocator found for a run, by what was stored with it; WinaError where that is nothing, or for
-    another layout."""
+    """Return the table that an allocator found for a run. Raises WinaError where none is stored, or one of another
+    layout."""
     if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
         raise WinaError("The table of this run's plan is not stored yet; evaluate it first, or choose another run.")
     return SparsityPlan(
@@ -62,7 +62,7 @@ def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanL
 
 
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
-    """The latest first."""
+    """Select calibrations, the latest first."""
     return (
         select(Calibration.id, Calibration.recorded)
         .join(Model, Model.id == Calibration.model_id)

@@ -10,7 +10,7 @@ from wina_core.studies.run_labels import model_label
 
 
 def model_columns(source: ModelSource) -> dict[str, Any]:
-    """Columns of `tables.Model` that follow from the spec."""
+    """Return the columns of `tables.Model` that follow from the spec."""
     return {
         "hash": source.content_hash(),
         "label": model_label(source),
@@ -20,7 +20,7 @@ def model_columns(source: ModelSource) -> dict[str, Any]:
 
 
 def run_columns(run: RunSpec) -> dict[str, Any]:
-    """Columns of `tables.Run` that follow from the spec."""
+    """Return the columns of `tables.Run` that follow from the spec."""
     return {
         "hash": run.content_hash(),
         "spec": run.model_dump_json(),
@@ -38,9 +38,9 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
 
 
 def settings_label(run: RunSpec) -> str:
-    """What of the evaluation and the calibration differs from the default, for example "limit 100, 5-shot".
+    """Return the evaluation and calibration settings that differ from the defaults, for example "limit 100, 5-shot".
 
-    The tasks themselves are left out: every metric names its own.
+    Tasks are left out: every metric names its own.
     """
     evaluation, default = run.evaluation, EvaluationSpec()
     parts = []
@@ -74,8 +74,8 @@ def settings_label(run: RunSpec) -> str:
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
-    """Which of the run's rotation, allocator and calibration read the text whose deviation from dense it measures, for
-    example "rotation and calibration"; empty when none did. A table of targets does not tell what it was found on."""
+    """Return which of rotation, allocator and calibration read the evaluated text, for example "rotation and
+    calibration"; empty when none did. The text behind a table of targets is unknown."""
     text, method = run.evaluation.deviation, run.method
     if text is None or method.name == "dense":
         return ""
@@ -91,13 +91,13 @@ def chosen_on_evaluation(run: RunSpec) -> str:
 
 
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:
-    """Columns of `tables.Measure`: all of a metric but its numbers, and a digest of it, 16 hex digits."""
+    """Return the columns of `tables.Measure`: a metric without its numbers, and a digest of 16 hex digits."""
     measure = metric.model_dump(exclude={"value", "stderr"})
     return measure | {"hash": hashlib.sha256(json.dumps(measure, sort_keys=True).encode()).hexdigest()[:16]}
 
 
 def latency_columns(record: LatencyRecord) -> dict[str, Any]:
-    """Columns of `tables.Latency` that follow from the record."""
+    """Return the columns of `tables.Latency` that follow from the record."""
     point = record.point
     return {
         "hash": point.content_hash(),
@@ -110,7 +110,7 @@ def latency_columns(record: LatencyRecord) -> dict[str, Any]:
 
 
 def decode_columns(record: DecodeRecord) -> dict[str, Any]:
-    """Columns of `tables.Decoding` that follow from the record."""
+    """Return the columns of `tables.Decoding` that follow from the record."""
     point = record.point
     return {
         "hash": point.content_hash(),

@@ -16,7 +16,7 @@ BUSY_SECONDS = 30.0
 
 
 def parse_url(place: str | Path) -> URL:
-    """The SQLAlchemy URL of a database: of an SQLite file, unless it has a "://"; WinaError when it is no URL then."""
+    """Return the URL of a database, or of an SQLite file where `place` has no "://". Raises WinaError for a bad URL."""
     if isinstance(place, Path) or "://" not in place:
         return URL.create("sqlite", database=str(Path(place).expanduser()))
     try:
@@ -31,13 +31,13 @@ def parse_url(place: str | Path) -> URL:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file behind an SQLite URL; None for one in memory and for other databases."""
+    """Return the file of an SQLite URL; None for one in memory and for other databases."""
     in_memory = url.database in (None, "", ":memory:")
     return None if url.get_backend_name() != "sqlite" or in_memory else Path(str(url.database)).absolute()
 
 
 def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
-    """An engine that does not touch the database yet.
+    """Return an engine that has not touched the database yet.
 
     SQLite: foreign keys are enforced, writers wait for each other, and a transaction takes the write lock at its
     start when the connection has the option `writing`, because a reader that turns into a writer under WAL is
@@ -79,7 +79,7 @@ def use_wal(file: Path) -> None:
 
 @contextmanager
 def explained(url: URL) -> Iterator[None]:
-    """Turn a database's refusal to be opened, read or written into a WinaError."""
+    """Turn errors of a database that is opened, read or written into WinaError."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
@@ -93,7 +93,7 @@ def explained(url: URL) -> Iterator[None]:
 
 
 def damaged(place: object) -> str:
-    """The sentence on a database that is ours but not whole."""
+    """Return the sentence on a damaged database."""
     return f"The results database {place} is damaged; put one of the backups beside it in its place."
 
 

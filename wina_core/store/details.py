@@ -1,4 +1,4 @@
-"""What is told of runs beside their numbers: what a user wrote on them, where they belong, how they were computed."""
+"""Details of runs beside their numbers: annotations, studies, seed, hardware and rotation."""
 
 import json
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from functools import cache
 
 from sqlalchemy import Connection, select
 
+from wina_core.results.rows import RunDetails
 from wina_core.specs import RotationSpec
-from wina_core.store.rows import RunDetails
 from wina_core.store.tables import Environment, Run, Study, StudyRun
 
 
@@ -19,7 +19,7 @@ class RunDetailRows:
         """By the run's hash."""
 
     def read(self, connection: Connection) -> dict[str, RunDetails]:
-        """Hash: details, of all runs that are not deleted."""
+        """Return the details of all runs that are not deleted, by hash."""
         query = (
             select(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed, Environment.hardware)
             .outerjoin(Environment, Environment.id == Run.environment_id)
@@ -44,7 +44,7 @@ class RunDetailRows:
 
 
 def rotation_details(rotation: RotationSpec) -> str:
-    """All that decides a rotation, in words; empty for none. `RotationSpec.label` leaves out what is usual."""
+    """Describe a rotation with all its settings; empty for none. `RotationSpec.label` leaves out the usual ones."""
     if rotation.is_identity:
         return ""
     parts: list[str] = [rotation.mode]
@@ -63,7 +63,7 @@ def rotation_details(rotation: RotationSpec) -> str:
 
 
 def _studies(connection: Connection) -> dict[int, str]:
-    """Id of a run: the names of its studies, in the order in which these were stored first."""
+    """Return the names of each run's studies, in the order in which they were stored, by the run's id."""
     query = select(StudyRun.run_id, Study.name).join(Study, Study.id == StudyRun.study_id).order_by(Study.id)
     found: dict[int, str] = {}
     for run, name in connection.execute(query):

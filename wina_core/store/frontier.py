@@ -1,10 +1,11 @@
 """Sorting metrics into the lines of a frontier plot."""
 
-from wina_core.store.rows import FrontierLine, FrontierPoint, MetricRow
+from wina_core.results.rows import MetricRow
+from wina_core.store.rows import FrontierLine, FrontierPoint
 
 
 def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
-    """One line for all rows of one metric that differ in nothing but their sparsity and, of one origin, their plan.
+    """Sort rows of one metric into lines that differ in more than their sparsity and plans of one origin.
 
     Labels say only what sets a line apart; settings, also how many examples a task was asked with and on how many
     documents, where that is not the same for all: a task may have numbers of its own.

@@ -1,63 +1,44 @@
-"""Locks held on files through the operating system, which lets go of them when a process dies, however it dies."""
+"""Locks on files, held by the operating system, which releases them when a process dies, however it dies."""
 
-import os
-import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import filelock
+
 from wina_core.errors import WinaError
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 class FileLock:
-    """An exclusive lock on a file that is made for the purpose. Held at most once at a time, within a process too."""
+    """An exclusive lock on a file that is made for the purpose, held at most once, within a process too.
+
+    A file system without such locks is an error: filelock's substitute, a file that is there, outlives a crash.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._handle: int | None = None
+        self._lock = filelock.FileLock(path, thread_local=False, preserve_lock_file=True, poll_interval=0.01)
 
     def acquire(self) -> bool:
-        """Take the lock if nobody holds it; True when taken."""
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        if _try_lock(handle):
-            self._handle = handle
-            return True
-        os.close(handle)
-        return False
+        """Take the lock if it is free; return whether it was."""
+        try:
+            self._lock.acquire(blocking=False)
+        except filelock.Timeout:
+            return False
+        return True
 
     def wait(self, seconds: float) -> None:
-        """Take the lock as soon as it is free; WinaError after `seconds`."""
-        end = time.monotonic() + seconds
-        while not self.acquire():
-            if time.monotonic() > end:
-                raise WinaError(f"Another program has held {self.path} for {seconds:.0f} s; close it and try again.")
-            time.sleep(0.01)
+        """Take the lock as soon as it is free. Raises WinaError after `seconds`."""
+        try:
+            self._lock.acquire(timeout=seconds)
+        except filelock.Timeout as error:
+            raise WinaError(
+                f"Another program has held {self.path} for {seconds:.0f} s; close it and try again."
+            ) from error
 
     def release(self) -> None:
-        """Let go, if held."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        """Release the lock, if it is held."""
+        self._lock.release(force=True)
 
     def __enter__(self) -> Self:
         self.wait(30.0)

@@ -1,4 +1,4 @@
-"""What a user writes on runs, and runs that are deleted: hidden at once, restored or erased later."""
+"""Annotations of runs, and deletion of runs: hidden at once, restored or erased later."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -40,8 +40,8 @@ def _tags(connection: Connection, runs: Iterable[str]) -> dict[str, set[str]]:
 
 
 def hide(connection: Connection, runs: Sequence[str]) -> float:
-    """Delete the runs with these hashes, until they are restored; when, in seconds since 1970, which those that had
-    been deleted before keep. WinaError while one waits or is being computed."""
+    """Delete the runs with these hashes until they are restored, and return the time in seconds since 1970; those
+    deleted before keep theirs. Raises WinaError while one is queued or running."""
     _check_known(connection, runs)
     busy = set(connection.scalars(select(Run.hash).where(Run.status.in_(("queued", "running")))))
     if waiting := len(busy.intersection(runs)):
@@ -63,12 +63,12 @@ def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = 
 
 
 def erase(connection: Connection) -> int:
-    """Remove deleted runs for good, with all their numbers; how many."""
+    """Remove deleted runs for good, with all their numbers; return how many."""
     return connection.execute(delete(Run).where(Run.deleted.is_not(None))).rowcount
 
 
 def begin_anew(connection: Connection, runs: Iterable[str]) -> None:
-    """Bring back those of the runs that are deleted, without their numbers: they are to be computed again."""
+    """Restore deleted runs without their numbers, to be computed again."""
     values = {"deleted": None, "status": "interrupted", "started": None, "finished": None}
     for some in _portions(list(runs)):
         gone = Run.hash.in_(some) & Run.deleted.is_not(None)

@@ -1,81 +1,162 @@
-"""Listing stored metrics, of which there may be hundreds of thousands, again and again while a study is computed."""
+"""Stored metrics, of which there may be hundreds of thousands, listed again and again while a study is computed."""
 
-import math
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
-from wina_core.results.gc_control import no_garbage_collected
-from wina_core.store.rows import MetricFilter, MetricRow
+from wina_core.results.frames import table_frame
+from wina_core.results.rows import MetricRow
+from wina_core.store.rows import MetricFilter
 from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Query = Select[*tuple[Any, ...]]
 _AT_ONCE = 500
 """Ids in one query; databases bound how many values one takes, old SQLite to 999."""
-_BEFORE = MetricRow._fields.index("task")
+_CHUNK = 5_000
+"""Rows that are fetched at once."""
 
-Head = tuple[Any, ...]
-"""A row's fields before and after those of the metric, which all metrics of a unit share."""
-
-
-class MetricRows:
-    """The rows of the units that were listed before, so that only new and changed ones are read again.
-
-    A unit is stored as a whole, and another finished at another time, so its head tells whether its rows still hold.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Head, list[MetricRow]]] = {}
-
-    def list(self, wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
-        """The wanted rows in the order in which they arrived."""
-        with no_garbage_collected():
-            heads: dict[int, Head] = {row[0]: row[1:] for row in _driver_rows(connection, _heads(wanted))}
-            known = self._known
-            unknown = {unit: head for unit, head in heads.items() if known.get(unit, (None,))[0] != head}
-            if unknown:
-                known.update(_read(unknown, len(heads), connection))  # at once: others may be listing
-            rows: Iterator[MetricRow] = chain.from_iterable(known[unit][1] for unit in heads)
-            if wanted.tasks:
-                rows = filter(lambda row: row.task in wanted.tasks, rows)
-            if wanted.metrics:
-                rows = filter(lambda row: row.metric in wanted.metrics, rows)
-            return list(rows)
+_OF_MODEL_AND_RUN = {
+    "run": Run.hash, "model": Model.label, "rotation": Run.rotation_label, "method": Run.method_label,
+    "selection": Run.selection, "plan": Run.plan_origin, "target_sparsity": Run.target_sparsity,
+    "settings": Run.settings, "status": Run.status, "model_hash": Model.hash,
+    "chosen_on_evaluation": Run.chosen_on_evaluation, "superseded": Run.superseded,
+}  # fmt: skip
+_OF_UNIT = {
+    "counted_sparsity": Unit.counted_sparsity, "full_sparsity": Unit.full_sparsity, "finished": Unit.finished,
+    "unit": Unit.unit, "seconds": Unit.seconds,
+}  # fmt: skip
+_OF_MEASURE = {
+    "task": Measure.task, "metric": Measure.metric, "n": Measure.n, "higher_is_better": Measure.higher_is_better,
+    "version": Measure.version, "num_fewshot": Measure.num_fewshot, "prompt_hash": Measure.prompt_hash,
+    "truncated": Measure.truncated,
+}  # fmt: skip
+_COLUMNS: dict[str, Any] = _OF_MODEL_AND_RUN | _OF_UNIT | _OF_MEASURE | {"value": Metric.value, "stderr": Metric.stderr}
 
 
-def _read(heads: dict[int, Head], of: int, connection: Connection) -> dict[int, tuple[Head, list[MetricRow]]]:
-    """The units of these heads with their rows; they are some or all of the `of` units that are listed."""
-    found: dict[int, tuple[Head, list[MetricRow]]] = {unit: (head, []) for unit, head in heads.items()}
-    parts = {unit: (head[:_BEFORE], head[_BEFORE:], rows.append) for unit, (head, rows) in found.items()}
-    numbers = _numbers(list(heads), of, connection)
-    measures = {measure: (names, asked) for measure, names, asked in _measures(connection)}
-    row, nan = tuple.__new__, math.nan  # a third of the time of MetricRow._make
-    last, part = None, None
-    for unit, measure, value, stderr in numbers:
-        if unit != last:  # the metrics of a unit lie together
-            last, part = unit, parts.get(unit)
-        if part is not None:
-            before, after, add = part
-            names, asked = measures[measure]
-            add(row(MetricRow, (*before, *names, nan if value is None else value, stderr, *asked, *after)))
-    return found
-
-
-def _heads(wanted: MetricFilter) -> Query:
-    """Id and shared fields of the units that may have wanted metrics."""
+def metric_rows(wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
+    """Return the wanted metrics in the order in which they arrived: for few rows, without loading pandas."""
     query: Query = (
-        select(
-            Unit.id, Run.hash, Model.label, Run.rotation_label, Run.method_label, Run.selection, Run.plan_origin,
-            Run.target_sparsity, Unit.counted_sparsity, Unit.full_sparsity, Run.settings, Run.status, Unit.finished,
-            Model.hash, Unit.unit, Run.chosen_on_evaluation, Unit.seconds, Run.superseded,
-        )
+        select(*(_COLUMNS[name] for name in MetricRow._fields))
+        .select_from(Metric)
+        .join(Measure, Measure.id == Metric.measure_id)
+        .join(Unit, Unit.id == Metric.unit_id)
         .join(Run, Run.id == Unit.run_id)
         .join(Model, Model.id == Run.model_id)
-        .where(Run.deleted.is_(None))
-        .order_by(Unit.id)
-    )  # fmt: skip
+        .order_by(Unit.id, Metric.id)
+    )
+    query = _of_runs(query, wanted)
+    query = query.where(Measure.task.in_(wanted.tasks)) if wanted.tasks else query
+    query = query.where(Measure.metric.in_(wanted.metrics)) if wanted.metrics else query
+    return [MetricRow._make(row) for row in connection.execute(query)]
+
+
+class _Numbers(NamedTuple):
+    """Metrics in the order of their ids."""
+
+    unit: NDArray[Any]
+    measure: NDArray[Any]
+    value: NDArray[Any]
+    stderr: NDArray[Any]
+
+    def where_unit(self, units: Sequence[int], invert: bool = False) -> "_Numbers":
+        mask = np.isin(self.unit, units, invert=invert)
+        return self if mask.all() else _Numbers(*(column[mask] for column in self))
+
+
+class _Listing(NamedTuple):
+    wanted: MetricFilter
+    heads: tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+    frame: "pd.DataFrame"
+
+
+class MetricsCache:
+    """The numbers that were listed before: only those of new and changed units are read again. A unit is stored as a
+    whole, and at another time whenever it is computed again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[dict[int, float], _Numbers] = {}, _fetched(())
+        """Time at which each known unit was finished, by its id, and the numbers of these units."""
+        self._last: _Listing | None = None
+
+    def list(self, wanted: MetricFilter, connection: Connection) -> "pd.DataFrame":
+        """Return the wanted metrics, in the order in which they arrived, with MetricRow's fields as columns.
+
+        The frame of the last call is returned where nothing has changed since: do not change it.
+        """
+        of_runs = replace(wanted, tasks=(), metrics=())
+        runs, units, measures = (
+            _driver_rows(connection, query) for query in (_runs(of_runs), _units(of_runs), _measures())
+        )
+        last = self._last
+        if last is None or last[:2] != (of_runs, (runs, units, measures)):
+            numbers = self._numbers_of({row[0]: row[4] for row in units}, connection)
+            last = _Listing(of_runs, (runs, units, measures), _joined(runs, units, measures, numbers))
+            self._last = last
+        frame = last.frame
+        for column, values in (("task", wanted.tasks), ("metric", wanted.metrics)):
+            frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
+        return frame
+
+    def _numbers_of(self, finished: dict[int, float], connection: Connection) -> _Numbers:
+        """Return the numbers of these units, and of others; new are read, and those finished at another time."""
+        known, numbers = self._known  # at once: others may be listing
+        unknown = [unit for unit, when in finished.items() if known.get(unit) != when]
+        if unknown:
+            pairs = zip(
+                numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection), strict=True
+            )
+            numbers = _Numbers(*map(np.concatenate, pairs))
+            self._known = known | {unit: finished[unit] for unit in unknown}, numbers
+        return numbers
+
+
+def _joined(runs: Sequence[Any], units: Sequence[Any], measures: Sequence[Any], numbers: _Numbers) -> "pd.DataFrame":
+    """Join the tables by their ids, which are their first columns, in ascending order."""
+    import pandas as pd
+
+    tables = (
+        table_frame(list(units), ("id", "run_id", *_OF_UNIT)),
+        table_frame(list(runs), ("id", *_OF_MODEL_AND_RUN)),
+        table_frame(list(measures), ("id", *_OF_MEASURE)),
+    )
+    unit, run, measure = tables
+    unit_ids, run_ids, measure_ids = (table.pop("id").to_numpy() for table in tables)
+    listed = np.isin(numbers.unit, unit_ids) & np.isin(numbers.measure, measure_ids)
+    order = np.flatnonzero(listed)[np.argsort(numbers.unit[listed], kind="stable")]
+    units_at = np.searchsorted(unit_ids, numbers.unit[order])
+    runs_at = np.searchsorted(run_ids, unit.pop("run_id").to_numpy())[units_at]
+    measures_at = np.searchsorted(measure_ids, numbers.measure[order])
+    columns: dict[str, Any] = {"value": numbers.value[order], "stderr": numbers.stderr[order]}
+    for table, places in ((run, runs_at), (unit, units_at), (measure, measures_at)):
+        columns |= {str(name): table[name].array.take(places) for name in table}
+    return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)
+
+
+def _runs(wanted: MetricFilter) -> Query:
+    query: Query = select(Run.id, *_OF_MODEL_AND_RUN.values()).join(Model, Model.id == Run.model_id)
+    return _of_runs(query, wanted).order_by(Run.id)
+
+
+def _units(wanted: MetricFilter) -> Query:
+    query: Query = select(Unit.id, Unit.run_id, *_OF_UNIT.values()).join(Run, Run.id == Unit.run_id)
+    query = query.join(Model, Model.id == Run.model_id) if wanted.models else query
+    return _of_runs(query, wanted).order_by(Unit.id)
+
+
+def _measures() -> Query:
+    return select(Measure.id, *_OF_MEASURE.values()).order_by(Measure.id)
+
+
+def _of_runs(query: Query, wanted: MetricFilter) -> Query:
+    """Leave out deleted runs and those that are not wanted."""
+    query = query.where(Run.deleted.is_(None))
     if wanted.study:
         query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
         query = query.where(Study.hash == wanted.study)
@@ -87,34 +168,30 @@ def _heads(wanted: MetricFilter) -> Query:
         (Run.selection, wanted.selections),
         (Run.status, wanted.statuses),
     ):
-        if values:
-            query = query.where(column.in_(values))
+        query = query.where(column.in_(values)) if values else query
     return query
 
 
-def _measures(connection: Connection) -> Iterator[tuple[int, tuple[str, str], tuple[Any, ...]]]:
-    """Id of each measure, and a row's fields before and after value and standard error."""
-    query = select(
-        Measure.id, Measure.task, Measure.metric, Measure.n, Measure.higher_is_better, Measure.version,
-        Measure.num_fewshot, Measure.prompt_hash, Measure.truncated,
-    )  # fmt: skip
-    for measure, task, metric, *asked in connection.execute(query):
-        yield measure, (task, metric), tuple(asked)
+def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
+    """Read all metrics of these units, of `of` that are listed."""
+    query: Query = select(Metric.unit_id, Metric.measure_id, Metric.value, Metric.stderr).order_by(Metric.id)
+    if 2 * len(units) > of > _AT_ONCE:  # all of them are read sooner than many by name
+        return _fetched([query], connection).where_unit(units)
+    portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
+    return _fetched([query.where(Metric.unit_id.in_(some)) for some in portions], connection)
 
 
-def _numbers(units: Sequence[int], of: int, connection: Connection) -> list[tuple[Any, ...]]:
-    """Unit, measure, value and standard error of all metrics of these units, and, where they are most of all `of`, of
-    others too."""
-    query = select(Metric.unit_id, Metric.measure_id, Metric.value, Metric.stderr).order_by(Metric.id)
-    whole = 2 * len(units) > of > _AT_ONCE
-    queries = [query] if whole else [query.where(Metric.unit_id.in_(some)) for some in _portions(units)]
-    return list(chain.from_iterable(_driver_rows(connection, each) for each in queries))
+def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
+    tables = [np.empty((0, len(_Numbers._fields)))]
+    for query in queries:
+        assert connection is not None
+        cursor = connection.execute(query).cursor
+        while rows := cursor.fetchmany(_CHUNK):
+            tables.append(np.array(rows, np.float64))  # None becomes NaN
+    unit, measure, value, stderr = np.concatenate(tables).T
+    return _Numbers(unit.astype(np.int64), measure.astype(np.int64), value.copy(), stderr.copy())
 
 
 def _driver_rows(connection: Connection, query: Query) -> Sequence[Any]:
-    """As the driver has them: there are hundreds of thousands."""
+    """Fetch rows as the driver has them: there are hundreds of thousands."""
     return connection.execute(query).cursor.fetchall()
-
-
-def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

@@ -5,26 +5,26 @@ import math
 import statistics
 from collections.abc import Collection, Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord, RotationReport, SampleRecord
+from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells
-from wina_core.store.metrics import MetricRows, Query
-from wina_core.store.reuse import missing_of, readable_spec, twins
+from wina_core.store.metrics import MetricsCache, Query, metric_rows
+from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import (
     CellStat,
     DecodeRow,
     LatencyRow,
     LayerMap,
     MetricFilter,
-    MetricRow,
     PlannedRun,
     PlanRow,
     RotationRow,
@@ -43,6 +43,9 @@ from wina_core.store.tables import (
     Unit,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 EVERYTHING = MetricFilter()
 
 
@@ -51,23 +54,29 @@ class Reader(RunReader):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._metrics = MetricRows()
+        self._metrics = MetricsCache()
 
     # ---- metrics -------------------------------------------------------------------------------------------------
 
     def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
-        """One row per stored metric, in the order in which they arrived."""
+        """Return one row per wanted metric, in the order in which they arrived: for a study's or a run's, no more."""
+        with self._reading() as connection:
+            return metric_rows(wanted, connection)
+
+    def metrics(self, wanted: MetricFilter = EVERYTHING) -> "pd.DataFrame":
+        """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
+        texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
         with self._reading() as connection:
             return self._metrics.list(wanted, connection)
 
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
-        """Those of the runs that miss units, with the units they miss: what an EvaluateJob is made of.
+        """Return the runs that miss units, with these units, for an EvaluateJob.
 
-        What another run has measured alike is not missing: saving the study takes it over.
+        Units that another run has measured alike are not missing: saving the study copies them.
         """
         with self._reading() as connection:
             missing = missing_of({run.content_hash(): run for run in runs}, connection, samples)
-            alike = twins(missing, connection)
+            alike = reusable_units(missing, connection)
         found: list[PendingRun] = []
         for name, run in missing.items():
             stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}
@@ -76,8 +85,8 @@ class Reader(RunReader):
         return found
 
     def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
-        """`measurement_key` of the runs' units: median seconds of the stored units that are alike, on all hardware or
-        that of this name; those with none are left out."""
+        """Return the median seconds of stored units that measured the same as the runs' units, by `measurement_key`, on
+        all hardware or the named one; keys without any are left out."""
         runs = tuple(runs)
         wanted = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
         models = {run.model.content_hash() for run in runs}
@@ -100,8 +109,7 @@ class Reader(RunReader):
         return {key: statistics.median(seconds) for key, seconds in found.items() if key in wanted}
 
     def samples(self, run: str, unit: str) -> list[SampleRecord]:
-        """Every document of one unit of the run with this hash, in the order of task and number; empty where they were
-        not asked for."""
+        """Return the documents of one unit of the run with this hash, by task and number; none if not stored."""
         query = (
             select(Sample.task, Sample.doc, Sample.scores, Sample.target, Sample.response)
             .join(Unit, Unit.id == Sample.unit_id)
@@ -109,7 +117,7 @@ class Reader(RunReader):
             .where(Run.hash == run, Unit.unit == unit)
             .order_by(Sample.task, Sample.doc)
         )
-        read = cache(json.loads)  # thousands of answers that are right or wrong have few different ones
+        read = cache(json.loads)  # thousands of documents have few different scores
         with self._reading() as connection:
             return [
                 SampleRecord(
@@ -121,7 +129,7 @@ class Reader(RunReader):
     # ---- layers --------------------------------------------------------------------------------------------------
 
     def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> LayerMap | None:
-        """A metric of a run over layers x projections, as measured during `unit` or, unless given, its first unit."""
+        """Return a metric of a run over layers x projections, as measured during `unit` or else its first unit."""
         query = (
             select(Unit.unit, LayerStat.layer, LayerStat.projection, LayerStat.value)
             .join(Unit, Unit.id == LayerStat.unit_id)
@@ -143,19 +151,19 @@ class Reader(RunReader):
         return LayerMap(first, projections, table)
 
     def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
-        """Changes whenever `cell_stats` does, and is sooner read."""
+        """Return a value that changes whenever `cell_stats` does, and is read faster."""
         with self._reading() as connection:
             return cells.stamp(connection, model, rotation, method)
 
     def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
-        """All that is known of the cells: each metric of the latest calibration that has it, and the rotation's."""
+        """Return the cells' numbers: each metric of the latest calibration that has it, and the rotation's."""
         with self._reading() as connection:
             return cells.cell_stats(connection, model, rotation, method)
 
     # ---- latency -------------------------------------------------------------------------------------------------
 
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
-        """Timed products in the order in which they were first measured: of all environments or the one with this
+        """Return timed products in the order of their first measurement: of all environments or the one with this
         key, and of all points or those with these hashes."""
         columns = [getattr(Latency, name) for name in LatencyRow._fields[:-3]]
         query = select(*columns, Environment.device, Environment.hardware, Latency.hash)
@@ -164,7 +172,7 @@ class Reader(RunReader):
         return [row for row in rows if points is None or row.point in points]
 
     def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
-        """Timed models; as `latency_rows`."""
+        """Return timed models, as `latency_rows`."""
         columns = [getattr(Decoding, name) for name in DecodeRow._fields[3:-3]]
         labels = Model.label, Decoding.rotation_label, Decoding.method_label
         query = select(*labels, *columns, Environment.device, Environment.hardware, Decoding.hash)
@@ -174,7 +182,7 @@ class Reader(RunReader):
         return [row for row in rows if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """`Environment.key`: those of the points with these hashes that are stored for it."""
+        """Return the stored points among those with these hashes, by `Environment.key`."""
         found: dict[str, list[str]] = {}
         for table in (Latency, Decoding):
             query = select(Environment.hash, table.hash).join(Environment, Environment.id == table.environment_id)
@@ -218,26 +226,26 @@ class Reader(RunReader):
             ]
 
     def list_plans(self) -> list[PlanRow]:
-        """The named plans, the last saved first."""
+        """Return the named plans, the last saved first."""
         query = select(Plan.name, Plan.origin, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
         with self._reading() as connection:
             return [PlanRow._make(row) for row in connection.execute(query)]
 
     def load_plan(self, name: str) -> SparsityPlan:
-        """The plan of this name; WinaError when there is none. `plan.for_layout` tells whether it fits a model."""
+        """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
         found = self._scalar(select(Plan.plan).where(Plan.name == name))
         if found is None:
             raise WinaError(unknown_plan(name))
         return SparsityPlan.model_validate_json(found)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
-        """The latest runs of a model that drop something, one for each arm, plan and budget."""
+        """Return a model's latest sparse runs, one for each arm, plan and budget."""
         with self._reading() as connection:
             return cells.planned_runs(connection, model, limit)
 
     def run_plan(self, run: str, layout: PlanLayout) -> SparsityPlan:
-        """The table that the run with this hash was planned with; WinaError where it is for another layout than this
-        one, or was to be allocated and is not stored yet."""
+        """Return the plan of the run with this hash. Raises WinaError where it is for another layout, or was to be
+        allocated and is not stored yet."""
         spec = self.run_spec(run)
         if spec is None:
             raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
@@ -247,7 +255,7 @@ class Reader(RunReader):
 
 
 def unknown_plan(name: str) -> str:
-    """That there is no plan of this name, as a sentence."""
+    """Return the error on a plan that is not stored."""
     return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
 
 

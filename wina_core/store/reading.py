@@ -1,4 +1,4 @@
-"""What every reader of the database stands on."""
+"""Base class of the database's readers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

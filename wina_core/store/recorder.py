@@ -47,7 +47,7 @@ class Recorder:
     """Feed `record` every event of the job. Its runs must have been saved with `Store.save_study` before."""
 
     def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
-        """`environment` is where the numbers come from, unless Ready tells."""
+        """`environment` is where the numbers come from, until Ready names another."""
         self._store = store
         self._job = job
         self._environment = environment
@@ -103,7 +103,7 @@ class Recorder:
                 raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
 
     def _curves(self, job: AllocateJob, record: AllocationRecord) -> None:
-        """What was measured beside the search serves every budget."""
+        """Return the curves of a search, which serve every budget."""
         if record.curves:
             text = job.plan.allocator.text
             curves = CalibrationRecord(key=record.key, tokens=text.tokens, layers=record.curves, seconds=record.seconds)

@@ -16,8 +16,8 @@ from wina_core.specs.unit_keys import measured_alone
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
 
 
-class Twin(NamedTuple):
-    """A stored unit that is what a run misses."""
+class ReusableUnit(NamedTuple):
+    """A stored unit that equals one that a run misses."""
 
     run: str
     """Content hash of the run that misses it."""
@@ -25,12 +25,11 @@ class Twin(NamedTuple):
     stored: int
     """Id of the stored unit."""
     suits: bool
-    """Also where samples are asked for: it has them, or there are none of such a unit."""
+    """Whether it also serves a run with samples: it has them, or such a unit has none."""
 
 
-def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tuple[str, str], Twin]:
-    """Stored units of other runs that measured, one by one, exactly what these runs, by their hashes, miss: by run and
-    unit."""
+def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tuple[str, str], ReusableUnit]:
+    """Return stored units of other runs that measured what these runs, by their hashes, miss: by run and unit."""
     specs = [run.spec for run in missing.values()]
     query = (
         select(Run.hash, Run.spec, Unit.id, Unit.unit, exists().where(Sample.unit_id == Unit.id))
@@ -46,19 +45,19 @@ def twins(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tup
     )
     alone = {name: measured_alone(run.spec) for name, run in missing.items()}
     wanted = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
-    found: dict[tuple[str, str], Twin] = {}
+    found: dict[tuple[str, str], ReusableUnit] = {}
     for run, text, stored, unit, has_samples in connection.execute(query):
         place = wanted.get(_measured(text).get(unit, ("", "")))
         if place is not None and place[0] != run:
             suits = bool(has_samples) or unit in OWN_UNITS
             best = found.get(place)
             if best is None or suits >= best.suits:  # the last stored, but rather one with samples
-                found[place] = Twin(*place, stored, suits)
+                found[place] = ReusableUnit(*place, stored, suits)
     return found
 
 
-def take_over(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
-    """Give runs copies of stored units, with all that belongs to them: pairs of a stored unit's id and a run's."""
+def copy_units(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
+    """Copy stored units to runs, with all that belongs to them; `taken` has pairs of a unit's id and a run's."""
     pairs = [{"stored": stored, "to": run_id} for stored, run_id in taken]
     if not pairs:
         return
@@ -78,8 +77,8 @@ def take_over(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
 
 
 def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: bool = False) -> dict[str, PendingRun]:
-    """Those of the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
-    without theirs."""
+    """Return the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
+    without samples."""
     stored: dict[str, set[str]] = {}
     query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id)
     query = query.where(Run.hash.in_(runs), Run.deleted.is_(None), Run.superseded == "")
@@ -95,7 +94,7 @@ def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: boo
 
 
 def readable_spec(text: str) -> RunSpec | None:
-    """A stored spec; None for one of an older version that is refused by now."""
+    """Parse a stored spec; None for one of an older version that is invalid by now."""
     try:
         return RunSpec.model_validate_json(text)
     except ValidationError:
@@ -104,6 +103,6 @@ def readable_spec(text: str) -> RunSpec | None:
 
 @lru_cache(maxsize=20_000)
 def _measured(text: str) -> Mapping[str, tuple[str, str]]:
-    """`measured_alone` of a stored run; empty for a spec that cannot be read."""
+    """Return `measured_alone` of a stored run; empty for an invalid spec."""
     spec = readable_spec(text)
     return {} if spec is None else measured_alone(spec)

@@ -1,82 +1,10 @@
-"""What queries return: plain, immutable rows, cheap enough for lists of a hundred thousand."""
+"""Results of queries: plain, immutable rows. Those of metrics are in `wina_core.results.rows`."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wina_core.accounting.warning import metric_warning
 from wina_core.records import RotationReport
 from wina_core.specs import RotationSpec
-
-
-class MetricRow(NamedTuple):
-    """One metric of one run."""
-
-    run: str
-    """Content hash of the RunSpec."""
-    model: str
-    """The model's short name."""
-    rotation: str
-    """`RotationSpec.label`."""
-    method: str
-    """`MethodSpec.label`."""
-    selection: str
-    plan: str
-    """The plan's origin: "uniform", "edited", ..."""
-    target_sparsity: float
-    """The uniform target, or the plan's budget."""
-    counted_sparsity: float | None
-    """As measured while this metric's unit ran; None where nothing was gated."""
-    full_sparsity: float | None
-    task: str
-    metric: str
-    value: float
-    stderr: float | None
-    n: int | None
-    higher_is_better: bool | None
-    version: str | None
-    """Of the task's definition."""
-    num_fewshot: int | None
-    prompt_hash: str | None
-    """Equal where two runs were asked the very same."""
-    truncated: int | None
-    """Prompts whose beginning was cut off."""
-    settings: str
-    """What of the evaluation differs from the defaults, for example "limit 100"; empty when nothing does."""
-    status: str
-    """Of the run, one of `records.RunStatus`."""
-    finished: float
-    """When the unit was finished, seconds since the epoch."""
-    model_hash: str
-    unit: str
-    chosen_on_evaluation: str
-    """What of the run saw the text whose deviation from dense it measures, as `columns.chosen_on_evaluation`."""
-    seconds: float
-    """What computing the unit took."""
-    superseded: str = ""
-    """Why the run's numbers no longer have the meaning of its labels, as a sentence; empty where they have it."""
-
-    @property
-    def warning(self) -> str:
-        """What whoever reads the numbers should know, in sentences; empty when there is nothing."""
-        return metric_warning(
-            self.counted_sparsity, self.full_sparsity, self.chosen_on_evaluation, self.task, self.superseded
-        )
-
-
-class RunDetails(NamedTuple):
-    """What is told of one run beside its numbers."""
-
-    tags: str
-    """The user's, with commas between."""
-    note: str
-    pinned: bool
-    seed: int
-    hardware: str
-    """Where it was computed last."""
-    studies: str
-    """Names of all that it is part of, with commas between."""
-    rotation: str
-    """All that decides it, in words (`details.rotation_details`)."""
 
 
 class DeletedRow(NamedTuple):
@@ -159,7 +87,7 @@ class RotationRow(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricFilter:
-    """Which metrics to list; an empty field lets everything pass."""
+    """Filter of metrics; an empty field lets everything pass."""
 
     study: str = ""
     """Content hash of a StudySpec."""

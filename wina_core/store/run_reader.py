@@ -6,11 +6,12 @@ from typing import cast
 from sqlalchemy import Engine, and_, desc, func, select
 
 from wina_core.records import RunStatus
+from wina_core.results.rows import RunDetails
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.details import RunDetailRows
 from wina_core.store.reading import Reading
-from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
+from wina_core.store.rows import DeletedRow, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit
 from wina_core.studies.run_labels import RunLabel
 
@@ -18,14 +19,14 @@ PRESENT = Run.deleted.is_(None)
 
 
 class RunReader(Reading):
-    """What is stored of runs and studies."""
+    """Queries on runs and studies."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._details = RunDetailRows()
 
     def runs(self, study: str = "") -> list[RunRow]:
-        """All runs, or those of the study with this hash in its order."""
+        """Return all runs, or those of the study with this hash in its order."""
         done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
         query = (
             select(
@@ -47,7 +48,7 @@ class RunReader(Reading):
             return [RunRow._make(row) for row in connection.execute(query)]
 
     def run_labels(self, study: str) -> list[RunLabel]:
-        """What the study with this hash calls its runs, in its order; empty where it was stored without."""
+        """Return the labels of the runs of the study with this hash, in its order; empty where none were stored."""
         query = (
             select(Run.hash, StudyLabel.model, StudyLabel.arm, StudyLabel.allocation)
             .join(Run, Run.id == StudyLabel.run_id)
@@ -59,7 +60,7 @@ class RunReader(Reading):
             return [RunLabel._make(row) for row in connection.execute(query)]
 
     def has_samples(self, study: str) -> bool:
-        """Whether single documents' scores are stored of any run of the study with this hash."""
+        """Return whether single documents' scores are stored of any run of the study with this hash."""
         query = (
             select(Sample.id)
             .join(Unit, Unit.id == Sample.unit_id)
@@ -73,7 +74,7 @@ class RunReader(Reading):
             return connection.execute(query).first() is not None
 
     def units(self, study: str) -> list[UnitRow]:
-        """The finished units of the runs of the study with this hash, in the order in which they were finished."""
+        """Return the finished units of the runs of the study with this hash, in the order of their ends."""
         query = (
             select(
                 Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.counted_sparsity, Unit.full_sparsity,
@@ -90,12 +91,12 @@ class RunReader(Reading):
             return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
 
     def run_spec(self, run: str) -> RunSpec | None:
-        """The spec of the run with this hash: all it takes to compute it again."""
+        """Return the spec of the run with this hash; None for an unknown run."""
         found = self._scalar(select(Run.spec).where(Run.hash == run))
         return None if found is None else RunSpec.model_validate_json(found)
 
     def run_specs(self, study: str) -> dict[str, RunSpec]:
-        """Hash: spec of the runs of the study with this hash, in its order."""
+        """Return the specs of the runs of the study with this hash, in its order, by hash."""
         query = select(Run.hash, Run.spec).join(StudyRun, StudyRun.run_id == Run.id)
         query = query.join(Study, Study.id == StudyRun.study_id).where(Study.hash == study, PRESENT)
         with self._reading() as connection:
@@ -109,11 +110,11 @@ class RunReader(Reading):
             return frozenset(connection.scalars(query.where(Study.hash == study, Run.superseded != "")))
 
     def run_status(self, run: str) -> RunStatus | None:
-        """Status of the run with this hash; None when it is unknown here."""
+        """Return the status of the run with this hash; None for an unknown run."""
         return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
 
     def studies(self) -> list[StudyRow]:
-        """All studies, the last launched first."""
+        """Return all studies, the last launched first."""
         query = (
             select(
                 Study.hash,
@@ -131,17 +132,17 @@ class RunReader(Reading):
             return [StudyRow._make(row) for row in connection.execute(query)]
 
     def study_spec(self, study: str) -> StudySpec | None:
-        """The study with this hash, to launch it again."""
+        """Return the study with this hash; None for an unknown one."""
         found = self._scalar(select(Study.spec).where(Study.hash == study))
         return None if found is None else StudySpec.model_validate_json(found)
 
     def run_details(self) -> dict[str, RunDetails]:
-        """Hash: what is told of each run beside its numbers."""
+        """Return the details of all runs, by hash."""
         with self._reading() as connection:
             return self._details.read(connection)
 
     def deleted_runs(self) -> list[DeletedRow]:
-        """The runs that can be restored, the last deleted first."""
+        """Return the runs that can be restored, the last deleted first."""
         query = (
             select(Run.hash, Model.label, Run.arm_label, Run.plan_origin, Run.target_sparsity, Run.deleted)
             .join(Model, Model.id == Run.model_id)

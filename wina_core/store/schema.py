@@ -29,7 +29,7 @@ def check(url: URL) -> None:
         return
     try:
         found = file.stat()
-    except OSError:  # told once it is to be written
+    except OSError:  # the first write reports it
         return
     if stat.S_ISDIR(found.st_mode):
         raise WinaError(f"{file} is a folder, but results are kept in a file; name a file in it.")

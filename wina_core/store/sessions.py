@@ -1,4 +1,4 @@
-"""Which of the programs that used a database still live, so that runs a dead one left behind can be told.
+"""Sessions of programs that use a database, by which runs of a dead program are found.
 
 Each open store holds a lock on a file of its own beside the database. A session whose file is unlocked is dead:
 no process numbers, which are reused, and no clocks.
@@ -23,13 +23,13 @@ class Sessions:
         self.folder = folder
         self.scope = scope
         """Beginning of the names: empty where the folder lies beside the database, else the machine's name, since the
-        sessions of other machines cannot be told dead from here."""
+        sessions of other machines cannot be checked from here."""
         self.starting = FileLock(folder / "starting")
         """Held while a store opens: one at a time makes, upgrades and tidies the database."""
         self._own: FileLock | None = None
 
     def living(self) -> tuple[str, ...]:
-        """Names of the sessions that are open now; the files of dead ones are removed."""
+        """Return the names of the open sessions, and remove the files of dead ones."""
         names = []
         for file in sorted(self.folder.glob("*.session")):
             lock = FileLock(file)
@@ -48,7 +48,7 @@ class Sessions:
         return self.scope + name
 
     def end(self) -> None:
-        """Close it."""
+        """Close this store's own session."""
         if self._own is not None:
             self._own.release()
             self._own.path.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class Sessions:
 
 
 def sessions_of(url: URL) -> Sessions:
-    """The sessions of a database, which are kept beside it where it is a file."""
+    """Return the sessions of a database, which are kept beside it where it is a file."""
     file = sqlite_file(url)
     if file is None:
         return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")

@@ -32,7 +32,7 @@ from wina_core.store import columns, schema, tables
 from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader, unknown_plan
-from wina_core.store.reuse import missing_of, take_over, twins
+from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.sessions import sessions_of
 from wina_core.studies.run_labels import LabelledRun, RunLabel
 
@@ -114,7 +114,7 @@ class Store(Reader):
         return study.content_hash()
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
-        """The run with this hash is being computed from now on, on `environment`."""
+        """Record that the run with this hash is being computed on `environment`."""
         with self._writing() as connection:
             values = {"status": "running", "started": time.time(), "finished": None, "error": ""}
             if environment is not None:
@@ -163,14 +163,14 @@ class Store(Reader):
                 self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
 
     def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
-        """The run with this hash has ended: as `status` says, or as done if an earlier time all units were stored."""
+        """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
         with self._writing() as connection:
             values = {"status": status, "finished": time.time(), "error": error}
             if not _leave(connection, tables.Run.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
-        """As `finish_run`, of those of the runs with these hashes that wait or are being computed."""
+        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
         left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
             _leave(connection, left, {"status": status, "finished": time.time(), "error": error})
@@ -190,7 +190,7 @@ class Store(Reader):
             return run_marks.hide(connection, runs)
 
     def restore_runs(self, runs: Sequence[str], deleted: float | None = None) -> None:
-        """Bring deleted runs back, with their numbers: all of these, or those that were `deleted` then."""
+        """Restore deleted runs with their numbers: all of these, or those that were `deleted` at this time."""
         with self._writing() as connection:
             run_marks.unhide(connection, runs, deleted)
 
@@ -202,13 +202,13 @@ class Store(Reader):
     # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
 
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
-        """A model was opened: keep its summary and remember when."""
+        """Record the summary of a model that was opened, and the time."""
         with self._writing() as connection:
             row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": time.time()}
             _upsert(connection, tables.Model, ("hash",), row)
 
     def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
-        """A rotation was computed; it replaces an earlier report on the same one."""
+        """Record a rotation that was computed, in place of an earlier report on it."""
         with self._writing() as connection:
             row = {
                 "model_id": _model_id(connection, model),
@@ -233,7 +233,7 @@ class Store(Reader):
         spec: CalibrationSpec | DivergenceSpec,
         record: CalibrationRecord,
     ) -> None:
-        """A calibration was measured, or an allocator's curves; it replaces an earlier one of exactly the same."""
+        """Record a calibration, or an allocator's curves, in place of an earlier one of the same spec."""
         with self._writing() as connection:
             row = {
                 "model_id": _model_id(connection, model),
@@ -258,7 +258,7 @@ class Store(Reader):
             _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
 
     def delete_plan(self, name: str) -> None:
-        """Forget the plan of this name; WinaError when there is none."""
+        """Delete the plan of this name. Raises WinaError when there is none."""
         with self._writing() as connection:
             if connection.execute(delete(tables.Plan).where(tables.Plan.name == name)).rowcount == 0:
                 raise WinaError(unknown_plan(name))
@@ -266,14 +266,14 @@ class Store(Reader):
     # ---- latency -------------------------------------------------------------------------------------------------
 
     def record_latency(self, record: LatencyRecord) -> None:
-        """A product was timed; it replaces an earlier timing of the same on the same environment."""
+        """Record a timed product, in place of an earlier timing on the same environment."""
         with self._writing() as connection:
             row = columns.latency_columns(record) | {"recorded": time.time()}
             row["environment_id"] = _environment(connection, record.environment)
             _upsert(connection, tables.Latency, ("hash", "environment_id"), row)
 
     def record_decoding(self, record: DecodeRecord) -> None:
-        """A model's decoding was timed; it replaces an earlier timing of the same on the same environment."""
+        """Record a model's timed decoding, in place of an earlier timing on the same environment."""
         with self._writing() as connection:
             row = columns.decode_columns(record) | {"recorded": time.time()}
             row["environment_id"] = _environment(connection, record.environment)
@@ -288,7 +288,7 @@ class Store(Reader):
             yield connection
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
-        """Ids of the runs by their hashes, of which new ones are stored and those that miss units are queued."""
+        """Store new runs, queue those that miss units, and return the ids of all by hash."""
         wanted: dict[str, RunSpec] = {}
         for run in runs:
             wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
@@ -310,14 +310,14 @@ class Store(Reader):
         _leave(connection, again, values)
         found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
         ids = {row.hash: row.id for row in found}
-        self._take_over(connection, wanted, ids)
+        self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
 
-    def _take_over(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
-        """Give the runs what they miss and others have measured alike; those that are complete by it are done."""
-        taken = twins(missing_of(runs, connection), connection).values()
-        take_over(connection, ((twin.stored, ids[twin.run]) for twin in taken))
-        _leave(connection, tables.Run.hash.in_({twin.run for twin in taken}), {"status": tables.Run.status})
+    def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
+        """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
+        taken = reusable_units(missing_of(runs, connection), connection).values()
+        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
+        _leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
@@ -339,7 +339,7 @@ class Store(Reader):
 
 
 def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
-    """Update runs that are not being computed, how many; one that has all its units is done, whatever `values` say."""
+    """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
     stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
     complete = stored.scalar_subquery() == tables.Run.unit_count
     done = {"status": "done", "finished": func.coalesce(tables.Run.finished, time.time()), "error": ""}
@@ -362,7 +362,7 @@ def _insert(connection: Connection, table: type[tables.Table], row: dict[str, An
 
 
 def _upsert(connection: Connection, table: type[tables.Table], same: tuple[str, ...], row: dict[str, Any]) -> int:
-    """Insert `row`, or update the one that agrees with it in the columns `same`; its id."""
+    """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
     where = and_(*(getattr(table, name) == row[name] for name in same))
     found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
     if found is None:
@@ -386,7 +386,7 @@ def _environment(connection: Connection, environment: Environment) -> int:
 
 
 def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
-    """Ids of what the metrics measured, new ones stored."""
+    """Store new measures and return the id of each metric's."""
     rows = [columns.measure_columns(metric) for metric in metrics]
     wanted = {row["hash"]: row for row in rows}
     query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))

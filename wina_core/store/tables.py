@@ -45,11 +45,11 @@ class Number(TypeDecorator[float]):
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """NaN becomes NULL on every database alike."""
+        """Return None for NaN, on every database alike."""
         return None if value is None or math.isnan(value) else value
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
-        """NULL becomes NaN."""
+        """Return NaN for NULL."""
         return math.nan if value is None else value
 
 
@@ -75,7 +75,7 @@ class Model(Table):
 
 
 class Rotation(Table):
-    """What a rotation did to a model; its off-diagonal energies are in layer_stats."""
+    """A rotation of a model with its report; its off-diagonal energies are in layer_stats."""
 
     __tablename__ = "rotations"
     __table_args__ = (UniqueConstraint("model_id", "hash"),)
@@ -161,9 +161,9 @@ class Run(Table):
     target_sparsity: Mapped[float]
     """The uniform target, or the plan's budget."""
     settings: Mapped[str]
-    """What of its EvaluationSpec differs from the default, in words; empty when nothing does."""
+    """Evaluation settings that differ from the defaults, in words; empty when none does."""
     chosen_on_evaluation: Mapped[str] = mapped_column(server_default="")
-    """What of it saw the text whose deviation from dense it measures (`columns.chosen_on_evaluation`)."""
+    """Parts of it that read the evaluated text (`columns.chosen_on_evaluation`)."""
     seed: Mapped[int]
     unit_count: Mapped[int]
     status: Mapped[str] = mapped_column(index=True)
@@ -187,7 +187,7 @@ class Run(Table):
 
 
 class StudyRun(Table):
-    """Which runs a study consists of, in its order."""
+    """A run of a study, at its position."""
 
     __tablename__ = "study_runs"
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True)
@@ -196,7 +196,7 @@ class StudyRun(Table):
 
 
 class StudyLabel(Table):
-    """What a study calls its runs: model, arm and allocation as RunLabel says, as many times as a run has parts."""
+    """A study's label of a run: model, arm and allocation as in RunLabel, once for each role that the run has."""
 
     __tablename__ = "study_labels"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -219,13 +219,13 @@ class Unit(Table):
     counted_sparsity: Mapped[float | None]
     full_sparsity: Mapped[float | None]
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
-    """What this very unit was computed on: a resumed run may have moved to another machine."""
+    """Environment of this very unit: a resumed run may have moved to another machine."""
     finished: Mapped[float]
 
 
 class Measure(Table):
-    """What a metric measured: of which task, on how much, asked how. Runs by the thousand share it, and lists of their
-    metrics read its texts once."""
+    """A task's metric with its number of documents and its prompts. Thousands of runs share it, so that lists read its
+    texts once."""
 
     __tablename__ = "measures"
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -65,7 +65,6 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
 
     from wina_app.pages.results.plots.frontier import frontier, measures
     from wina_app.pages.results.plots.frontier_plot import FrontierPlot
-    from wina_app.pages.results.rows import make_entries
     from wina_app.plots.export_files import save_figure
     from wina_app.style.theme import apply_theme
     from wina_core.errors import WinaError
@@ -74,14 +73,13 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
 
     with Store(database) as store:
         known = next((row.study for row in store.studies() if study in (row.name, row.study)), None)
-        rows = store.metric_rows(MetricFilter(study=known, tasks=(task,), metrics=(metric,))) if known else []
-    if not rows:
+        metrics = store.metrics(MetricFilter(study=known, tasks=(task,), metrics=(metric,))) if known else None
+    if metrics is None or metrics.empty:
         raise WinaError(f'The store has no "{metric}" of "{task}" in a study "{study}"; run the study first.')
     app = QApplication.instance()
     apply_theme(app if isinstance(app, QApplication) else QApplication([]), "light")
-    entries = make_entries(rows)
     plot = FrontierPlot()
-    plot.show_frontier(frontier(entries, measures(entries)[0], rows[0].model_hash), DEFAULT_COUNT)
+    plot.show_frontier(frontier(metrics, measures(metrics)[0], str(metrics["model_hash"].iat[0])), DEFAULT_COUNT)
     save_figure(plot.figure(), file, choice)
     plot.close()
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, cast
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
@@ -39,7 +39,7 @@ class Column:
 class TableEntry:
     """A stored row with what the table shows of it, made once."""
 
-    columns: ClassVar[tuple[Column, ...]]
+    columns: tuple[Column, ...]
 
     def __init__(self, key: Key, row: Any) -> None:
         self.row = row
@@ -47,12 +47,12 @@ class TableEntry:
         self.texts = tuple(column.text(row) for column in self.columns)
 
     def tip(self, column: int) -> str:
-        """What a cell's tool tip says: its warning, or its text, which may be cut off in the table."""
+        """Return a cell's warning, or its text, which may be cut off in the table."""
         tip = self.columns[column].tip
         return (tip(self.row) if tip else "") or self.texts[column]
 
     def value(self, column: int) -> Value:
-        """What a column sorts by and exports; NaN counts as unknown."""
+        """Return the value that a column sorts by and exports; NaN counts as unknown."""
         value = self.columns[column].value(self.row)
         return None if isinstance(value, float) and math.isnan(value) else value
 
@@ -81,12 +81,12 @@ class RowTable(QAbstractTableModel):
 
     @property
     def passing(self) -> Sequence[Any]:
-        """What is shown, in the store's order."""
+        """The shown rows, in the store's order."""
         return self._passing
 
     @property
     def shown(self) -> Sequence[Any]:
-        """What is shown, in the order of the table."""
+        """The shown rows, in the order of the table."""
         return self._shown
 
     def set_entries(self, entries: Iterable[TableEntry]) -> None:
@@ -173,6 +173,6 @@ def _sorted(entries: Sequence[TableEntry], column: int, order: Qt.SortOrder) -> 
     # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections on the window's thread.
     values = [entry.value(column) for entry in entries]
     known = [row for row, value in enumerate(values) if value is not None]
-    known.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+    known.sort(key=cast(list[Any], values).__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
     unknown = [entry for entry, value in zip(entries, values, strict=True) if value is None]
     return [entries[row] for row in known] + unknown

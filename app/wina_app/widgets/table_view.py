@@ -1,8 +1,9 @@
-"""How all pages show a table of stored rows: sized columns, sorting, copying with Ctrl+C, a context menu."""
+"""View of a table of stored rows on all pages: sized columns, sorting, copying with Ctrl+C, a context menu."""
 
 from pathlib import Path
+from typing import cast
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QPoint, Qt
 from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
 
@@ -43,7 +44,7 @@ class RowTableView(QTableView):
         self.addAction(copy)
         notifier().changed.connect(self._size_columns)
 
-    def show_table(self, table: RowTable) -> None:
+    def show_table(self, table: QAbstractTableModel) -> None:
         """Show a table in the store's order until a heading is clicked."""
         before = self.selectionModel()
         self.setSortingEnabled(False)
@@ -55,10 +56,15 @@ class RowTableView(QTableView):
         self.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self._size_columns()
 
+    def model(self) -> RowTable:
+        """Return the table that is shown."""
+        return cast(RowTable, super().model())
+
     def selected_rows(self) -> list[int]:
-        """Their numbers, from top to bottom."""
+        """Return the numbers of the selected rows, from top to bottom."""
         ranges = self.selectionModel().selection()  # of a hundred thousand rows Qt would ask for each whether it is
-        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)})
+        parts = (ranges.at(number) for number in range(ranges.size()))
+        return sorted({row for part in parts for row in range(part.top(), part.bottom() + 1)})
 
     def _copy(self) -> None:
         rows = self.selected_rows()
@@ -89,5 +95,5 @@ class RowTableView(QTableView):
 
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:
-    """Where to export a table to; None when the user thought better of it."""
+    """Ask where to export a table to; None when the user cancels."""
     return save_as(parent, tr("Export table"), f"{name}.csv", _FORMATS)

@@ -82,12 +82,12 @@ def test_deleted_runs_are_listed_restored_and_erased(wina: Wina) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("delete",), "Say which runs: beginnings of their hashes, or a --filter."),
+        (("delete",), "No run is named; give beginnings of hashes, or a --filter."),
         (("delete", "nothing"), 'No run begins with "nothing"'),
         (("delete", ""), 'More than one (3) run begins with ""'),
         (("delete", "--filter", "method:cats"), 'No stored run passes the filter "method:cats".'),
-        (("restore",), "Say which deleted runs"),
-        (("tag", HASHES[0]), "Say which tags"),
+        (("restore",), "No deleted run is named"),
+        (("tag", HASHES[0]), "No tag is named"),
     ],
 )
 def test_what_is_not_clear_is_refused_in_a_sentence(wina: Wina, args: tuple[str, ...], sentence: str) -> None:

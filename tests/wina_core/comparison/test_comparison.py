@@ -293,5 +293,5 @@ def test_runs_whose_values_nothing_is_known_of_are_told(store: Store) -> None:
         unit.model_copy(update={"metrics": (unit.metrics[0].model_copy(update={"stderr": 0.0}),)}) for unit in sure
     ]
     record(store, *alike)
-    with pytest.raises(WinaError, match="how sure the values of choice are"):
+    with pytest.raises(WinaError, match="Cannot compare choice of the runs"):
         compared(store, allow_unpaired=True)

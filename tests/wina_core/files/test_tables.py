@@ -137,7 +137,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(WinaError) as caught:
         write_table(COLUMNS, ROWS, tmp_path / name)
     assert str(caught.value) == (
-        f"Cannot tell the format of '{name}'; end its name in one of .csv, .tsv, .json, .md, .tex, .xlsx, .parquet."
+        f"The format of '{name}' is unknown; end its name in one of .csv, .tsv, .json, .md, .tex, .xlsx, .parquet."
     )
 
 

@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 
 from wina_core.errors import WinaError
 from wina_core.results import filter as filtering
+from wina_core.results.cells import CellTable
 from wina_core.results.columns import COLUMNS
 from wina_core.results.filter import Term, common, parse_filter, passing
-from wina_core.results.frame import Frame
+from wina_core.results.frames import details_frame, metrics_frame
 from wina_core.store import MetricRow, RunDetails
 
 BLANK: dict[str, Any] = dict.fromkeys(MetricRow._fields, "") | dict.fromkeys(
     ("target_sparsity", "counted_sparsity", "full_sparsity", "value", "finished", "seconds"), 0.0
 )
-UNKNOWN = dict.fromkeys(("n", "stderr", "num_fewshot", "truncated", "version"))
+UNKNOWN = dict.fromkeys(("n", "stderr", "higher_is_better", "num_fewshot", "truncated", "version"))
 DETAILS = RunDetails("", "", False, 7, "a processor", "demo", "")
 
 
-def frame(*rows: dict[str, Any], **details: RunDetails) -> Frame:
+def frame(*rows: dict[str, Any], **details: RunDetails) -> CellTable:
     """Rows with these fields, each of a run of its own, which is called by its number."""
     made = [MetricRow(**{**BLANK, **UNKNOWN, "run": f"r{at}", **row}) for at, row in enumerate(rows)]
-    return Frame(made, {row.run: details.get(row.run, DETAILS) for row in made}, COLUMNS)
+    of_runs = {row.run: details.get(row.run, DETAILS) for row in made}
+    return CellTable(metrics_frame(made), details_frame(of_runs), COLUMNS)
 
 
 FOUR = frame(
@@ -94,9 +96,9 @@ def test_a_line_is_read_as_terms() -> None:
     [
         ("methd:wina", 'no column "methd" to filter by; use one of model, method'),
         ("value>high", '"value" holds numbers, but "high" is none; write for example value>0.5'),
-        ("task:/(/", r"expression /\(/ cannot be read .*mend it"),
-        ("/(?V0)(?V1)a/", r"cannot be read \(VERSION0 and VERSION1.*mend it"),
-        pytest.param(f"/{'(' * 450}a{')' * 450}/", "cannot be read .*mend it", id="parentheses in parentheses"),
+        ("task:/(/", r"expression /\(/ cannot be read .*correct it"),
+        ("/(?V0)(?V1)a/", r"cannot be read \(VERSION0 and VERSION1.*correct it"),
+        pytest.param(f"/{'(' * 450}a{')' * 450}/", "cannot be read .*correct it", id="parentheses in parentheses"),
         pytest.param(f"/{'a|' * 501}/", "has 1,002 characters, and at most 1,000 are read; shorten it", id="long"),
     ],
 )
@@ -125,8 +127,8 @@ def test_many_texts_are_not_gone_through_for_ever(monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_of_runs_that_are_gone_are_left_out() -> None:
-    rows = FOUR.rows
-    assert [row.run for row in Frame(rows, {"r2": DETAILS}, COLUMNS).rows] == ["r2"]
+    found = CellTable(FOUR.metrics, details_frame({"r2": DETAILS}), COLUMNS)
+    assert [found["hash"].text(row) for row in range(len(found))] == ["r2"]
 
 
 def test_what_rows_have_in_common_is_told_as_it_reads() -> None:

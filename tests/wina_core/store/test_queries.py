@@ -8,6 +8,7 @@ import pytest
 
 from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
 from wina_core.records import LayerRecord
+from wina_core.results.frames import metric_rows_of
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
@@ -103,18 +104,23 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
     ],
 )
 def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int) -> None:
-    assert len(store.metric_rows(wanted)) == count
+    rows = store.metric_rows(wanted)
+    assert len(rows) == count
+    assert metric_rows_of(store.metrics(wanted)) == rows
 
 
 def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
     before = store.metric_rows()
+    frame = store.metrics()
+    assert store.metrics() is frame, "nothing has changed"
     spec = RUNS[2]
     store.record_unit(unit(spec, value=math.nan))
     store.save_study(study("another"), [run(0.75)])
     store.record_unit(unit(run(0.75), value=0.1))
     after = store.metric_rows()
+    assert repr(metric_rows_of(store.metrics())) == repr(after)
     with Store(store.url.database) as another:
-        assert repr(another.metric_rows()) == repr(after), "as whoever lists for the first time"
+        assert repr(metric_rows_of(another.metrics())) == repr(after), "as whoever lists for the first time"
     kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
     assert [row for row in after if row in before] == kept
     assert [(row.run, row.target_sparsity, row.status) for row in after if row not in before] == [
@@ -123,7 +129,7 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
     ]
     assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
     store.finish_run(run(0.75).content_hash(), "failed", "why")
-    assert store.metric_rows(MetricFilter(statuses=("failed",)))[0].status == "failed"
+    assert store.metrics(MetricFilter(statuses=("failed",)))["status"].tolist() == ["failed"]
 
 
 def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:

@@ -11,8 +11,8 @@ from wina_core.cli import app
 from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
+from wina_core.results.rows import MetricRow
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
-from wina_core.store.rows import MetricRow
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
 from wina_core.studies.model_roles import load_roles, parse_roles, roles_file, save_role

@@ -7,14 +7,14 @@ from pathlib import Path
 from wina_app.pages.results.grouping import Arrangement
 from wina_app.style.translation import tr
 from wina_core.files.tables import FORMATS, write_table
-from wina_core.results.frame import Factor, Frame
+from wina_core.results.cells import CellColumn, CellTable
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Lines of a frame. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
+    """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
 
-    frame: Frame
+    cells: CellTable
     arrangement: Arrangement
     group: str
     """Key of the column that the rows are grouped by."""
@@ -35,18 +35,18 @@ class Shown:
         """These lines as they read, with tabs between."""
         lines = list(lines)
         rows = self._rows(lines)
-        titles, cells = self.table(lines) if not rows else ([each.column.title for each in self._factors()], [])
+        titles, cells = self.table(lines) if not rows else ([each.column.title for each in self._columns()], [])
         table = [titles, *([str(cell) for cell in row] for row in cells)]
-        table += [[factor.text(row) for factor in self._factors()] for row in rows]
+        table += [[column.text(row) for column in self._columns()] for row in rows]
         return "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in table)
 
     def table(self, lines: Iterable[int]) -> tuple[list[str], list[list[object]]]:
         """Titles and cells of these lines."""
         lines = list(lines)
-        rows, groups, factors = self._rows(lines), self.arrangement.groups, self._factors()
+        rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
         if rows or groups is None:
-            return [each.column.title for each in factors], [[each.value(row) for each in factors] for row in rows]
-        by = self.frame.factor(self.group).column.title
+            return [each.column.title for each in columns], [[each.value(row) for each in columns] for row in rows]
+        by = self.cells[self.group].column.title
         headings = [groups[~int(self.arrangement.lines[line])] for line in lines]
         return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
             [group.text, group.count, group.mean, group.low, group.high] for group in headings
@@ -55,5 +55,5 @@ class Shown:
     def _rows(self, lines: Iterable[int]) -> list[int]:
         return [row for line in lines if (row := int(self.arrangement.lines[line])) >= 0]
 
-    def _factors(self) -> list[Factor]:
-        return [self.frame.factor(key) for key in self.keys]
+    def _columns(self) -> list[CellColumn]:
+        return [self.cells[key] for key in self.keys]

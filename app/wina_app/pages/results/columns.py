@@ -1,4 +1,4 @@
-"""Which columns the results table shows, and in which order: what the user chose, kept between starts."""
+"""Shown columns of the results table and their order, kept between starts."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -18,8 +18,8 @@ class ColumnChoice(QObject):
     changed = Signal()
 
     def __init__(self, written: Sequence[str] = ()) -> None:
-        """`written` is what `written` said of an earlier choice; columns that it does not know have their usual places,
-        and what is no column any more is passed over."""
+        """`written` is an earlier choice, as the property has it; columns that it lacks have their usual places, and
+        keys that are no columns any more are ignored."""
         super().__init__()
         self._offered: tuple[ResultColumn, ...] = COLUMNS
         self._order: list[str] = []
@@ -33,7 +33,7 @@ class ColumnChoice(QObject):
 
     @property
     def written(self) -> list[str]:
-        """The choice as the settings keep it."""
+        """The choice as the settings store it."""
         return [key if self._shown[key] else _HIDDEN + key for key in self._order]
 
     @property
@@ -88,8 +88,8 @@ class ColumnChoice(QObject):
             before = column.key
 
 
-def told_apart(common: Mapping[str, str], columns: Sequence[ResultColumn], shown: Collection[str]) -> str:
-    """What is the same in all rows, in one line: "model demo-llama, selection topk"; of the columns that are chosen."""
+def common_text(common: Mapping[str, str], columns: Sequence[ResultColumn], shown: Collection[str]) -> str:
+    """Return the shown columns that are the same in all rows, in one line: "model demo-llama, selection topk"."""
     return ", ".join(
         f"{column.title} {common[column.key]}"
         for column in columns

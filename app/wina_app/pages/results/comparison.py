@@ -23,10 +23,10 @@ from wina_core.errors import WinaError
 from wina_core.results.columns import WARNING
 from wina_core.results.measured import DEFAULT_COUNT, Count, measured_sparsity
 from wina_core.results.texts import UNKNOWN, count_text, number
-from wina_core.statistics.holm import holm_by_task
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison.compare_runs import Comparison, RunComparisonResult
+    from wina_core.comparison.compare_pairs import PairResult
+    from wina_core.comparison.compare_runs import Comparison
     from wina_core.store import MetricRow, Store
 
 LETTERS = "ABCDEFGH"
@@ -79,27 +79,21 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
     Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
     study that has all of the runs. Raises WinaError where no run can be compared with the first.
     """
-    from wina_core.comparison.compare_runs import compare_with
+    from wina_core.comparison.compare_pairs import compare_pairs
     from wina_core.comparison.study_runs import pair_flag, shared_study
 
     rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
     runs = stored_runs(store, rows)
     rows = with_means(rows, runs)
     study = shared_study(store, *(row.run for row in rows))
-    columns: list[RunComparisonResult | None] = []
-    refusals = []
-    for row in rows[1:]:
-        try:
-            columns.append(compare_with(store, row.run, rows[0].run, study=study, allow_unpaired=True))
-        except WinaError as error:
-            columns.append(None)
-            refusals.append(error)
-    if not any(columns):
-        raise refusals[0]
-    remarks = [str(error) for error in refusals]
+    pairs = [(row.run, rows[0].run) for row in rows[1:]]
+    columns = compare_pairs(store, pairs, study, allow_unpaired=True)
+    remarks = [column.refusal for column in columns if column.refusal]
+    if len(remarks) == len(columns):
+        raise WinaError(remarks[0])
     if left_out:
         remarks.insert(0, tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
-    found = [column for column in columns if column is not None]
+    found = [column.found for column in columns]
     if any(not is_paired(each) for column in found for each in column.tasks):
         remarks.append(
             tr(
@@ -124,19 +118,16 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
     )
 
 
-def _tasks(columns: "Sequence[RunComparisonResult | None]") -> tuple[TaskComparison, ...]:
-    found: list[dict[tuple[str, str, str], Comparison]] = [
-        {(each.unit, each.task, each.metric): each for each in column.lines} if column else {} for column in columns
-    ]
+def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
+    found = [{each.key: each for each in column.found.lines} for column in columns]
     keys = dict.fromkeys(key for lines in found for key in lines if key[0])
     means = dict.fromkeys(key for lines in found for key in lines if not key[0])
-    corrected = holm_by_task([{key: each.p for key, each in lines.items()} for lines in found])
-    averaged = tuple(column.averaged if column else () for column in columns)
+    averaged = tuple(column.found.averaged for column in columns)
     return tuple(
         TaskComparison(
             *key,
             tuple(lines.get(key) for lines in found),
-            tuple(ps.get(key) for ps in corrected),
+            tuple(column.p.get(key) for column in columns),
             averaged if key in means else tuple(() for _ in columns),
         )
         for key in (*keys, *means)
@@ -212,7 +203,13 @@ def _columns_of_run(at: int) -> tuple[Column, ...]:
     letter = LETTERS[at + 1]
 
     def column(
-        key: str, title: str, value: Callable, text: Callable, width: int, explanation: str, tip: Callable = _test
+        key: str,
+        title: str,
+        value: Callable[..., Any],
+        text: Callable[..., str],
+        width: int,
+        explanation: str,
+        tip: Callable[..., str] = _test,
     ) -> Column:
         return Column(
             f"{key} {letter}",

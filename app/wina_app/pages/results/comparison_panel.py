@@ -78,7 +78,7 @@ class ResultsComparison(QWidget):
         tables.setStretchFactor(1, 2)
         tables.setSizes([60 * GRID, 40 * GRID])
         inside.addWidget(tables, 1)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         column.setSpacing(GRID)
         column.addWidget(self.remark)
@@ -90,7 +90,7 @@ class ResultsComparison(QWidget):
         """Show runs side by side; None for the text alone."""
         self.shown = comparison
         self._content.setVisible(comparison is not None)
-        self.layout().setStretch(2, 0 if comparison else 1)
+        self._column.setStretch(2, 0 if comparison else 1)
         remarks = " ".join(filter(None, (text, *(comparison.remarks if comparison else ()))))
         self.remark.setText(remarks)
         self.remark.setVisible(bool(remarks))
@@ -112,7 +112,8 @@ class ResultsComparison(QWidget):
     def _show_captions(self, comparison: RunComparison) -> None:
         """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
         while (item := self._captions.takeAt(0)) is not None:
-            item.widget().deleteLater()
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
         texts = sparsity_texts(comparison), flag_texts(comparison), sparsity_tips(comparison)
         for letter, title, sparsity, flag, tip in zip(LETTERS, comparison.titles, *texts, strict=False):
             labels = [text_label(sparsity, "muted"), *([text_label(flag, "warning")] if flag else [])]
@@ -126,7 +127,8 @@ class ResultsComparison(QWidget):
 
     def captions(self) -> list[str]:
         """Return what is said of each run over the table."""
-        cells = (self._captions.itemAt(at).widget() for at in range(self._captions.count()))
+        items = (self._captions.itemAt(at) for at in range(self._captions.count()))
+        cells = [cell for item in items if item is not None and (cell := item.widget()) is not None]
         return [" ".join(label.text() for label in cell.findChildren(QLabel)) for cell in cells]
 
     def text(self) -> str:

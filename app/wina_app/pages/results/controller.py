@@ -6,7 +6,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject
 
-from wina_app.pages.results.columns import ColumnChoice, told_apart
+from wina_app.pages.results.columns import ColumnChoice, common_text
 from wina_app.pages.results.loader import ResultsReading
 from wina_app.pages.results.plots.controller import PlotsView, ResultsPlotsController
 from wina_app.pages.results.run_selection import RunSelection
@@ -20,7 +20,7 @@ from wina_core.specs.studies import StudySpec
 
 
 class ResultsView(Protocol):
-    """What the controller needs of the page."""
+    """Interface of the page to its controller."""
 
     def show_count(self, shown: int, stored: int) -> None:
         """Say how many rows there are; none stored is the empty state."""
@@ -29,7 +29,7 @@ class ResultsView(Protocol):
         """Say to which study the page is narrowed; empty for none."""
 
     def show_filter_error(self, text: str) -> None:
-        """Say what is wrong with the filter; empty when nothing is."""
+        """Show an error of the filter; empty for none."""
 
     def show_columns(self, keys: Sequence[str], common: str) -> None:
         """Show these columns in this order, and say what all rows have in common, where that is hidden."""
@@ -115,7 +115,7 @@ class ResultsController(QObject):
             self._view.show_columns(chosen, "")
             return
         common = self.table.common
-        self._view.show_columns(self.columns.shown_without(common), told_apart(common, self.table.columns, chosen))
+        self._view.show_columns(self.columns.shown_without(common), common_text(common, self.table.columns, chosen))
 
     def group_by(self, key: str) -> None:
         """Put the rows together that read alike in a column; empty for no groups."""
@@ -129,8 +129,7 @@ class ResultsController(QObject):
 
     def runs_of(self, rows: Sequence[int]) -> list[str]:
         """The runs of these lines of the table, each once."""
-        entries = (self.table.entry_at(row) for row in rows)
-        return list(dict.fromkeys(entry.row.run for entry in entries if entry is not None))
+        return list(dict.fromkeys(run for row in rows if (run := self.table.run_at(row)) is not None))
 
     def rows_of(self, runs: Collection[str]) -> list[int]:
         """The lines of the table that belong to these runs."""
@@ -138,9 +137,8 @@ class ResultsController(QObject):
 
     def explain(self, row: int) -> None:
         """Show the spec of the run in this line."""
-        entry = self.table.entry_at(row)
-        if entry is not None:
-            run = entry.row.run
+        run = self.table.run_at(row)
+        if run is not None:
             self._store.ask(lambda store: store.run_spec(run), self._view.show_spec, self._view.show_error)
 
     def export(self, path: Path) -> None:

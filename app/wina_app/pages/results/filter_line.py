@@ -34,8 +34,11 @@ class FilterLine(QLineEdit):
         self._completer = QCompleter(self._names, self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self._completer.setWidget(self)
-        apply_stylesheet(self._completer.popup())
-        self._completer.activated[str].connect(self._complete)
+        popup = self._completer.popup()
+        assert popup is not None
+        self._popup = popup
+        apply_stylesheet(popup)
+        self._completer.activated.connect(self._complete)
         self.textEdited.connect(self._offer)
 
     def offer_columns(self, keys: Sequence[str]) -> None:
@@ -52,7 +55,7 @@ class FilterLine(QLineEdit):
         if begun and self._completer.completionCount() and self.hasFocus():
             self._completer.complete()
         else:
-            self._completer.popup().hide()
+            self._popup.hide()
 
     def _complete(self, name: str) -> None:
         end = self.cursorPosition()

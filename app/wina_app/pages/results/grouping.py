@@ -1,4 +1,4 @@
-"""In which order the rows of the results table stand, and how they are grouped."""
+"""Order and groups of the rows of the results table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_app.style.translation import tr
-from wina_core.results.frame import Codes, Factor, Frame, Mask
+from wina_core.results.cells import CellColumn, CellTable, Codes, Mask
 from wina_core.results.texts import number
 
 PINS = "pin"
@@ -52,58 +52,58 @@ class Group:
 
 @dataclass(frozen=True)
 class Closed:
-    """Which groups are closed, by what they read, so that it holds for groups that are still to come."""
+    """Closed groups, by their text, so that later groups of that text are closed too."""
 
     named: frozenset[str] = frozenset()
     all_others: bool = False
 
     def toggled(self, key: str) -> "Closed":
-        """With this group the other way round."""
+        """Return the same with this group opened or closed."""
         return Closed(self.named ^ {key}, self.all_others)
 
     def among(self, keys: Sequence[str]) -> Mask:
-        """Which of these are."""
+        """Return which of these groups are closed."""
         if not self.named:
             return np.full(len(keys), self.all_others)
         return np.array([(key in self.named) != self.all_others for key in keys], np.bool_)
 
 
 class Groups:
-    """The groups in their order. There may be as many as rows, so one is made when it is looked at."""
+    """Groups in their order. There may be as many as rows, so one is made when it is read."""
 
-    def __init__(self, frame: Frame, factor: Factor, rows: Codes, starts: Codes, closed: Closed) -> None:
+    def __init__(self, table: CellTable, cells: CellColumn, rows: Codes, starts: Codes, closed: Closed) -> None:
         """`rows[start]` is the first row of a group."""
-        value = frame.factor("value")
+        value = table["value"]
         values = value.numbers[value.codes[rows]]
         known = ~np.isnan(values)
         knowns = np.add.reduceat(known.astype(np.intp), starts)
-        self._factor = factor
+        self._cells = cells
         self._first = rows[starts]
         self._counts = np.diff(starts, append=len(rows))
         with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
             self._means = np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(knowns, 1)
         self._lows = np.minimum.reduceat(np.where(known, values, np.inf), starts)
         self._highs = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
-        self._told = (knowns > 0) & _of_one_measure(frame, rows, starts)
-        self.is_open = ~closed.among(factor.folded)[factor.codes[self._first]]
+        self._has_mean = (knowns > 0) & _of_one_measure(table, rows, starts)
+        self.is_open = ~closed.among(cells.folded)[cells.codes[self._first]]
 
     def __len__(self) -> int:
         return len(self._first)
 
     def __getitem__(self, number: int) -> Group:
-        told = self._told[number]
+        has_mean = self._has_mean[number]
         return Group(
-            self._factor.text(self._first[number]),
+            self._cells.text(self._first[number]),
             int(self._counts[number]),
-            float(self._means[number]) if told else None,
-            float(self._lows[number]) if told else None,
-            float(self._highs[number]) if told else None,
+            float(self._means[number]) if has_mean else None,
+            float(self._lows[number]) if has_mean else None,
+            float(self._highs[number]) if has_mean else None,
             bool(self.is_open[number]),
         )
 
     def key(self, number: int) -> str:
-        """What names a group for as long as the table is grouped by this column."""
-        return self._factor.folded[self._factor.codes[self._first[number]]]
+        """Return the key of a group among those of this column."""
+        return self._cells.folded[int(self._cells.codes[self._first[number]])]
 
 
 @dataclass(frozen=True)
@@ -120,29 +120,29 @@ class Arrangement:
 
 
 def arrange(
-    frame: Frame, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: Closed = Closed()
+    table: CellTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: Closed = Closed()
 ) -> Arrangement:
     """The rows of the mask in the order of the keys, the first one first and the unknown last either way; those of
     pinned runs before all others. With `group`, a column's key, together with those that have the same value; of closed
     groups only the headings."""
-    rows = _sorted(frame, np.flatnonzero(mask), keys)
-    return _grouped(frame, rows, group, closed) if group and len(rows) else Arrangement(rows)
+    rows = _sorted(table, np.flatnonzero(mask), keys)
+    return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
 
 
-def _sorted(frame: Frame, rows: Codes, keys: Sequence[SortKey]) -> Codes:
-    pins = frame.factor(PINS)
-    levels = [~np.array(pins.raws, np.bool_)[pins.codes[rows]]] if any(pins.raws) else []
+def _sorted(table: CellTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
+    pins = table[PINS]
+    levels = [~np.array(pins.categories, np.bool_)[pins.codes[rows]]] if any(pins.categories) else []
     for key in keys:
-        factor = frame.factor(key.column)
-        ranks = factor.ranks[factor.codes[rows]] if len(rows) else rows
+        cells = table[key.column]
+        ranks = cells.ranks[cells.codes[rows]] if len(rows) else rows
         levels.append(np.where(ranks < 0, _UNKNOWN, -ranks if key.descending else ranks))
     return rows[np.lexsort(levels[::-1])] if levels else rows
 
 
-def _grouped(frame: Frame, rows: Codes, column: str, closed: Closed) -> Arrangement:
-    factor = frame.factor(column)
-    values = factor.ranks[factor.codes[rows]]  # -1, of the unknown, is the last place of what is looked up below
-    first = np.full(len(factor.raws) + 1, len(rows))
+def _grouped(table: CellTable, rows: Codes, column: str, closed: Closed) -> Arrangement:
+    cells = table[column]
+    values = cells.ranks[cells.codes[rows]]  # -1, of the unknown, is the last place of what is looked up below
+    first = np.full(len(cells.categories) + 1, len(rows))
     first[values[::-1]] = np.arange(len(rows))[::-1]  # what is written last stays
     places = np.empty_like(first)
     places[np.argsort(first, kind="stable")] = np.arange(len(first))  # groups in the order of their first rows
@@ -150,7 +150,7 @@ def _grouped(frame: Frame, rows: Codes, column: str, closed: Closed) -> Arrangem
     order = np.argsort(of, kind="stable")
     rows, of = rows[order], of[order]
     starts = np.flatnonzero(np.diff(of, prepend=-1))
-    groups = Groups(frame, factor, rows, starts, closed)
+    groups = Groups(table, cells, rows, starts, closed)
     lines = np.empty(len(rows) + len(starts), np.intp)
     headings = starts + np.arange(len(starts))
     is_heading = np.zeros(len(lines), np.bool_)
@@ -162,9 +162,9 @@ def _grouped(frame: Frame, rows: Codes, column: str, closed: Closed) -> Arrangem
     return Arrangement(lines[shown], groups)
 
 
-def _of_one_measure(frame: Frame, rows: Codes, starts: Codes) -> NDArray[np.bool_]:
+def _of_one_measure(table: CellTable, rows: Codes, starts: Codes) -> NDArray[np.bool_]:
     alike = np.ones(len(starts), np.bool_)
     for key in ("task", "metric"):
-        codes = frame.factor(key).codes[rows]
+        codes = table[key].codes[rows]
         alike &= np.minimum.reduceat(codes, starts) == np.maximum.reduceat(codes, starts)
     return alike

@@ -1,18 +1,21 @@
 """Keeps the results table in step with the store, the filter and the study it is narrowed to."""
 
+import sys
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.study_filter import Scope
-from wina_app.pages.results.table import Content, ResultsTable
+from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
 from wina_core.errors import WinaError
+from wina_core.results.cells import CellTable, Mask
 from wina_core.results.columns import COLUMNS, ResultColumn
 from wina_core.results.filter import Terms, parse_filter, passing
-from wina_core.results.frame import Frame, Mask
-from wina_core.results.gc_control import Kept, no_garbage_collected
+from wina_core.results.frames import details_frame
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
@@ -22,22 +25,46 @@ _PAUSE_MS = 1000
 
 
 class FilterView(Protocol):
-    """What is told of the filter and of the store."""
+    """Interface of the page to its loader."""
 
     def show_filter_error(self, text: str) -> None:
-        """Say what is wrong with the filter; empty when nothing is."""
+        """Show an error of the filter; empty for none."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
 
 
 class _Answer(NamedTuple):
-    content: Content
+    cells: CellTable
     mask: Mask
     error: str
     """Why everything passes, where the filter takes too long."""
     everything: int
     """Rows of all studies."""
+
+
+class PandasImport(QObject):
+    """Import of pandas, which takes seconds, on a thread of its own: neither the window nor the store waits for it."""
+
+    finished = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = Thread(target=self._run, name="import of pandas")
+
+    def is_needed(self) -> bool:
+        """Return whether pandas is still to be imported; it then is, and `finished` is emitted."""
+        if "pandas" in sys.modules and not self._thread.is_alive():
+            return False
+        if self._thread.ident is None:
+            self._thread.start()
+        return True
+
+    def _run(self) -> None:
+        import pandas  # noqa: F401
+
+        with suppress(RuntimeError):  # the window was closed meanwhile
+            self.finished.emit()
 
 
 class ResultsReading(QObject):
@@ -52,15 +79,16 @@ class ResultsReading(QObject):
         self.everything = 0
         """How many rows are stored, of all studies."""
         self._store, self._table, self._view = store, table, view
-        self._content = Content(Frame([], {}, COLUMNS))
+        self._cells = CellTable(columns=COLUMNS)
         self._scope: Scope | None = None
         self._shown: Scope | None = None
         """Of the rows in the table."""
         self._text = ""
         self._terms: Terms = ()
         """The last that could be read."""
-        self._kept = Kept()
         self._asking = self._outdated = False
+        self._pandas = PandasImport()
+        self._pandas.finished.connect(self.refresh)
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
         self._pause.setInterval(_PAUSE_MS)
@@ -69,26 +97,27 @@ class ResultsReading(QObject):
 
     def refresh(self) -> None:
         """Read the store again."""
+        if self._pandas.is_needed():
+            return
         if self._asking:
             self._outdated = True
             return
         self._asking = True
-        scope, terms, before = self._scope, self._terms, self._content
+        scope, terms, before = self._scope, self._terms, self._cells
         columns = _columns(scope)
 
         def question(store: "Store") -> _Answer:
-            everything, details = store.metric_rows(), store.run_details()
-            rows = [row for row in everything if row.run in scope.arms] if scope else everything
-            content = before
-            if not before.frame.is_of(rows, details, columns):
-                with no_garbage_collected():
-                    content = Content(Frame(rows, details, columns))
-                self._kept.leave_alone(len(everything))
+            everything, details = store.metrics(), details_frame(store.run_details())
+            cells = before
+            if not before.is_of(everything, details, columns):
+                chosen = everything[everything["run"].isin(list(scope.arms))] if scope else everything
+                cells = CellTable(chosen.reset_index(drop=True), details, columns, everything)
+                cells.prepare()
             try:
-                mask, error = passing(terms, content.frame), ""
+                mask, error = passing(terms, cells), ""
             except WinaError as refusal:
-                mask, error = np.ones(len(content.frame), np.bool_), str(refusal)
-            return _Answer(content, mask, error, len(everything))
+                mask, error = np.ones(len(cells), np.bool_), str(refusal)
+            return _Answer(cells, mask, error, len(everything))
 
         self._store.ask(question, lambda answer: self._answered(scope, terms, answer), self._refused)
 
@@ -118,13 +147,13 @@ class ResultsReading(QObject):
     def _filter(self) -> None:
         if self._asking:  # what is being read will be filtered anew
             return
-        terms, content = self._terms, self._content
+        terms, cells = self._terms, self._cells
 
         def show(mask: Mask) -> None:
-            if terms is self._terms and content is self._content:
+            if terms is self._terms and cells is self._cells:
                 self._table.set_mask(mask)
 
-        self._store.ask(lambda _store: passing(terms, content.frame), show, self._view.show_filter_error)
+        self._store.ask(lambda _store: passing(terms, cells), show, self._view.show_filter_error)
 
     def _store_changed(self) -> None:
         if self._pause.isActive():
@@ -143,8 +172,8 @@ class ResultsReading(QObject):
             self._shown = scope
             self.scope_shown.emit(scope)
         self.everything = answer.everything
-        self._content = answer.content
-        self._table.show(answer.content, answer.mask)
+        self._cells = answer.cells
+        self._table.show(answer.cells, answer.mask)
         if answer.error:
             self._view.show_filter_error(answer.error)
         if terms is not self._terms:  # typed meanwhile

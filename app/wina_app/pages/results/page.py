@@ -1,6 +1,7 @@
 """The Results page: every stored number as a table, and the plots of what it shows and selects."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_SELECTED = 20_000
 """Selected rows whose runs are looked for: all rows of a large table are no choice of runs."""
 _REST_MS = 150
-"""The filter is applied once the typing hand rests this long."""
+"""The filter is applied this long after the last key."""
 
 
 class ResultsPage(Page):
@@ -40,11 +41,11 @@ class ResultsPage(Page):
         self._count = text_label("", "muted")
         self.list = ResultsList(self.columns)
         self.table = self.list.table
-        self.inspector = ResultsInspector()
+        self.inspector = self._inspector = ResultsInspector()
+        self.plots = ResultsPlots()
         self.compare = QPushButton(tr("Compare"))
         self.compare.setAccessibleName(tr("Compare the selected runs"))
         self.compare.clicked.connect(lambda: self.plots.show_plot("compare"))
-        self.plots = ResultsPlots()
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
         self._rest.setInterval(_REST_MS)
@@ -88,9 +89,9 @@ class ResultsPage(Page):
         self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
         self.table.delete_requested.connect(self._delete)
-        self.inspector.tags_written.connect(control.marks.set_tags)
-        self.inspector.note_written.connect(control.marks.set_note)
-        self.inspector.pin_toggled.connect(control.marks.toggle_pin)
+        self._inspector.tags_written.connect(control.marks.set_tags)
+        self._inspector.note_written.connect(control.marks.set_note)
+        self._inspector.pin_toggled.connect(control.marks.toggle_pin)
         control.table.content_changed.connect(self._inspect)
         control.selection.changed.connect(self._inspect)
         self.primary_triggered.connect(self._export)
@@ -99,7 +100,7 @@ class ResultsPage(Page):
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_count(self, shown: int, stored: int) -> None:
-        """How many rows there are; none stored is the empty state."""
+        """Show the number of rows; none stored is the empty state."""
         if stored == 0 and not self.is_empty:
             self.show_empty(
                 tr("No results yet"),
@@ -129,7 +130,7 @@ class ResultsPage(Page):
         self.filter.offer_columns([column.key for column, _ in self.columns.offered])
 
     def show_filter_error(self, text: str) -> None:
-        """What is wrong with the filter; empty when nothing is."""
+        """Show an error of the filter; empty for none."""
         self.list.show_error(text)
         self.filter.setProperty("state", "invalid" if text else "")
         self.filter.style().polish(self.filter)
@@ -156,8 +157,8 @@ class ResultsPage(Page):
 
     def _selected_rows(self) -> list[int]:
         ranges = self.table.selectionModel().selection()
-        few = sum(part.height() for part in ranges) <= _MOST_SELECTED
-        return sorted({row for part in ranges for row in range(part.top(), part.bottom() + 1)}) if few else []
+        few = sum(ranges.at(number).height() for number in range(ranges.size())) <= _MOST_SELECTED
+        return self.table.selected_rows() if few else []
 
     def _selection_changed(self) -> None:
         self.controller.select_rows(self._selected_rows())
@@ -183,7 +184,7 @@ class ResultsPage(Page):
 
     def _inspect(self) -> None:
         runs = self.controller.selection.runs
-        self.inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
+        self._inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
 
     def _delete(self) -> None:
         if runs := self._runs_to_change():
@@ -202,7 +203,7 @@ class ResultsPage(Page):
 
     def _edit(self, key: str) -> None:
         """Edit a mark of the current row in place, in its column, which is shown if it was not."""
-        if self.controller.table.entry_at(self.table.currentIndex().row()) is None:
+        if self.controller.table.run_at(self.table.currentIndex().row()) is None:
             self.show_error(tr("No run is selected; select one of its rows in the table first."))
             return
         self.columns.show(key)
@@ -226,7 +227,7 @@ class ResultsPage(Page):
             (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
             (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
         ):
-            self.add_command(text, lambda suffix=suffix: self._copy(suffix), keys)
+            self.add_command(text, partial(self._copy, suffix), keys)
 
     def _copy(self, suffix: str) -> None:
         if rows := self.table.selected_rows():

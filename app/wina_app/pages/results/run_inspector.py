@@ -24,7 +24,7 @@ class NoteEdit(QPlainTextEdit):
         self.setFixedHeight(10 * GRID)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Tell that the text is finished."""
+        """Emit that the text is finished."""
         super().focusOutEvent(event)
         self.finished.emit()
 
@@ -94,8 +94,9 @@ class ResultsInspector(QScrollArea):
 
     def _show_cells(self, cells: Sequence[tuple[str, str]]) -> None:
         while (item := self._cells.takeAt(0)) is not None:
-            item.widget().hide()
-            item.widget().deleteLater()
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
         for row, (title, text) in enumerate(cells):
             shown = text_label(text, wrap=True)
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

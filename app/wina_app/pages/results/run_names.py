@@ -1,7 +1,7 @@
 """Names of runs beside each other: one line that says in what they differ."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wina_app.shared.measured_sparsity import sparsity_name
 from wina_app.shared.method_choices import WORDS
@@ -33,7 +33,7 @@ def name_runs(
                 row.model if several_models else "",
                 row.method,
                 row.rotation if row.rotation != "none" else "",
-                WORDS.get(row.selection, row.selection) if row.method != "dense" else "",
+                cast(dict[str, str], WORDS).get(row.selection, row.selection) if row.method != "dense" else "",
                 sparsity_name(row, count) if with_sparsity and row.method != "dense" else "",
                 *(getattr(row, key) for key in differing if row.method != "dense"),
             )

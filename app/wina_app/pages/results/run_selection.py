@@ -20,7 +20,7 @@ class RunSelection(QObject):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """What is selected, the reference first."""
+        """The selected runs, the reference first."""
         return self._runs
 
     def select(self, runs: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""How a number was computed: the run's spec and the command that computes it again."""
+"""Dialog with a run's spec and the command that computes it again."""
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget

@@ -1,4 +1,4 @@
-"""What is not the same in the specs of several runs."""
+"""Differences between the specs of several runs."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wina_app.pages.studies.study_state import name_arms
 from wina_app.style.translation import tr
 from wina_core.results.columns import BY_KEY, COLUMNS, ResultColumn
 from wina_core.results.texts import number
@@ -21,7 +20,7 @@ _DENSE = "dense"
 
 @dataclass(frozen=True)
 class PublishedLine:
-    """What the paper has of one method under one task and metric, in the units that are stored."""
+    """Published numbers of one method on one task and metric, in the stored units."""
 
     method: str
     """As printed."""
@@ -79,7 +78,7 @@ class Scope:
         return None if value is None else value / display_scale(metric)
 
     def published_lines(self, model_hash: str, task: str, metric: str) -> tuple[PublishedLine, ...]:
-        """What the paper has of one model's task, by method; the dense model's line is one point at 0."""
+        """Return the published lines of one model's task, by method; the dense model's is one point at 0."""
         if not self.paper or model_hash not in self.models:
             return ()
         role, quantization = self.models[model_hash]
@@ -94,13 +93,13 @@ class Scope:
 
 
 def scope_of(study: StudySpec) -> Scope:
-    """The scope of a study whose roles are mapped. Raises WinaError for what `expand` refuses."""
+    """Return the scope of a study whose roles are mapped. Raises WinaError as `expand`."""
     runs = labelled(study) if study.models else ()
     roles = roles_of(study)
     return Scope(
         title=study.title or study.name,
         paper=study.paper,
-        arms=name_arms(runs),
+        arms={run.label.run: run.label.arm for run in runs},
         models={
             spec.model.content_hash(): (roles[spec.model.content_hash()], spec.model.quantization)
             for spec in specs_of(runs)
@@ -109,5 +108,5 @@ def scope_of(study: StudySpec) -> Scope:
 
 
 def is_dense(line: PublishedLine) -> bool:
-    """Whether a line is that of the full model."""
+    """Return whether a line is that of the full model."""
     return line.method == _DENSE

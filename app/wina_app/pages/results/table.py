@@ -1,23 +1,27 @@
 """The table of stored metrics: filtered, sorted, grouped, and updated in place."""
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from wina_app.pages.results.clipboard import Shown
 from wina_app.pages.results.grouping import Arrangement, Closed, Group, SortKey, arrange
-from wina_app.pages.results.rows import Entry, Key, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
+from wina_core.results.cells import CellTable, Codes, Key, Mask
 from wina_core.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.results.filter import common
-from wina_core.results.frame import Frame, Mask
+from wina_core.results.frames import metric_rows_of, metrics_frame
+from wina_core.results.rows import MetricRow
 
 EDITED = ("tags", "note")
 """Columns that are edited in the table."""
+
+if TYPE_CHECKING:  # pandas takes seconds to import
+    import pandas as pd
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
@@ -31,29 +35,11 @@ _DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ = (
         Qt.ItemDataRole.AccessibleTextRole,
     )
 )
-_TOLD = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ))
+_ROLES = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ))
 _SELECTABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
 _EDITABLE = _SELECTABLE | Qt.ItemFlag.ItemIsEditable
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-
-
-class Content:
-    """A reading of the store, whole; made on the store's thread."""
-
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-        self.entries = np.empty(len(frame), object)  # an array, for a hundred thousand are picked from it at once
-        self.entries[:] = make_entries(frame.rows)
-        frame.prepare()
-
-    def rows_of(self, keys: Collection[Key]) -> dict[Key, int]:
-        """Where the rows of these keys are, of those that there are."""
-        runs = {key[0] for key in keys}
-        factor = self.frame.factor("hash")
-        wanted = np.array([run in runs for run in factor.raws], np.bool_)
-        near = np.flatnonzero(wanted[factor.codes]) if len(wanted) else ()
-        return {key: int(row) for row in near if (key := self.entries[row].key) in keys}
 
 
 class ResultsTable(QAbstractTableModel):
@@ -67,7 +53,7 @@ class ResultsTable(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
-        self._content = Content(Frame([], {}, COLUMNS))
+        self._cells = CellTable(columns=COLUMNS)
         self._mask: Mask = np.zeros(0, np.bool_)
         self._arrangement = Arrangement(np.zeros(0, np.intp))
         self.keys: tuple[SortKey, ...] = ()
@@ -78,63 +64,71 @@ class ResultsTable(QAbstractTableModel):
     # ---- content -------------------------------------------------------------------------------------------------
 
     @property
-    def frame(self) -> Frame:
+    def cells(self) -> CellTable:
         """Everything there is."""
-        return self._content.frame
+        return self._cells
 
     @property
     def stored(self) -> int:
-        """How many rows there are."""
-        return len(self.frame)
+        """Number of rows there are."""
+        return len(self._cells)
 
     @property
     def count(self) -> int:
-        """How many rows pass the filter."""
+        """Number of rows that pass the filter."""
         return int(np.count_nonzero(self._mask))
 
     @property
-    def passing(self) -> Sequence[Entry]:
-        """The rows that pass the filter, in the store's order."""
-        return self._passing
-
-    @property
-    def shown(self) -> Sequence[Entry]:
+    def shown(self) -> list[MetricRow]:
         """The rows that are shown, in the order of the table, without headings and what is under closed ones."""
-        return tuple(self._content.entries[self._arrangement.rows])
+        return self._rows(self._arrangement.rows)
 
-    @cached_property
-    def _passing(self) -> tuple[Entry, ...]:
-        return tuple(self._content.entries[self._mask])
+    def passing(self) -> "Callable[[], pd.DataFrame]":
+        """Return a function that makes the frame of the metrics that pass now, in the store's order, on any thread."""
+        return partial(_passing, self._cells.metrics, self._mask)
+
+    def passing_runs(self, among: Collection[str]) -> frozenset[str]:
+        """Return those of the runs that have a row that passes."""
+        rows = self._cells.rows_of_runs(among) if among else ()
+        return frozenset(str(self._cells["hash"].value(row)) for row in rows if self._mask[row])
+
+    def passing_rows(self, runs: Collection[str]) -> tuple[MetricRow, ...]:
+        """Return those rows of the runs that pass the filter."""
+        rows = self._cells.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
+        return tuple(self._rows(rows[self._mask[rows]]))
+
+    def _rows(self, rows: Codes) -> list[MetricRow]:
+        metrics = self._cells.metrics
+        return [] if metrics is None else metric_rows_of(metrics.take(rows))
 
     @cached_property
     def common(self) -> Mapping[str, str]:
         """Key: text of the columns that read alike in all rows that pass."""
-        return common(self.frame, self._mask)
+        return common(self._cells, self._mask)
 
-    def show(self, content: Content, mask: Mask) -> None:
+    def show(self, cells: CellTable, mask: Mask) -> None:
         """Show those rows of another reading that are in the mask; where it has other columns, in these."""
-        if content.frame.columns != self.columns:
+        if cells.columns != self.columns:
             self.beginResetModel()
-            self.columns = content.frame.columns
+            self.columns = cells.columns
             known = {column.key for column in self.columns}
             self.keys = tuple(key for key in self.keys if key.column in known)
             self.group = self.group if self.group in known else ""
-            self._content, self._mask = content, mask
+            self._cells, self._mask = cells, mask
             self._arrangement = self._arranged()
             self.endResetModel()
         else:
-            self._rearrange(content, mask)
+            self._rearrange(cells, mask)
         self._pass()
 
     def set_mask(self, mask: Mask) -> None:
         """Show other rows of the same reading."""
         if not np.array_equal(mask, self._mask):
-            self._rearrange(self._content, mask)
+            self._rearrange(self._cells, mask)
             self._pass()
 
     def _pass(self) -> None:
-        for outdated in ("_passing", "common"):
-            self.__dict__.pop(outdated, None)
+        self.__dict__.pop("common", None)
         self.content_changed.emit()
 
     # ---- order ---------------------------------------------------------------------------------------------------
@@ -148,7 +142,7 @@ class ResultsTable(QAbstractTableModel):
         """Sort by several columns, the first one first."""
         if keys != self.keys:
             self.keys = keys
-            self._rearrange(self._content, self._mask)
+            self._rearrange(self._cells, self._mask)
             if self.columns:
                 self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
@@ -162,29 +156,29 @@ class ResultsTable(QAbstractTableModel):
         """Put rows together that have the same value in the column of this key; empty for no groups."""
         if key != self.group:
             self.group, self._closed = key, Closed()
-            self._rearrange(self._content, self._mask)
+            self._rearrange(self._cells, self._mask)
 
     def toggle(self, line: int) -> None:
         """Close or open the group whose heading this line is."""
         groups, number = self._arrangement.groups, ~int(self._arrangement.lines[line])
         if groups is not None and number >= 0:
             self._closed = self._closed.toggled(groups.key(number))
-            self._rearrange(self._content, self._mask)
+            self._rearrange(self._cells, self._mask)
 
     def close_groups(self, closed: bool) -> None:
         """Close or open all groups."""
         self._closed = Closed(all_others=closed)
-        self._rearrange(self._content, self._mask)
+        self._rearrange(self._cells, self._mask)
 
     def _arranged(self) -> Arrangement:
-        return arrange(self.frame, self._mask, self.keys, self.group, self._closed)
+        return arrange(self._cells, self._mask, self.keys, self.group, self._closed)
 
-    def _rearrange(self, content: Content, mask: Mask) -> None:
+    def _rearrange(self, cells: CellTable, mask: Mask) -> None:
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
-        entries = [self.entry_at(index.row()) for index in before]
-        keys = [None if entry is None else entry.key for entry in entries]
-        self._content, self._mask = content, mask
+        rows = [self.row_at(index.row()) for index in before]
+        keys = [None if row is None else self._cells.key(row) for row in rows]
+        self._cells, self._mask = cells, mask
         self._arrangement = self._arranged()
         places = self._places({key for key in keys if key is not None})
         after = [
@@ -195,14 +189,14 @@ class ResultsTable(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def _places(self, keys: Collection[Key]) -> dict[Key | None, int]:
-        """In which lines the rows of these keys are, of those that are shown."""
+        """Return the lines of the rows of these keys, of those that are shown."""
         if not keys:
             return {}
-        rows = self._content.rows_of(keys)
         lines = np.full(self.stored, -1, np.intp)
         shown = np.flatnonzero(self._arrangement.lines >= 0)
         lines[self._arrangement.lines[shown]] = shown
-        return {key: int(lines[row]) for key, row in rows.items() if lines[row] >= 0}
+        rows = self._cells.rows_of_runs({key[0] for key in keys})
+        return {key: int(lines[row]) for row in rows if lines[row] >= 0 and (key := self._cells.key(row)) in keys}
 
     # ---- lines ---------------------------------------------------------------------------------------------------
 
@@ -211,10 +205,10 @@ class ResultsTable(QAbstractTableModel):
         lines = self._arrangement.lines
         return int(lines[line]) if 0 <= line < len(lines) and lines[line] >= 0 else None
 
-    def entry_at(self, line: int) -> Entry | None:
-        """The row in this line; None for the heading of a group and where there is no line."""
+    def run_at(self, line: int) -> str | None:
+        """Return the run of the row in this line; None for the heading of a group and where there is no line."""
         row = self.row_at(line)
-        return None if row is None else self._content.entries[row]
+        return None if row is None else str(self._cells["hash"].value(row))
 
     def group_at(self, line: int) -> Group | None:
         """The group whose heading this line is."""
@@ -222,22 +216,20 @@ class ResultsTable(QAbstractTableModel):
         return groups[~int(lines[line])] if groups is not None and 0 <= line < len(lines) and lines[line] < 0 else None
 
     def is_pinned(self, line: int) -> bool:
-        """Whether this line is a row of a pinned run."""
+        """Return whether this line is a row of a pinned run."""
         row = self.row_at(line)
-        return row is not None and self.frame.factor("pin").value(row) == PINNED
+        return row is not None and self._cells["pin"].value(row) == PINNED
 
     def lines_of_runs(self, runs: Collection[str]) -> list[int]:
         """The lines with rows of these runs."""
-        factor = self.frame.factor("hash")
-        wanted = np.array([run in runs for run in factor.raws], np.bool_)
+        wanted = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
+        wanted[self._cells.rows_of_runs(runs)] = True
         lines = self._arrangement.lines
-        if not len(wanted):
-            return []
-        return [int(line) for line in np.flatnonzero((lines >= 0) & wanted[factor.codes[lines]])]
+        return [int(line) for line in np.flatnonzero(wanted[np.where(lines < 0, -1, lines)])]
 
     def as_shown(self, keys: Sequence[str]) -> Shown:
-        """What is shown now, in the columns with these keys."""
-        return Shown(self.frame, self._arrangement, self.group, tuple(keys))
+        """Return the shown lines in the columns with these keys."""
+        return Shown(self._cells, self._arrangement, self.group, tuple(keys))
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
@@ -255,24 +247,25 @@ class ResultsTable(QAbstractTableModel):
         return _EDITABLE if editable else _SELECTABLE
 
     def setData(self, index: _Index, value: Any, role: int = _EDIT) -> bool:
-        """Tell what was typed; it is shown once it is stored."""
-        entry = self.entry_at(index.row())
-        if role != _EDIT or entry is None:
+        """Emit the typed text; it is shown once it is stored."""
+        run = self.run_at(index.row())
+        if role != _EDIT or run is None:
             return False
-        self.edited.emit(entry.row.run, self.columns[index.column()].key, str(value))
+        self.edited.emit(run, self.columns[index.column()].key, str(value))
         return True
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
         """Text, alignment and tooltip of a cell. A heading's words are for whoever paints it, or reads it aloud."""
-        if role not in _TOLD:  # most of what Qt asks for each cell that it paints
+        if role not in _ROLES:  # most of what Qt asks for each cell that it paints
             return None
         row = self.row_at(index.row())
         if row is None:
-            return plain_tip(self.group_at(index.row()).label) if role in (_READ, _TIP) else None
-        factor = self.frame.factors[index.column()]
+            group = self.group_at(index.row())
+            return plain_tip(group.label) if group is not None and role in (_READ, _TIP) else None
+        cells = self._cells.cells[index.column()]
         if role == _ALIGNMENT:
-            return _NUMBERS if factor.column.numeric else _WORDS
-        return plain_tip(factor.tip(row)) if role == _TIP else factor.text(row)
+            return _NUMBERS if cells.column.numeric else _WORDS
+        return plain_tip(cells.tip(row)) if role == _TIP else cells.text(row)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
         """Titles, what they mean, and which columns the rows are sorted by."""
@@ -298,3 +291,7 @@ class ResultsTable(QAbstractTableModel):
                 )
                 return f" {arrow}{place}" if len(self.keys) > 1 else f" {arrow}"
         return ""
+
+
+def _passing(metrics: "pd.DataFrame | None", mask: Mask) -> "pd.DataFrame":
+    return metrics_frame(()) if metrics is None else metrics[mask].reset_index(drop=True)

@@ -94,6 +94,6 @@ class ResultsList(QWidget):
         self._scope.setVisible(bool(title))
 
     def show_error(self, text: str) -> None:
-        """What is wrong with the filter; empty when nothing is."""
+        """Show an error of the filter; empty for none."""
         self.error.setText(text)
         self.error.setVisible(bool(text))

@@ -1,10 +1,11 @@
 """The results table on the screen: several sort keys, groups that open and close, pins, columns in a chosen order."""
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QRect, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QModelIndex, QRect, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractItemView
+from PySide6.QtWidgets import QAbstractItemView, QTableView
 
 from wina_app.pages.results.grouping import SortKey
 from wina_app.pages.results.table import ResultsTable
@@ -53,7 +54,11 @@ class ResultsTableView(RowTableView):
         line.setSeparator(True)
         self.addAction(line)
 
-    def show_table(self, table: ResultsTable) -> None:
+    def model(self) -> ResultsTable:  # type: ignore[override]
+        """Return the table that is shown."""
+        return cast(ResultsTable, QTableView.model(self))
+
+    def show_table(self, table: QAbstractTableModel) -> None:
         """Show a table; clicks on its headings sort it, with Shift within what is sorted already."""
         super().show_table(table)
         self.setSortingEnabled(False)
@@ -84,8 +89,9 @@ class ResultsTableView(RowTableView):
             self.model().sort_further(section)
             return
         key = self.model().columns[section].key
-        turns = {(SortKey(key),): (SortKey(key, True),), (SortKey(key, True),): ()}
-        self.model().sort_by(turns.get(self.model().keys, (SortKey(key),)))
+        up, down = (SortKey(key),), (SortKey(key, True),)
+        keys = self.model().keys
+        self.model().sort_by(down if keys == up else () if keys == down else up)
 
     def _sort_current(self, descending: bool) -> None:
         if self.currentIndex().isValid():

@@ -1,4 +1,4 @@
-"""What the user writes on runs, and runs that are deleted: each a step that can be undone."""
+"""Annotations and deletion of runs, each a step that can be undone."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _BUSY = ("queued", "running")
 
 
 class MarksView(Protocol):
-    """What is told of a change."""
+    """Interface of the page to this controller."""
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
@@ -30,12 +30,12 @@ class MarksView(Protocol):
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the Inspector shows of a run."""
+    """Facts of a run in the Inspector."""
 
     run: str
     marks: RunMarks
     cells: tuple[tuple[str, str], ...]
-    """Title and text of the columns that tell of the run."""
+    """Title and text of the columns on the run."""
 
 
 class _Step(QUndoCommand):
@@ -81,21 +81,24 @@ class ResultsMarksController(QObject):
     # ---- what is written -----------------------------------------------------------------------------------------
 
     def marks(self, runs: Collection[str]) -> dict[str, RunMarks]:
-        """Of those of the runs that are stored."""
-        details = self._table.frame.details
+        """Return the annotations of those of the runs that are stored."""
+        details = self._table.cells.details
+        if details is None:
+            return {}
+        known = details.index.intersection(list(runs))
+        written = details.loc[known, ["tags", "note", "pinned"]].to_numpy(object).tolist()
         return {
-            run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned)
-            for run in runs
-            if run in details
+            str(run): RunMarks(split_tags(tags), note, pinned)
+            for run, (tags, note, pinned) in zip(known, written, strict=True)
         }
 
     def facts(self, run: str) -> RunFacts | None:
-        """What is known of a run that is shown; None when it is not."""
-        frame, marks = self._table.frame, self.marks([run])
-        row = next((number for number, row in enumerate(frame.rows) if row.run == run), None)
-        if row is None or not marks:
+        """Return the facts of a run that is shown; None when it is not."""
+        table, marks = self._table.cells, self.marks([run])
+        rows = table.rows_of_runs([run])
+        if not len(rows) or not marks:
             return None
-        cells = ((each.column.title, each.text(row)) for each in frame.factors if each.column.key in _TOLD)
+        cells = ((each.column.title, each.text(rows[0])) for each in table.cells if each.column.key in _OF_RUN)
         return RunFacts(run, marks[run], tuple((title, text) for title, text in cells if text))
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
@@ -143,8 +146,9 @@ class ResultsMarksController(QObject):
         runs = list(dict.fromkeys(runs))
         if not runs:
             return
-        wanted = set(runs)
-        busy = {row.run for row in self._table.frame.rows if row.run in wanted and row.status in _BUSY}
+        table = self._table.cells
+        run, status = table["hash"], table["status"]
+        busy = {run.value(row) for row in table.rows_of_runs(runs) if status.value(row) in _BUSY}
         if busy:
             self._view.show_error(
                 tr(
@@ -170,10 +174,10 @@ class ResultsMarksController(QObject):
         self._refresh()
 
 
-_TOLD = frozenset(
+_OF_RUN = frozenset(
     {
         *("model", "method", "rotation", "details", "selection", "target", "plan", "settings"),
         *("status", "hardware", "study", "seed", "hash"),
     }
 )
-"""Columns that tell of a run, not of one of its numbers."""
+"""Columns on a run, not on one of its numbers."""

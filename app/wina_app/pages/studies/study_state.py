@@ -133,11 +133,6 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     return labels
 
 
-def name_arms(runs: Iterable[LabelledRun]) -> dict[str, str]:
-    """Return the label of each run's configuration by the run's hash."""
-    return {run.label.run: run.label.arm for run in runs}
-
-
 def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit

@@ -162,7 +162,7 @@ def _lines(
 
 
 def _dense_ms(rows: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
-    """Of each dtype the median over what was taken turn by turn with the rows."""
+    """Return each dtype's median dense time, measured in turns with the rows."""
     by_dtype: dict[str, list[float]] = {}
     for row in rows:
         by_dtype.setdefault(row.dtype, []).append(row.dense_ms)

@@ -1,4 +1,4 @@
-"""Which machine, subject and load the Latency page can show, and which it does."""
+"""Machines, subjects and loads that the Latency page can show, and the selected ones."""
 
 import re
 from collections.abc import Collection
@@ -14,18 +14,18 @@ Items = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Picked:
-    """What the user chose to see; None follows what is measured."""
+    """The user's selection; None follows the measurements."""
 
     machine: Any = None
     subject: Any = None
     load: Any = None
     since: float = field(default=float("inf"))
-    """When this window last asked for a sweep, seconds since the epoch: points from then on are followed."""
+    """Time of this window's last sweep, seconds since the epoch: points from then on are followed."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What there is to choose from, and what is shown of it; the values are None where there is nothing."""
+    """Choices and the shown ones among them, which are None where there is no choice."""
 
     machines: Items = ()
     subjects: Items = ()
@@ -36,10 +36,10 @@ class Offer:
 
 
 def make_offer(entries: Collection[TimedEntry], picked: Picked, here: Environment | None) -> Offer:
-    """Of all that is stored. What was picked is shown as long as it is there.
+    """Return the choices among stored timings. A picked value is shown as long as it is there.
 
-    Else the machine is that of the points that land, then this one, then the last that was measured on; the subject
-    the last one measured, and the load the least.
+    The default machine is that of new points, then this one, then the last measured one; the default subject is the
+    last measured one, and the default load the least.
     """
     if not entries:
         return Offer()
@@ -64,7 +64,7 @@ def make_offer(entries: Collection[TimedEntry], picked: Picked, here: Environmen
 
 
 def is_local(device: str, hardware: str, here: Environment) -> bool:
-    """Whether timings on this hardware come from the machine that the engine runs on, whatever threads it used."""
+    """Return whether timings on this hardware come from the engine's machine, with any number of threads."""
     if device != here.device:
         return False
     return _without_threads(hardware) == _without_threads(here.hardware)

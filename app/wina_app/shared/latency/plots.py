@@ -3,7 +3,8 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
 from wina_app.style.theme import GRID, method_colour, notifier
 from wina_app.style.translation import tr
@@ -27,7 +28,7 @@ _ROOFLINE = tr("roofline 1 / (1 − s)")
 
 
 class LatencyPlots(QWidget):
-    """The colour tells the method, the marker the backend or rotation, the line's pattern the rest."""
+    """The colour shows the method, the marker the backend or rotation, the line's pattern the rest."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def _figure(
     """A number, `scale` times what is stored."""
 
     def value(row: Any) -> Value:
-        number = getattr(row, key)
+        number: float = getattr(row, key)
         return number if scale == 1.0 else round(scale * number, 10)
 
     return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
@@ -123,12 +123,12 @@ class TimedEntry(TableEntry, ABC):
     @property
     @abstractmethod
     def subject(self) -> tuple[Any, str]:
-        """What was timed, and how the page calls it."""
+        """The timed thing, and its name on the page."""
 
     @property
     @abstractmethod
     def load(self) -> tuple[Any, str]:
-        """How much of it at once, and how the page calls that."""
+        """The amount at once, and its name on the page."""
 
 
 class ProductEntry(TimedEntry):

@@ -9,13 +9,13 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
 from wina_app.pages.results.plots.frontier import Measure, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
-from wina_app.pages.results.rows import make_entries
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot, Trace
 from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
+from wina_core.results.frames import metrics_frame
 from wina_core.store import Store
 
 ACC = Measure("demo_choice", "acc", True)
@@ -25,7 +25,7 @@ ACC = Measure("demo_choice", "acc", True)
 def data(tmp_path_factory):
     with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
         record_demo_study(store)
-        entries = make_entries(store.metric_rows())
+        entries = metrics_frame(store.metric_rows())
     return frontier(entries, ACC, next(iter(models(entries))))
 
 
@@ -261,7 +261,7 @@ def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
         record_demo_study(store)
         rows = store.metric_rows()
     broken = [row._replace(value=value) if row.method in ("dense", "teal") else row for row in rows]
-    entries = make_entries(broken)
+    entries = metrics_frame(broken)
     with pytest.MonkeyPatch.context() as patch:
         caught = []
         patch.setattr("sys.excepthook", lambda *what: caught.append(what))

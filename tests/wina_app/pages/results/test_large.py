@@ -12,6 +12,7 @@ from wina_app.style.theme import apply_theme
 
 from tests.wina_app.pages.results.results_content import PLAIN
 from wina_core.results.columns import BY_KEY
+from wina_core.results.frames import metrics_frame
 from wina_core.store import MetricRow
 
 MODELS, SETTINGS, TARGETS, TASKS = 50, 8, 25, 10
@@ -42,9 +43,10 @@ class LargeStore:
                 head._replace(task=f"task {task}", unit=f"task {task}", value=chance.random()) for task in range(TASKS)
             ]
         self.details = {row.run: PLAIN for row in self.rows[::TASKS]}
+        self.frame = metrics_frame(self.rows)
 
-    def metric_rows(self):
-        return list(self.rows)
+    def metrics(self):
+        return self.frame.copy()
 
     def run_details(self):
         return dict(self.details)

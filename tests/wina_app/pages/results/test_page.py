@@ -70,7 +70,7 @@ def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation:
     return next(
         number
         for number, entry in enumerate(page.controller.table.shown)
-        if (entry.row.method, entry.row.metric, entry.row.target_sparsity, entry.row.rotation) == wanted
+        if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == wanted
     )
 
 
@@ -131,7 +131,7 @@ def test_a_click_on_a_heading_sorts(qtbot, filled):
     filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
     where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
     qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
-    values = [entry.row.value for entry in filled.controller.table.shown]
+    values = [entry.value for entry in filled.controller.table.shown]
     assert values in (sorted(values), sorted(values, reverse=True))
 
 
@@ -224,10 +224,10 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     assert len(shown) == 8
     if suffix in (".csv", ".tsv"):
         rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
-        assert [float(row["value"]) for row in rows] == [entry.row.value for entry in shown], "to the last digit"
-        assert [row["target %"] for row in rows] == [str(100 * entry.row.target_sparsity) for entry in shown]
+        assert [float(row["value"]) for row in rows] == [entry.value for entry in shown], "to the last digit"
+        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in shown]
     elif suffix == ".json":
-        assert [row["value"] for row in json.loads(content)] == [entry.row.value for entry in shown]
+        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in shown]
     else:
         assert content.count("demo_choice") + content.count("demo\\_choice") == 8
 

@@ -17,7 +17,6 @@ from wina_app.pages.results.plots.frontier import (
     names,
     readout,
 )
-from wina_app.pages.results.rows import Entry, make_entries
 from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
@@ -30,6 +29,7 @@ from tests.wina_app.stored_runs import (
     run_spec,
 )
 from wina_core.results.columns import BY_KEY, COLUMNS
+from wina_core.results.frames import metric_rows_of, metrics_frame
 from wina_core.specs import NO_ROTATION
 from wina_core.store import FrontierLine, Store
 
@@ -53,7 +53,7 @@ def store(database, tmp_path):
 
 @pytest.fixture
 def entries(store):
-    return make_entries(store.metric_rows())
+    return store.metric_rows()
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def table(store):
 
 
 def shown(table: ResultsTable, key: str) -> list[str]:
-    return [getattr(entry.row, key) for entry in table.shown]
+    return [getattr(entry, key) for entry in table.shown]
 
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     filter_by(table, "metric:acc")
     for key, order in product(("counted", "full"), Qt.SortOrder):
         table.sort(BY_KEY[key], order)
-        values = [getattr(entry.row, f"{key}_sparsity") for entry in table.shown]
+        values = [getattr(entry, f"{key}_sparsity") for entry in table.shown]
         assert values[-1] is None, "dense was not gated"
         known = values[:-1]
         assert known == sorted(known, reverse=order == Qt.SortOrder.DescendingOrder)
@@ -108,9 +108,9 @@ def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
 def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expected):
     values = (2.0, math.nan, 0.0, -math.inf, math.nan, 0.0, 2.0)
     table = ResultsTable()
-    show_rows(table, [entries[0].row._replace(unit=str(at), value=value) for at, value in enumerate(values)])
+    show_rows(table, [entries[0]._replace(unit=str(at), value=value) for at, value in enumerate(values)])
     table.sort(BY_KEY["value"], order)
-    assert [int(entry.row.unit) for entry in table.shown] == expected
+    assert [int(entry.unit) for entry in table.shown] == expected
 
 
 def test_several_columns_sort_one_within_the_other(table):
@@ -118,7 +118,7 @@ def test_several_columns_sort_one_within_the_other(table):
     table.sort_further(BY_KEY["target"])
     table.sort_further(BY_KEY["method"])
     table.sort_further(BY_KEY["target"])
-    found = [(entry.row.metric, -entry.row.target_sparsity, entry.row.method) for entry in table.shown]
+    found = [(entry.metric, -entry.target_sparsity, entry.method) for entry in table.shown]
     assert found == sorted(found), "the target, asked for again, the other way round"
     assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target % ▾2"
     table.sort(BY_KEY["value"])
@@ -135,32 +135,32 @@ def test_new_results_leave_selection_and_order_alone(table, store):
     show_rows(table, store.metric_rows())
     assert table.rowCount() == before + 3
     assert table.shown[kept.row()].key == key
-    values = [entry.row.value for entry in table.shown]
+    values = [entry.value for entry in table.shown]
     assert values == sorted(values, reverse=True)
 
 
 def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
-    dense = next(row for row, entry in enumerate(table.shown) if entry.row.method == "dense")
+    dense = next(row for row, entry in enumerate(table.shown) if entry.method == "dense")
     kept = QPersistentModelIndex(table.index(dense, 0))
     filter_by(table, "method:teal")
     assert not kept.isValid()
 
 
 def test_numbers_read_well(entries, table):
-    row = next(at for at, entry in enumerate(entries) if entry.row.method == "dense" and entry.row.metric == "acc")
-    texts = {factor.column.key: factor.text(row) for factor in table.frame.factors}
+    row = next(at for at, entry in enumerate(entries) if entry.method == "dense" and entry.metric == "acc")
+    texts = {factor.column.key: factor.text(row) for factor in table.cells.cells}
     assert (texts["value"], texts["stderr"], texts["n"], texts["counted"]) == ("0.71", "0.016", "800", "–")
-    show_rows(table, [entries[row].row._replace(full_sparsity=-0.0512, value=math.nan)])
-    assert table.frame.factor("full").text(0) == "−5.1"
-    assert table.frame.factor("value").value(0) is None
+    show_rows(table, [entries[row]._replace(full_sparsity=-0.0512, value=math.nan)])
+    assert table.cells["full"].text(0) == "−5.1"
+    assert table.cells["value"].value(0) is None
 
 
 def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store, entries):
-    pinned = entries[-1].row.run
+    pinned = entries[-1].run
     show_rows(table, store.metric_rows(), **{pinned: PLAIN._replace(pinned=True)})
-    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert [entry.run == pinned for entry in table.shown][:4] == [True, True, True, False]
     table.sort(BY_KEY["target"])
-    assert [entry.row.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert [entry.run == pinned for entry in table.shown][:4] == [True, True, True, False]
     assert table.is_pinned(0)
     assert not table.is_pinned(3)
 
@@ -174,14 +174,14 @@ def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
     lines = range(table.rowCount())
     groups = [group for line in lines if (group := table.group_at(line))]
     assert [(group.text, group.count) for group in groups] == [("dense", 1), ("teal", 4), ("wina", 8)]
-    values = [entry.row.value for entry in table.passing if entry.row.method == "teal"]
+    values = [entry.value for entry in metric_rows_of(table.passing()()) if entry.method == "teal"]
     assert groups[1].mean == pytest.approx(sum(values) / 4)
     assert (groups[1].low, groups[1].high) == (min(values), max(values))
-    assert [entry.row.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
+    assert [entry.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
 
 
 def test_a_value_that_is_unknown_is_no_part_of_the_mean(table, entries):
-    rows = [entry.row for entry in entries if entry.row.metric == "acc" and entry.row.method == "teal"]
+    rows = [entry for entry in entries if entry.metric == "acc" and entry.method == "teal"]
     show_rows(table, [rows[0]._replace(value=math.nan), *rows[1:]])
     table.group_by("method")
     group, known = table.group_at(0), [row.value for row in rows[1:]]
@@ -201,8 +201,8 @@ def test_a_closed_group_is_its_heading_and_stays_closed(table, store):
     table.group_by("method")
     table.toggle(1 + 1)
     assert table.rowCount() == 3 + 1 + 8
-    assert table.entry_at(2) is None
-    assert table.entry_at(3) is None, "the next heading"
+    assert table.run_at(2) is None
+    assert table.run_at(3) is None, "the next heading"
     assert table.data(table.index(2, 0), Qt.ItemDataRole.AccessibleTextRole).startswith("▸ teal   4 rows, mean 0.6")
     show_rows(table, store.metric_rows(), "metric:acc")
     assert table.rowCount() == 3 + 1 + 8
@@ -218,7 +218,7 @@ def test_a_selected_row_stays_selected_in_its_group(table):
     kept = QPersistentModelIndex(table.index(5, 0))
     key = table.shown[5].key
     table.group_by("metric")
-    assert table.entry_at(kept.row()).key == key
+    assert table.cells.key(table.row_at(kept.row())) == key
     table.close_groups(True)
     assert not kept.isValid()
 
@@ -289,7 +289,7 @@ def test_a_copy_has_the_chosen_columns_in_their_order(table):
     assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.695937\t800\tteal"]
     assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
     assert "\\toprule" in shown.copy([0], ".tex")
-    assert shown.table([0]) == (["value", "n", "method"], [[table.passing[0].row.value, 800, "teal"]])
+    assert shown.table([0]) == (["value", "n", "method"], [[table.shown[0].value, 800, "teal"]])
 
 
 def test_of_closed_groups_alone_a_copy_is_the_summary(table):
@@ -308,42 +308,40 @@ def test_of_closed_groups_alone_a_copy_is_the_summary(table):
 
 
 def test_the_frontier_has_a_line_for_each_arm_and_the_dense_reference(entries):
-    model = next(iter(models(entries)))
-    data = frontier(entries, ACC, model)
+    model = next(iter(models(metrics_frame(entries))))
+    data = frontier(metrics_frame(entries), ACC, model)
     assert [line.label for line in data.lines] == ["teal", "wina", "wina, global + heads"]
     assert all([point.target_sparsity for point in line.points] == list(SPARSITIES) for line in data.lines)
     assert distinct_references(data.dense) == [("dense", 0.71)]
 
 
 def test_the_frontier_shows_only_the_given_rows(entries):
-    model = next(iter(models(entries)))
-    some = [entry for entry in entries if entry.row.method == "teal" and entry.row.target_sparsity < 0.45]
-    data = frontier(some, ACC, model)
+    model = next(iter(models(metrics_frame(entries))))
+    some = [entry for entry in entries if entry.method == "teal" and entry.target_sparsity < 0.45]
+    data = frontier(metrics_frame(some), ACC, model)
     assert [(line.label, len(line.points)) for line in data.lines] == [("teal", 2)]
     assert data.dense == ()
-    assert frontier(entries, ACC, "another model").lines == ()
+    assert frontier(metrics_frame(entries), ACC, "another model").lines == ()
 
 
 def test_references_that_differ_are_named_apart(store):
     record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
-    rows = make_entries(store.metric_rows())
+    rows = store.metric_rows()
     moved = [
-        Entry(entry.row._replace(value=0.7)) if entry.row.rotation != "none" and entry.row.method == "dense" else entry
-        for entry in rows
+        entry._replace(value=0.7) if entry.rotation != "none" and entry.method == "dense" else entry for entry in rows
     ]
-    model = next(iter(models(rows)))
-    assert len(distinct_references(frontier(rows, ACC, model).dense)) == 1, "an exact rotation changes nothing"
-    names = [name for name, _ in distinct_references(frontier(moved, ACC, model).dense)]
+    model = next(iter(models(metrics_frame(rows))))
+    assert len(distinct_references(frontier(metrics_frame(rows), ACC, model).dense)) == 1, (
+        "an exact rotation changes nothing"
+    )
+    names = [name for name, _ in distinct_references(frontier(metrics_frame(moved), ACC, model).dense)]
     assert names == ["dense", "dense, global + heads"]
 
 
 def test_names_say_only_what_sets_lines_apart(store):
     def line_names(**changes) -> list[str]:
-        rows = [
-            Entry(entry.row._replace(**changes) if entry.row.rotation != "none" else entry.row)
-            for entry in make_entries(store.metric_rows())
-        ]
-        return names(frontier(rows, ACC, next(iter(models(rows)))).lines)
+        rows = [entry._replace(**changes) if entry.rotation != "none" else entry for entry in store.metric_rows()]
+        return names(frontier(metrics_frame(rows), ACC, next(iter(models(metrics_frame(rows))))).lines)
 
     assert line_names() == ["teal", "wina", "wina, global + heads"]
     assert line_names(settings="limit 100")[2] == "wina, global + heads, limit 100"
@@ -351,7 +349,7 @@ def test_names_say_only_what_sets_lines_apart(store):
 
 
 def test_the_measures_are_what_the_rows_have(entries):
-    assert [measure.title for measure in measures(entries)] == [
+    assert [measure.title for measure in measures(metrics_frame(entries))] == [
         "demo:heldout: kl",
         "demo:heldout: perplexity",
         "demo_choice: acc",
@@ -359,8 +357,8 @@ def test_the_measures_are_what_the_rows_have(entries):
 
 
 def test_a_readout_tells_all_there_is(entries):
-    model = next(iter(models(entries)))
-    line = frontier(entries, ACC, model).lines[0]
+    model = next(iter(models(metrics_frame(entries))))
+    line = frontier(metrics_frame(entries), ACC, model).lines[0]
     text = readout(line.label, ACC, line.points[0])
     for part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "counted 24.8 %", "n 800"):
         assert part in text

@@ -72,11 +72,11 @@ def test_headings_sort_up_down_and_not_at_all_and_with_shift_within(qtbot, page)
     before = [entry.key for entry in table.shown]
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "method", Qt.KeyboardModifier.ShiftModifier)
-    found = [(entry.row.target_sparsity, entry.row.method) for entry in table.shown]
+    found = [(entry.target_sparsity, entry.method) for entry in table.shown]
     assert found == sorted(found)
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "target")
-    assert table.shown[0].row.target_sparsity == 0.65
+    assert table.shown[0].target_sparsity == 0.65
     click_heading(qtbot, page, "target")
     assert [entry.key for entry in table.shown] == before
 
@@ -85,7 +85,7 @@ def test_the_keyboard_sorts_by_the_column_it_is_in(qtbot, page):
     page.table.setFocus()
     page.table.setCurrentIndex(page.table.model().index(0, BY_KEY["value"]))
     qtbot.keyClick(page.table, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
-    values = [entry.row.value for entry in page.controller.table.shown]
+    values = [entry.value for entry in page.controller.table.shown]
     assert values == sorted(values, reverse=True)
 
 
@@ -116,7 +116,7 @@ def test_the_heading_of_a_group_is_painted_across_all_columns(page):
 
 
 def test_pinned_rows_have_a_bar_before_them(page, store):
-    run = page.controller.table.shown[-1].row.run
+    run = page.controller.table.shown[-1].run
     page.controller.marks.toggle_pin([run])
     picture = page.table.viewport().grab().toImage()
     middle = page.table.rowHeight(0) // 2
@@ -161,7 +161,7 @@ def test_only_what_differs_is_shown_and_the_rest_is_told(page):
 def test_the_delete_key_deletes_the_selected_runs_and_undo_brings_them_back(qtbot, page, store):
     page.table.setFocus()
     page.table.selectRow(4)
-    run = page.controller.table.entry_at(4).row.run
+    run = page.controller.table.run_at(4)
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     assert [row.run for row in store.deleted_runs()] == [run]
     assert page.controller.table.count == 36
@@ -172,7 +172,7 @@ def test_the_delete_key_deletes_the_selected_runs_and_undo_brings_them_back(qtbo
 def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
     page.table.setFocus()
     page.table.selectRow(0)
-    run = page.controller.table.entry_at(0).row.run
+    run = page.controller.table.run_at(0)
     commands(page)["Edit the tags of the current run"].trigger()
     (editor,) = page.table.viewport().findChildren(QLineEdit)
     qtbot.keyClicks(editor, "best, report")
@@ -194,7 +194,7 @@ def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
 def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
     assert not page.inspector.tags.isEnabled()
     assert page.inspector.tags.toolTip()
-    run = page.controller.table.entry_at(6).row.run
+    run = page.controller.table.run_at(6)
     store.mark_runs({run: RunMarks(note="well")})
     page.controller.refresh()
     page.table.selectRow(6)
@@ -229,9 +229,9 @@ def test_exported_numbers_are_numbers(page, tmp_path, monkeypatch, suffix):
         table = [dict(zip(titles, row, strict=True)) for row in rows]
     else:
         table = parquet.read_table(path).to_pylist()
-    assert [row["value"] for row in table] == [entry.row.value for entry in shown]
+    assert [row["value"] for row in table] == [entry.value for entry in shown]
     assert [(row["n"], row["seed"], row["target %"]) for row in table] == [
-        (800, 1234, 100 * entry.row.target_sparsity) for entry in shown
+        (800, 1234, 100 * entry.target_sparsity) for entry in shown
     ]
     assert "run" not in table[0], "columns that are hidden stay out"
 

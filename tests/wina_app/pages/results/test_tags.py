@@ -45,8 +45,8 @@ def test_what_is_written_is_stored_and_shown_and_undone_step_by_step(control, ru
     control.marks.toggle_pin([run])
     assert marks_of(runs, run) == ("best, report", "as in the paper", True)
     assert [stack.text(step) for step in range(3)] == ["tags of 2 runs", "note of 1 run", "pin of 1 run"]
-    assert control.table.entry_at(0).row.run == run
-    assert {control.table.frame.factor("tags").text(row) for row in range(6)} == {"best, report"}
+    assert control.table.run_at(0) == run
+    assert {control.table.cells["tags"].text(row) for row in range(6)} == {"best, report"}
     stack.undo()
     stack.undo()
     assert marks_of(runs, run) == ("best, report", "", False)
@@ -109,14 +109,14 @@ def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
     assert table.flags(index) & table.flags(index).ItemIsEditable
     assert not table.flags(table.index(0, BY_KEY["value"])) & table.flags(index).ItemIsEditable
     table.setData(index, "typed")
-    assert marks_of(runs, table.entry_at(0).row.run)[1] == "typed"
+    assert marks_of(runs, table.run_at(0))[1] == "typed"
 
 
 def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):
     store, hashes = runs
     before = [entry.key for entry in control.table.shown]
     control.marks.delete([hashes[3], hashes[3]])
-    assert hashes[3] not in {entry.row.run for entry in control.table.shown}
+    assert hashes[3] not in {entry.run for entry in control.table.shown}
     assert "1 run is deleted." in control.view.last("show_notice")
     assert [row.run for row in store.deleted_runs()] == [hashes[3]]
     control.marks.undo_stack.undo()
@@ -169,7 +169,7 @@ def test_marks_that_came_from_elsewhere_are_filtered_by(control, runs):
     store.mark_runs({hashes[2]: RunMarks(tags=("keep",))})
     control.refresh()
     control.set_filter("tags:keep")
-    assert {entry.row.run for entry in control.table.shown} == {hashes[2]}
+    assert {entry.run for entry in control.table.shown} == {hashes[2]}
 
 
 def test_facts_of_a_run_are_for_the_inspector(control, runs):
@@ -209,4 +209,4 @@ def test_a_filter_typed_while_the_store_is_read_is_the_one_that_holds(runs):
     controller.set_filter("method:wina metric:acc")
     while late.asked:
         late.answer()
-    assert {(entry.row.method, entry.row.metric) for entry in controller.table.shown} == {("wina", "acc")}
+    assert {(entry.method, entry.metric) for entry in controller.table.shown} == {("wina", "acc")}

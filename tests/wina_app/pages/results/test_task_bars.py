@@ -13,10 +13,10 @@ from wina_app.pages.results.plots.task_bars import (
     first_sparsity,
 )
 from wina_app.pages.results.plots.task_bars_plot import BarsPlot
-from wina_app.pages.results.rows import make_entries
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
+from wina_core.results.frames import metrics_frame
 from wina_core.store import Store
 
 
@@ -38,7 +38,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def entries(rows):
-    return make_entries(rows)
+    return metrics_frame(rows)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_each_arm_has_its_run_of_the_chosen_sparsity(entries, model, rows):
 def test_too_many_arms_are_counted_not_drawn(model, rows):
     one = next(row for row in rows if row.target_sparsity == 0.5 and row.metric == "acc")
     many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
-    chart = chart_of(make_entries(many), model, "acc")
+    chart = chart_of(metrics_frame(many), model, "acc")
     assert (len(chart.arms), chart.left_out) == (MOST_ARMS, 3)
     assert len({arm.name for arm in chart.arms}) == MOST_ARMS
 
@@ -95,13 +95,13 @@ def reached(rows, measured):
 
 def test_of_each_arm_the_run_that_was_measured_nearest_is_shown(model, rows):
     found = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
-    (arm,) = chart_of(make_entries(found), model, "acc", 0.5).arms
+    (arm,) = chart_of(metrics_frame(found), model, "acc", 0.5).arms
     assert (arm.label, arm.flag) == ("wina, 49.9 % (target 40 %)", "")
 
 
 def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
     found = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
-    chart = chart_of(make_entries(found), model, "acc", 0.65)
+    chart = chart_of(metrics_frame(found), model, "acc", 0.65)
     (arm,) = chart.arms
     assert arm.label == "wina ⚠ 67.7 % (target 65 %)"
     assert arm.flag == "2.7 points sparser"
@@ -109,25 +109,34 @@ def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_it
     text = bar_readout(arm.name, chart, arm.bars[0])
     assert "counted 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
     assert text.count("⚠") == 1, "said once"
-    far = chart_of(make_entries(reached(rows, {0.4: 0.4})), model, "acc", 0.65)
-    assert far.arms[0].label == "wina ⚠ 40.0 % (target 40 %)"
-    assert bar_readout("wina", far, far.arms[0].bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
-    unmeasured = reached(rows, dict.fromkeys((0.25, 0.4, 0.5, 0.65)))
-    assert chart_of(make_entries(unmeasured), model, "acc", 0.5).arms[0].label == "wina, target 50 %"
+
+
+def test_an_arm_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
+    found = reached(rows, {0.4: 0.4})
+    chart = chart_of(metrics_frame(found), model, "acc", 0.65)
+    (arm,) = chart.arms
+    assert arm.label == "wina ⚠ 40.0 % (target 40 %)"
+    assert bar_readout(arm.name, chart, arm.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
 
 
 def test_the_setting_decides_which_measurement_is_nearest(model, rows):
     reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
     found = [row._replace(full_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
-    (counted,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "counted").arms
-    (full,) = bar_chart(make_entries(found), model, "acc", 0.5, None, "full").arms
+    (counted,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "counted").arms
+    (full,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "full").arms
     assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
+
+
+def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
+    found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
+    (arm,) = chart_of(metrics_frame(found), model, "acc", 0.5).arms
+    assert arm.label == "wina, target 50 %"
 
 
 def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model, rows):
     (one,) = reached(rows, {0.5: 0.5})
     found = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
-    assert [arm.run for arm in chart_of(make_entries(found), model, "acc").arms] == ["first"]
+    assert [arm.run for arm in chart_of(metrics_frame(found), model, "acc").arms] == ["first"]
 
 
 @pytest.fixture

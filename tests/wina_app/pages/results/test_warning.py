@@ -43,4 +43,4 @@ def test_a_sparsity_that_is_left_over_is_not(row):
 def test_the_mark_leaves_the_number_to_sort_and_export_by(row):
     table = ResultsTable()
     show_rows(table, [row._replace(counted_sparsity=0.15, full_sparsity=-0.028)])
-    assert table.frame.factor("full").value(0) == -2.8
+    assert table.cells["full"].value(0) == -2.8

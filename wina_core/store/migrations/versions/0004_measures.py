@@ -1,4 +1,4 @@
-"""What metrics measured is kept once for all runs, not in words with each number."""
+"""Store the texts of measures once for all runs, not with each number."""
 
 import hashlib
 import json

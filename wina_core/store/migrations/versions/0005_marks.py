@@ -1,4 +1,4 @@
-"""What a user writes on runs: tags, a note, a pin; and runs that are deleted but can be restored."""
+"""Add annotations of runs (tags, a note, a pin), and runs that are deleted but can be restored."""
 
 import sqlalchemy as sa
 from alembic import op

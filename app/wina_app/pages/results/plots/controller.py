@@ -23,6 +23,7 @@ from wina_app.shared.latency.choices import Offer, Picked, make_offer
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
+from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -160,14 +161,13 @@ class ResultsPlotsController(QObject):
             self._compute[self._plot]()
 
     def _on_rows(self) -> None:
-        self._selection.retain({entry.row.run for entry in self._table.passing} if self._selection.runs else ())
+        self._selection.retain(self._table.passing_runs(self._selection.runs))
         before, self._selected = self._selected, self._rows_of_selection()
         self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
 
     def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
         """All rows of the selected runs."""
-        wanted = set(self._selection.runs)
-        return tuple(entry.row for entry in self._table.passing if entry.row.run in wanted) if wanted else ()
+        return self._table.passing_rows(self._selection.runs)
 
     def _on_selection(self) -> None:
         self._selected = self._rows_of_selection()
@@ -268,7 +268,7 @@ class ResultsPlotsController(QObject):
     def choose_timed(self, keys: Sequence[str], more: bool) -> None:
         """Select the runs of the methods and sparsities of clicked timed points."""
         wanted = set(keys)
-        rows = (entry.row for entry in self._table.passing)
+        rows = metric_rows_of(self._table.passing()().drop_duplicates("run"))
         self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in wanted], more)
 
     def choose_reference(self, run: str) -> None:
@@ -278,16 +278,17 @@ class ResultsPlotsController(QObject):
     # ---- what is computed ----------------------------------------------------------------------------------------
 
     def _show_frontier(self) -> None:
-        entries, scope = tuple(self._table.passing), self._scope
+        passing, scope = self._table.passing(), self._scope
         model, count, paper = self._model, self._count, self._paper
         x_axis = self._x_axis or count
         wanted = self._measure, self._first.get("measure")
 
         def question(_store: "Store") -> tuple[Any, ...]:
-            offered, named = measures(entries), models(entries)
+            metrics = passing()
+            offered, named = measures(metrics), models(metrics)
             measure = _offered(wanted, offered) or _first_choice(offered, scope)
             shown = model if model in named else next(iter(named), "")
-            data = frontier(entries, measure, shown, scope, paper, count) if measure else None
+            data = frontier(metrics, measure, shown, scope, paper, count) if measure else None
             return offered, measure, named, shown, data
 
         def answer(found: tuple[Any, ...]) -> None:
@@ -300,20 +301,21 @@ class ResultsPlotsController(QObject):
         self._ask("frontier", question, answer)
 
     def _show_tasks(self) -> None:
-        entries, scope, paper = tuple(self._table.passing), self._scope, self._paper
+        passing, scope, paper = self._table.passing(), self._scope, self._paper
         model, first, metric, sparsity = self._model, self._first, self._bar_metric, self._sparsity
         count = self._count
 
         def question(_store: "Store") -> tuple[Any, ...]:
-            named, metrics = models(entries), bar_metrics(entries)
+            table = passing()
+            named, metrics = models(table), bar_metrics(table)
             shown = model if model in named else next(iter(named), "")
             chosen = _offered((metric, first.get("metric")), metrics) or next(iter(metrics), None)
-            sparsities = bar_sparsities(entries, shown)
+            sparsities = bar_sparsities(table, shown)
             target = _offered((sparsity, first.get("sparsity")), sparsities)
             target = first_sparsity(sparsities) if target is None else target
             chart = None
             if chosen is not None:
-                chart = bar_chart(entries, shown, chosen, target or 0.0, scope if paper else _nameless(scope), count)
+                chart = bar_chart(table, shown, chosen, target or 0.0, scope if paper else _nameless(scope), count)
             return named, shown, metrics, chosen, sparsities, target, chart
 
         def answer(found: tuple[Any, ...]) -> None:

@@ -1,21 +1,23 @@
 """The frontier plot's choices and lines, from the rows in the table."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wina_app.pages.results.rows import Entry
 from wina_app.pages.results.study_filter import PublishedLine, Scope
 from wina_app.shared.measured_sparsity import sparsity_parts
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.results.texts import count_text, error_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import FrontierLine, FrontierPoint, MetricRow
+    import pandas as pd
+
+    from wina_core.store import FrontierLine, FrontierPoint
 
 SPARSITY_AXES: dict[SparsityKind, str] = {
     "counted": tr("measured sparsity, counted"),
@@ -59,23 +61,20 @@ class FrontierData:
     """Kind of measured sparsity for comparisons."""
 
 
-def measures(entries: Iterable[Entry]) -> list[Measure]:
-    """Return the metrics of the rows by title; of one that is stored twice the first."""
-    found: dict[tuple[str, str], Measure] = {}
-    for entry in entries:
-        row = entry.row
-        if (row.task, row.metric) not in found:
-            found[row.task, row.metric] = Measure(row.task, row.metric, row.higher_is_better)
-    return sorted(found.values(), key=lambda measure: measure.title)
+def measures(metrics: "pd.DataFrame") -> list[Measure]:
+    """Return the metrics there are, in the order of their titles; of one that is stored twice the first."""
+    first = metrics.drop_duplicates(["task", "metric"])
+    found = [Measure(row.task, row.metric, row.higher_is_better) for row in metric_rows_of(first)]
+    return sorted(found, key=lambda measure: measure.title)
 
 
-def models(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the models of the rows as {hash: short name}."""
-    return {entry.row.model_hash: entry.row.model for entry in entries}
+def models(metrics: "pd.DataFrame") -> dict[str, str]:
+    """Return the hash and the short name of each model there is."""
+    return {row.model_hash: row.model for row in metric_rows_of(metrics.drop_duplicates("model_hash"))}
 
 
 def frontier(
-    entries: Iterable[Entry],
+    metrics: "pd.DataFrame",
     measure: Measure,
     model: str,
     scope: Scope | None = None,
@@ -85,11 +84,8 @@ def frontier(
     """Return the lines of one metric of one model from the given rows, with `paper` also the published ones."""
     from wina_core.store.frontier import lines
 
-    rows: list[MetricRow] = [
-        entry.row
-        for entry in entries
-        if entry.row.metric == measure.metric and entry.row.task == measure.task and entry.row.model_hash == model
-    ]
+    wanted = (metrics["metric"] == measure.metric) & (metrics["task"] == measure.task)
+    rows = metric_rows_of(metrics[wanted & (metrics["model_hash"] == model)])
     found = lines([row for row in rows if row.method != "dense"])
     dense = lines([row for row in rows if row.method == "dense"])
     left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]

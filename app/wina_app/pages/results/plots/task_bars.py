@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wina_app.pages.results.rows import Entry
 from wina_app.pages.results.run_names import name_runs
 from wina_app.pages.results.study_filter import Scope
 from wina_app.shared.measured_sparsity import RunSparsity, mean_sparsity, sparsity_name, sparsity_parts
@@ -12,12 +11,15 @@ from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.records import METRIC_UNITS
 from wina_core.results.columns import WARNING
+from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, Measured, differ, difference_text, sparsity_of
 from wina_core.results.texts import count_text, error_text, number
 from wina_core.specs import DENSE, OWN_UNITS
 from wina_core.studies.published import base_metric, preferred_metric
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    import pandas as pd
+
     from wina_core.store import MetricRow
 
 OWN_METRIC = ""
@@ -81,16 +83,17 @@ class BarChart:
         return sum(bool(arm.flag) for arm in self.arms)
 
 
-def bar_metrics(entries: Iterable[Entry]) -> list[str]:
-    """Return the choices of the y axis: each task's own metric if any is a fraction, and every metric."""
-    found = {(entry.row.metric, entry.row.unit in OWN_UNITS) for entry in entries}
+def bar_metrics(table: "pd.DataFrame") -> list[str]:
+    """What can be on the ordinate: each task's own where there are tasks with fractions, and every metric."""
+    found = {(row.metric, row.unit in OWN_UNITS) for row in metric_rows_of(table.drop_duplicates(["metric", "unit"]))}
     own = [OWN_METRIC] if any(not ours and _is_fraction(metric) for metric, ours in found) else []
     return own + sorted({metric for metric, _ in found})
 
 
-def bar_sparsities(entries: Iterable[Entry], model: str) -> list[float]:
+def bar_sparsities(table: "pd.DataFrame", model: str) -> list[float]:
     """Return the targets of a model's runs in rising order."""
-    return sorted({_rounded(e.row) for e in entries if e.row.model_hash == model and e.row.method != DENSE.name})
+    sparse = table[(table["model_hash"] == model) & (table["method"] != DENSE.name)]
+    return sorted({_rounded(row) for row in metric_rows_of(sparse.drop_duplicates("run"))})
 
 
 def first_sparsity(offered: Sequence[float]) -> float | None:
@@ -99,18 +102,19 @@ def first_sparsity(offered: Sequence[float]) -> float | None:
 
 
 def bar_chart(
-    entries: Iterable[Entry],
+    table: "pd.DataFrame",
     model: str,
     metric: str,
     sparsity: float,
     scope: Scope | None,
     count: Count = DEFAULT_COUNT,
 ) -> BarChart:
-    """Return one model's bars from the given rows: of each configuration the run measured nearest to `sparsity`."""
-    rows = [entry.row for entry in entries if entry.row.model_hash == model]
+    """Return one model's bars from exactly the given rows: of each arm the run measured nearest to `sparsity`."""
+    of_model = table[table["model_hash"] == model]
+    chosen = _chosen_metrics(metric_rows_of(of_model.drop_duplicates(["task", "metric", "unit"])), metric)
+    rows = metric_rows_of(of_model[of_model["metric"].isin(list(chosen.values()))])
     dense = [row for row in rows if row.method == DENSE.name]
     sparse = [row for row in rows if row.method != DENSE.name]
-    chosen = _chosen_metrics((*dense, *sparse), metric)
     sparse, dense = ([row for row in part if chosen.get(row.task) == row.metric] for part in (sparse, dense))
     by_run = _nearest_runs(sparse, sparsity, scope, count)
     tasks = tuple(sorted({row.task for rows in by_run.values() for row in rows} or {row.task for row in dense}))

@@ -1,0 +1,55 @@
+"""Comparisons of several runs with their references, as the window, the report and the command line show them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wina_core.comparison.compare_runs import Comparison, RunComparisonResult, TestKey, compare_with, top_level
+from wina_core.errors import WinaError
+from wina_core.specs.studies import StudySpec
+from wina_core.statistics.holm import holm_by_reference
+from wina_core.store.reader import Reader
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """A run against its reference."""
+
+    found: RunComparisonResult
+    """Nothing in it where the pair was refused."""
+    p: Mapping[TestKey, float]
+    """Each test's p, corrected by Holm for all runs with the same reference that have the test."""
+    refusal: str = ""
+    """Reason why the pair cannot be compared."""
+
+    def corrected(self, each: Comparison) -> float:
+        """Return the corrected p of one of the found tests."""
+        return self.p[each.key]
+
+
+def compare_pairs(
+    store: Reader,
+    pairs: Sequence[tuple[str, str]],
+    study: StudySpec | None,
+    *,
+    allow_unpaired: bool = False,
+    whole_tasks: bool = False,
+) -> tuple[PairResult, ...]:
+    """Compare each run with its reference, both given by their hashes, on every task that both have and on the mean.
+
+    The study decides the metrics, and the tasks and weights of the mean (`compare_with`): the one that is reported, or
+    the `shared_study` of the runs. With `whole_tasks`, a group's members are replaced by the group. A pair that cannot
+    be compared has a refusal instead of results.
+    """
+    found = []
+    refusals = []
+    for run, reference in pairs:
+        try:
+            result = compare_with(store, run, reference, study=study, allow_unpaired=allow_unpaired)
+            found.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
+            refusals.append("")
+        except WinaError as error:
+            found.append(RunComparisonResult((), None, ()))
+            refusals.append(str(error))
+    families = [{each.key: each.p for each in result.lines} for result in found]
+    corrected = holm_by_reference([reference for _, reference in pairs], families)
+    return tuple(map(PairResult, found, corrected, refusals))
