@@ -109,7 +109,7 @@ class EvaluationSpec(Spec):
     @classmethod
     def _distinct(cls, tasks: tuple[str | TaskSpec, ...]) -> tuple[str | TaskSpec, ...]:
         """Drop repeated tasks; refuse one name with two settings, and names of the workbench's own units."""
-        plain = tuple(dict.fromkeys(_plain(task) for task in tasks))
+        plain = tuple(dict.fromkeys(plain_task(task) for task in tasks))
         names = [_name(task) for task in plain]
         for reserved in {DEVIATION, SYNTHETIC, COST} & set(names):
             raise ValueError(f'"{reserved}" is a measurement of the workbench\'s own, not a task; rename the task')
@@ -128,11 +128,9 @@ class EvaluationSpec(Spec):
         for task in self.tasks:
             if _name(task) == name:
                 own = TaskSpec(name=name) if isinstance(task, str) else task
+                common = ("num_fewshot", "limit")
                 return own.model_copy(
-                    update={
-                        "num_fewshot": self.num_fewshot if own.num_fewshot is None else own.num_fewshot,
-                        "limit": self.limit if own.limit is None else own.limit,
-                    }
+                    update={each: getattr(self, each) for each in common if getattr(own, each) is None}
                 )
         raise KeyError(name)
 
@@ -150,7 +148,7 @@ class EvaluationSpec(Spec):
         return (*own, *self.task_names)
 
 
-def _plain(task: str | TaskSpec) -> str | TaskSpec:
+def plain_task(task: str | TaskSpec) -> str | TaskSpec:
     """Return a task without settings as its name, so that equal evaluations have equal hashes."""
     return task.name if isinstance(task, TaskSpec) and task == TaskSpec(name=task.name) else task
 

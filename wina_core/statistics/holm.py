@@ -20,23 +20,21 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
     return tuple(corrected)
 
 
-def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float], ...]:
-    """Return the tasks' corrected p of each run; all runs are compared with one reference, and tests are per task."""
+def holm_by_reference(
+    references: Sequence[Hashable], runs: Sequence[Mapping[Task, float]]
+) -> tuple[dict[Task, float], ...]:
+    """Return each run's corrected p by task, among the runs that have the task and the same reference."""
+    families: dict[tuple[Hashable, Task], list[int]] = {}
+    for index, (reference, ps) in enumerate(zip(references, runs, strict=True)):
+        for task in ps:
+            families.setdefault((reference, task), []).append(index)
     corrected: list[dict[Task, float]] = [{} for _ in runs]
-    for task in dict.fromkeys(task for ps in runs for task in ps):
-        having = [index for index, ps in enumerate(runs) if task in ps]
-        for index, p in zip(having, holm([runs[index][task] for index in having]), strict=True):
+    for (_, task), members in families.items():
+        for index, p in zip(members, holm([runs[member][task] for member in members]), strict=True):
             corrected[index][task] = p
     return tuple(corrected)
 
 
-def holm_by_reference(
-    references: Sequence[Hashable], runs: Sequence[Mapping[Task, float]]
-) -> tuple[dict[Task, float], ...]:
-    """Return `holm_by_task` among the runs with the same reference."""
-    corrected: list[dict[Task, float]] = [{} for _ in runs]
-    for reference in dict.fromkeys(references):
-        members = [index for index, each in enumerate(references) if each == reference]
-        for index, ps in zip(members, holm_by_task([runs[index] for index in members]), strict=True):
-            corrected[index] = ps
-    return tuple(corrected)
+def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float], ...]:
+    """Return `holm_by_reference` of runs with one reference."""
+    return holm_by_reference([None] * len(runs), runs)

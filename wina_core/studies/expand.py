@@ -28,6 +28,7 @@ from wina_core.specs import (
     RunSpec,
     TaskSpec,
 )
+from wina_core.specs.evaluations import plain_task
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.renamed import rename_study
 from wina_core.specs.studies import Role, StudySpec
@@ -183,10 +184,7 @@ def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
 
 def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
     """Return a task without its metric for tables, on which no number depends."""
-    if isinstance(task, str):
-        return task
-    bare = task.model_copy(update={"metric": None})
-    return task.name if bare == TaskSpec(name=task.name) else bare
+    return task if isinstance(task, str) else plain_task(task.model_copy(update={"metric": None}))
 
 
 def _is_dense(arm: Arm) -> bool:
