@@ -134,12 +134,19 @@ class EnginePool:
             action = self._inbox.get()
             try:
                 action()
-            except Exception:  # one defect, of the receiver included, must not cost the jobs that follow
+            except Exception:  # one defect must not cost the jobs that follow
                 logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
             with self._posting:
                 if self._stopping and self._inbox.empty():
                     self._thread, self._stopping = None, False
                     return
+
+    def _report(self, event: Event) -> None:
+        """Hand an event to the receiver, whose defects must cost no job."""
+        try:
+            self._on_event(event)
+        except Exception:
+            logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
     def _shut_down(self) -> None:
         for job in self._jobs:
@@ -160,9 +167,9 @@ class EnginePool:
         elif job is not None:
             match request:
                 case Move() if not job.begun:
-                    self._on_event(self._jobs.move(job, request.before))
+                    self._report(self._jobs.move(job, request.before))
                 case Prioritize() if not job.begun:
-                    self._on_event(self._jobs.prioritize(job, request.priority))
+                    self._report(self._jobs.prioritize(job, request.priority))
                 case Cancel():
                     self._cancel(job)
                 case Pause():
@@ -173,12 +180,12 @@ class EnginePool:
     def _submit(self, submit: Submit) -> None:
         job, job_id = submit.job, submit.job_id
         if self._jobs.get(job_id) is not None:
-            self._on_event(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
+            self._report(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
         shares = None
         if len(self._workers) > 1 and isinstance(job, EvaluateJob) and len(job.runs) > 1:
             shares = Shares(job.runs, len(self._workers))
-        self._on_event(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
+        self._report(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
         self._hand_out()
 
     def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
@@ -208,7 +215,7 @@ class EnginePool:
         if job.held:
             job.held = False
             job.held_seconds += time.monotonic() - job.held_since
-        self._on_event(Held(job_id=job.id, held=False))
+        self._report(Held(job_id=job.id, held=False))
         self._hand_out()
 
     def _working_on(self, job: SharedJob) -> list[tuple[_Worker, Part]]:
@@ -220,7 +227,7 @@ class EnginePool:
         """Report a job as held once all engines that work on it hold."""
         if job.paused and not job.held and all(part.held for part in job.parts):
             job.held, job.held_since = True, time.monotonic()
-            self._on_event(Held(job_id=job.id, held=True))
+            self._report(Held(job_id=job.id, held=True))
 
     # ---- handing out ---------------------------------------------------------------------------------------------
 
@@ -255,7 +262,7 @@ class EnginePool:
     def _report_assigned(self, worker: _Worker) -> None:
         if len(self._workers) > 1:
             job = worker.part.whole.id if worker.part else None
-            self._on_event(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
+            self._report(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -263,14 +270,14 @@ class EnginePool:
         part = worker.part
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
-            self._on_event(event)
+            self._report(event)
             self._report_assigned(worker)
             return
         if isinstance(event, Assigned | Queued):  # the pool's own
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):
-                self._on_event(event.model_copy(update={"job_id": None}))
+                self._report(event.model_copy(update={"job_id": None}))
             return
         job = part.whole
         match event:
@@ -294,7 +301,7 @@ class EnginePool:
             case RunFinished() | RunFailed():
                 part.run = None
                 part.ended.add(event.run)
-        self._on_event(event.model_copy(update={"job_id": job.id}))
+        self._report(event.model_copy(update={"job_id": job.id}))
 
     def _progress(self, job: SharedJob, metric: str) -> None:
         assert isinstance(job.job, EvaluateJob)  # no other is shared
@@ -304,7 +311,7 @@ class EnginePool:
         eta = job.eta.update(now - job.held_seconds, done, total)
         if job.throttle.passes(now, done, total):
             unit = "measurements"
-            self._on_event(Progress(job_id=job.id, done=done, total=total, unit=unit, eta_seconds=eta, metric=metric))
+            self._report(Progress(job_id=job.id, done=done, total=total, unit=unit, eta_seconds=eta, metric=metric))
 
     def _end_part(self, worker: _Worker, part: Part, event: Done | Failed) -> None:
         job = part.whole
@@ -333,7 +340,7 @@ class EnginePool:
             return
         if run is not None:
             part.ended.add(run)
-            self._on_event(RunFailed(job_id=job.id, run=run, error=failed.error, detail=failed.detail))
+            self._report(RunFailed(job_id=job.id, run=run, error=failed.error, detail=failed.detail))
         shares.put_back(pending for pending in part.runs if pending.spec.content_hash() not in part.ended)
 
     def _end_if_over(self, job: SharedJob) -> None:
@@ -342,12 +349,12 @@ class EnginePool:
         self._jobs.remove(job)
         failure = job.failure
         if failure is not None and not (job.shares is not None and job.any_run):
-            self._on_event(failure.model_copy(update={"job_id": job.id}))
+            self._report(failure.model_copy(update={"job_id": job.id}))
             return
         if failure is not None:
             for run in job.unreached:
-                self._on_event(RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail))
-        self._on_event(Done(job_id=job.id, cancelled=job.cut))
+                self._report(RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail))
+        self._report(Done(job_id=job.id, cancelled=job.cut))
 
 
 def open_engines(on_event: OnEvent, engines: int = 0) -> EnginePool:

@@ -169,7 +169,7 @@ def test_lines_that_are_no_requests_are_answered_and_passed_over() -> None:
 def test_a_stray_print_never_gets_on_the_wire() -> None:
     code = """
 import os
-from wina_core.engine import server
+from wina_core.engine.server import server
 
 def work(self):
     print("stray")
@@ -191,7 +191,7 @@ server.serve()
 def test_an_engine_that_is_stuck_when_its_client_goes_away_is_ended() -> None:
     code = """
 import time
-from wina_core.engine import server
+from wina_core.engine.server import server
 
 server.Server.work = lambda self: time.sleep(600)
 server.serve()
@@ -204,7 +204,7 @@ def test_a_faulted_accelerator_ends_the_process_so_that_a_new_one_does_the_next_
     code = """
 import sys, torch
 from types import SimpleNamespace
-from wina_core.engine import server
+from wina_core.engine.server import server
 
 def run_job(*_):
     raise torch.AcceleratorError("device-side assert triggered")
