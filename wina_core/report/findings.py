@@ -153,9 +153,7 @@ class Findings:
         sentences = []
         if self.of_demo and self.study.paper:
             named = ", ".join(self.of_demo)
-            sentences.append(
-                f"The shipped demo model takes the place of {named}: the published numbers are of other models."
-            )
+            sentences.append(f"The shipped demo model replaces {named}: the published numbers are of other models.")
         synthetic = self.study.evaluation.synthetic
         if synthetic and self.study.paper and synthetic.size != SIZE:
             sentences.append(f"The published errors come out at size {SIZE}, not at {synthetic.size}.")
