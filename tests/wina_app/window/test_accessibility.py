@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from wina_app.services import guide
 from wina_app.widgets.help_button import HelpButton
 
+from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
 
 CONTROLS = (
@@ -156,7 +157,7 @@ def test_every_page_explains_a_few_of_its_terms(application):
 def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qtbot, press):
     window = application.window
     window.show_page("evaluate")
-    application.workbench.workspace.set_model(*_demo())
+    application.workbench.workspace.set_model(SOURCE, summary())
     settle()
     mark = next(mark for mark in window.pages["evaluate"].findChildren(HelpButton) if "prefix" in mark.accessibleName())
     term = guide.terms()["dense prefix"]
@@ -169,9 +170,3 @@ def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qt
         qtbot.keyClick(mark, Qt.Key.Key_Space)
     assert window.docks["help"].isVisible()
     assert window.help.topic == term.topic == "glossary.md#dense-prefix"
-
-
-def _demo():
-    from tests.wina_app.stored_runs import SOURCE, summary
-
-    return SOURCE, summary()

@@ -83,14 +83,6 @@ def test_a_text_that_gives_way_and_one_that_scrolls_are_left_alone(box):
     assert not clipped_texts(box(elided, ScrollPage(scrolled), width=60))
 
 
-def test_siblings_over_each_other_are_found(box):
-    root = box(QLabel("below"))
-    above = QLabel("above", root)
-    above.setGeometry(root.findChild(QLabel).geometry())
-    above.show()
-    assert len(overlaps(root)) == 1
-
-
 def test_a_row_wraps_where_there_is_no_room_and_takes_the_height_for_it(box):
     row = QWidget()
     buttons = [QPushButton(f"button {number}") for number in range(4)]

@@ -20,7 +20,7 @@ from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
-from wina_app.style.theme import apply_stylesheet, magnitude_map, text_scale, tokens
+from wina_app.style.theme import magnitude_map, text_scale, tokens
 from wina_app.window.file_kinds import kind_of
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.settings_dialog import SettingsDialog
@@ -107,14 +107,6 @@ def test_every_control_sets_its_setting(qtbot):
         assert getattr(heard[-1], name) != getattr(Preferences(), name)
     dialog.show_preferences(Preferences())
     assert heard[-1] == Preferences()
-
-
-def test_no_control_of_the_settings_is_cut_off_at_its_side(qtbot):
-    dialog = SettingsDialog(None, Preferences())
-    apply_stylesheet(dialog)
-    qtbot.addWidget(dialog)
-    dialog.show()
-    assert not dialog._form.horizontalScrollBar().isVisible()
 
 
 def test_settings_take_effect_at_once_and_are_kept(application):
