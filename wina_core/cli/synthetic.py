@@ -8,17 +8,17 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.tables import print_table
-from wina_core.compute.synthetic import paper
 from wina_core.specs import SYNTHETIC, Arm, EvaluationSpec, MethodSpec, ModelSource, NetworkName, SyntheticSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.studies import published_errors
 
 COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "paper deviation", "inside")
 
 
 def synthetic(
     network: Annotated[NetworkName | None, typer.Option(help="The kind of network; both by default.")] = None,
-    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = paper.SIZE,
+    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = published_errors.SIZE,
     seeds: Annotated[int, typer.Option(help="Number of random networks of each kind.")] = 20,
     sparsity: Annotated[
         list[float] | None, typer.Option(help="Repeatable: fraction to drop; the paper's four by default.")
@@ -39,13 +39,13 @@ def synthetic(
         name=SYNTHETIC,
         models=(ModelSource(location=SYNTHETIC),),
         arms=tuple(Arm(method=method) for method in methods),
-        sparsities=tuple(sparsity or paper.SPARSITIES),
+        sparsities=tuple(sparsity or published_errors.SPARSITIES),
         evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
     )
     with Store(database) as store:
         computed = compute(study, RunOptions(again=again), store)
         rows = store.metric_rows(MetricFilter(study=computed.study))
-    print_table(COLUMNS, comparison(rows, comparable=size == paper.SIZE), as_json)
+    print_table(COLUMNS, comparison(rows, comparable=size == published_errors.SIZE), as_json)
     computed.check()
 
 
@@ -57,7 +57,7 @@ def comparison(rows: Iterable[MetricRow], comparable: bool) -> list[tuple[Any, .
     lines: list[tuple[Any, ...]] = []
     for (network, method, sparsity), values in sorted(cells.items(), key=lambda cell: cell[0][0]):
         error = values["error"]
-        bar = paper.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
+        bar = published_errors.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
         theirs = (None, None, None) if bar is None else (bar.mean, bar.deviation, "yes" if bar.holds(error) else "no")
         lines.append((network, method, sparsity, error, values["error_deviation"], *theirs))
     return lines

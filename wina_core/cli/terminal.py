@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wina_core.compute.reporter import Level
-from wina_core.engine.client.progress import Eta
+from wina_core.engine.protocol.progress import Eta
 from wina_core.errors import Cancelled
 
 _SILENCE = 30.0

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from wina_core.comparison.compare_runs import has_mean
 from wina_core.comparison.study_runs import StudyRun, study_runs
-from wina_core.compute.synthetic.paper import SIZE
 from wina_core.records import METRIC_UNITS
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, DEVIATION, SYNTHETIC
@@ -16,6 +15,7 @@ from wina_core.statistics.proportions import Z95, wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.studies.gallery import gallery
 from wina_core.studies.published import base_metric, display_scale, preferred_metric
+from wina_core.studies.published_errors import SIZE
 
 
 @dataclass(frozen=True)

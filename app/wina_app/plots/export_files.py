@@ -4,7 +4,8 @@ from pathlib import Path
 
 from wina_app.plots.export_settings import PlotFile
 from wina_app.plots.figure import recoloured
-from wina_app.style.theme import LIGHT, Tokens, tokens
+from wina_app.style.palette import LIGHT, Tokens
+from wina_app.style.theme import tokens
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.figures.figure import Figure, Style, data_of

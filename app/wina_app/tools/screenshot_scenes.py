@@ -62,7 +62,7 @@ def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
     if fill:
         yield from _evaluate(application)
         yield from _time(application)
-        application.window.pages["sparsity"].calibrate.click()
+        _pages(application)["sparsity"].calibrate.click()
         yield from _jobs(application)
     _edit_plan(application)
     application.window.show_page("sparsity")

@@ -7,8 +7,8 @@ share a job, an urgent one gets the next engine that has finished its part.
 
 from collections.abc import Iterator
 
-from wina_core.engine.client.run_sharing import SharedJob
 from wina_core.engine.protocol import PRIORITIES, Job, Priority, Queued
+from wina_core.engine.protocol.run_sharing import SharedJob
 
 _BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"}
 """Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""

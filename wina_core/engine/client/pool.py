@@ -17,7 +17,6 @@ from functools import partial
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import engine_count, engine_environments
 from wina_core.engine.client.job_queue import JobQueue, usual_priority
-from wina_core.engine.client.run_sharing import Group, Part, SharedJob, Shares, group_of
 from wina_core.engine.protocol import (
     Assigned,
     Cancel,
@@ -43,6 +42,7 @@ from wina_core.engine.protocol import (
     Started,
     Submit,
 )
+from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob, Shares, group_of
 
 OnEvent = Callable[[Event], None]
 

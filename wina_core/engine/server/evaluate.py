@@ -16,8 +16,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.client.run_sharing import Group, group_of
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
+from wina_core.engine.protocol.run_sharing import Group, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.methods import get_method

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Level
-from wina_core.engine.client.progress import Eta, Throttle
 from wina_core.engine.protocol import (
     REQUESTS,
     Cancel,
@@ -36,6 +35,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
+from wina_core.engine.protocol.progress import Eta, Throttle
 from wina_core.errors import Cancelled, WinaError, explain, unforeseen
 
 EXIT_GRACE_SECONDS = 2.0

@@ -89,7 +89,7 @@ class GateInspector(QScrollArea):
         self.show_cell(None, ())
 
     @property
-    def plots(self) -> tuple[tuple[QWidget, str], ...]:
+    def plots(self) -> tuple[tuple[GateScatter | GateMap | GateHistogram, str], ...]:
         """Return the plots, each with a name for its file."""
         return (self.scatter, tr("gate")), (self.map, tr("mask")), (self.histogram, tr("scores"))
 

@@ -14,7 +14,6 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.errors import masked, masked_with_low_rank, outcome
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.compute.synthetic.networks import Network, draw, kaiming_uniform, orthogonalize_columns
-from wina_core.compute.synthetic.paper import paper_error
 from wina_core.engine.protocol import EvaluateJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.evaluate import evaluate_runs
 from wina_core.errors import WinaError
@@ -33,6 +32,7 @@ from wina_core.specs import (
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, load_study
+from wina_core.studies.published_errors import paper_error
 
 SMALL = SyntheticSpec(size=32, seeds=3)
 TEAL, WINA = MethodSpec(name="teal"), MethodSpec(name="wina")

@@ -10,7 +10,6 @@ from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, eval
 from tests.wina_core.engine.fake_pool import Pool
 from wina_core.cli.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.client.run_sharing import Shares
 from wina_core.engine.protocol import (
     Assigned,
     Cancel,
@@ -37,6 +36,7 @@ from wina_core.engine.protocol import (
     Started,
     Submit,
 )
+from wina_core.engine.protocol.run_sharing import Shares
 from wina_core.specs import NO_ROTATION, Arm, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 
-from wina_core.engine.client.progress import Eta, Throttle
 from wina_core.engine.protocol import Failed, Job, PendingRun, Priority
+from wina_core.engine.protocol.progress import Eta, Throttle
 from wina_core.specs import ModelSource, RotationSpec
 
 Group = tuple[ModelSource, RotationSpec]
