@@ -17,7 +17,7 @@ from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, Rotation
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells
-from wina_core.store.metrics import MetricsCache, Query, metric_rows
+from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import (
     CellStat,
@@ -46,6 +46,8 @@ from wina_core.store.tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from wina_core.store.metrics_cache import MetricsCache
+
 EVERYTHING = MetricFilter()
 
 
@@ -54,7 +56,7 @@ class Reader(RunReader):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._metrics = MetricsCache()
+        self._metrics: MetricsCache | None = None
 
     # ---- metrics -------------------------------------------------------------------------------------------------
 
@@ -66,6 +68,9 @@ class Reader(RunReader):
     def metrics(self, wanted: MetricFilter = EVERYTHING) -> "pd.DataFrame":
         """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
         texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
+        from wina_core.store.metrics_cache import MetricsCache  # which loads numpy
+
+        self._metrics = self._metrics or MetricsCache()
         with self._reading() as connection:
             return self._metrics.list(wanted, connection)
 
