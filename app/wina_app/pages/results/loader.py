@@ -51,18 +51,19 @@ class PandasImport(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._thread = Thread(target=self._run, name="import of pandas")
+        self._importing = False
 
     def is_needed(self) -> bool:
         """Return whether pandas is still to be imported; it then is, and `finished` is emitted."""
-        if "pandas" in sys.modules and not self._thread.is_alive():
-            return False
-        if self._thread.ident is None:
+        if not self._importing and "pandas" not in sys.modules:
+            self._importing = True
             self._thread.start()
-        return True
+        return self._importing
 
     def _run(self) -> None:
         import pandas  # noqa: F401
 
+        self._importing = False
         with suppress(RuntimeError):  # the window was closed meanwhile
             self.finished.emit()
 
