@@ -294,7 +294,7 @@ def test_a_job_is_held_once_all_its_engines_hold_and_lets_no_later_one_begin(mak
     pool.pool.send(Pause(job_id="a"))
     for client in (first, second):
         client.given(kind=Pause)
-    pool.submit("b", INSPECT)
+    pool.pool.send(Submit(job_id="b", job=INSPECT, priority="normal"))
     first.say(Held(job_id=first.part, held=True))
     pool.settle()
     assert not any(isinstance(event, Held) for event in pool.events.all)
