@@ -1,7 +1,6 @@
 """Properties of the oracle alone: its forward pass, its selections, its rules, its transform and its searches."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 import torch
@@ -53,20 +52,6 @@ def rows(count: int, size: int, seed: int = 0) -> Tensor:
 def test_the_forward_pass_is_that_of_transformers(model: Sample) -> None:
     ids = tiny_tokens(rows=2, length=40)
     assert difference(forward(model.weights, model.shape, ids), model.logits(ids)) <= 1e-9
-
-
-def test_the_samples_have_biases_gains_far_from_one_and_tied_or_fused_weights(samples: dict[str, Sample]) -> None:
-    first = {name: each.weights.layers[0] for name, each in samples.items()}
-    assert {name for name, layer in first.items() if layer.matrices["q"].bias is not None} == {
-        "llama-mha",
-        "llama-gqa",
-        "qwen2-tied",
-    }
-    assert first["llama-mha"].matrices["k"].weight.shape == (32, 32)
-    assert first["llama-gqa"].matrices["k"].weight.shape == (16, 32)
-    assert samples["phi3-fused"].weights.fused
-    assert torch.equal(samples["qwen2-tied"].weights.head, samples["qwen2-tied"].weights.embedding)
-    assert all(float(layer.attention_gain.max() / layer.attention_gain.min()) > 5 for layer in first.values())
 
 
 def test_a_gate_sees_each_matrix_once_in_order_and_may_replace_its_output(model: Sample) -> None:
@@ -172,29 +157,6 @@ def test_masks_keep_their_number_of_inputs_and_the_prefix(model: Sample, rule: t
         assert (mask[:, 5:].sum(dim=-1) == recomputed.kept_paper(mask.shape[-1], LEVELS[name])).all()
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([0.2, 0.5, 0.8]))
-def test_on_orthogonal_columns_the_squared_error_is_the_sum_of_the_dropped_squared_scores(
-    seed: int, sparsity: float
-) -> None:
-    """Check WINA's lemma: no other mask with as many inputs has a lower error, TEAL's among them."""
-    model = sample("llama-mha", layers=1)
-    weight = rows(12, 8, seed)[0]
-    weight = weight @ torch.linalg.svd(weight).Vh.T
-    layer = model.weights.layers[0]
-    layer = replace(layer, matrices={**layer.matrices, "o": recomputed.Matrix(weight)})
-    weights = replace(model.weights, layers=(layer,))
-    x = rows(3, 8, seed + 1)
-    errors = []
-    for rule in (Wina, Gate):
-        gate = rule(weights, {(0, "o"): sparsity})
-        error = ((x - gate(0, "o", x)) @ weight.T).pow(2).sum(dim=-1)
-        expected = (Wina.score(gate, 0, "o", x).pow(2) * ~gate.masks[0, "o"]).sum(dim=-1)
-        torch.testing.assert_close(error, expected)
-        errors.append(error)
-    assert (errors[0] <= errors[1] + 1e-12).all()
-
-
 def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
     assert recomputed.rsparse_rank(1024, 4096, 0.5, 0.95) == 20
     assert recomputed.rsparse_released_rank(4096, 4096, 0.5, 0.95) == 51
@@ -281,35 +243,6 @@ def test_sizes_are_those_of_the_published_tables() -> None:
     assert recomputed.true_sizes(gqa.layers[0], fused=False) == {"q": 1, "k": 0.5, "v": 0.5, "o": 1, **inner}
     assert recomputed.true_sizes(fused.layers[0], fused=True) == {"qkv": 2, "o": 1, "gate_up": 5, "down": 2.5}
     assert recomputed.teal_sizes(gqa.layers[0]) == {"q": 1, "k": 0.125, "v": 0.125, "o": 1, **inner}
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("name", "by"), [("llama-gqa", "wina"), ("phi3-fused", "wina"), ("llama-gqa", "teal")])
-def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str, seed: int) -> None:
-    model, ids = sample(name, layers=1, seed=seed), tiny_tokens(rows=2, length=16, seed=seed)
-    wina = by == "wina"
-    search = recomputed.wina_search(model.weights, step=0.4) if wina else recomputed.teal_search(step=0.1)
-    visited = recomputed.greedy_rows(model.weights, model.shape, ids, replace(search, stop=0.12))[0]
-    layer, sizes = model.weights.layers[0], search.sizes(model.weights.layers[0])
-    inputs = recomputed.dense_inputs(model.weights, model.shape, ids)
-    stream = recomputed.layer_inputs(model.weights, model.shape, ids)[0]
-    dense = recomputed.decoder_layer(layer, 0, model.shape, stream)
-    before = dict.fromkeys(sizes, 0.0)
-    for row in visited[:3]:
-        errors = {}
-        for block, size in sizes.items():
-            level = recomputed.spread_blocks({**before, block: before[block] + search.step / size}, 0)
-            gate: Gate = Wina(model.weights, level, released=True) if wina else Gate(model.weights, level)
-            values = {cell: gate.score(*cell, inputs[cell]) if wina else inputs[cell] for cell in level}
-            at = {cell: sparsity if wina else (1 + sparsity) / 2 for cell, sparsity in level.items()}
-            gate.thresholds = {
-                cell: recomputed.inverse_cdf(values[cell], at[cell]) for cell, value in level.items() if value
-            }
-            gate.prefix = lambda tokens: tokens - int(0.99 * tokens) if wina else tokens - tokens // 2
-            gated = recomputed.decoder_layer(layer, 0, model.shape, stream, gate)
-            errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())
-        assert [block for block in sizes if row[block] != before[block]] == [min(errors, key=errors.__getitem__)]
-        before = row
 
 
 def test_the_error_counts_the_last_quarter_per_channel() -> None:

@@ -119,4 +119,4 @@ def test_tasks_are_searched_from_the_command_line() -> None:
     ]
     assert "--limit shows more" in found.stderr
     missed = CliRunner().invoke(app, ["tasks", "zzzz"])
-    assert str(missed.exception) == 'No stock task is called like "zzzz"; try fewer letters of its name.'
+    assert str(missed.exception) == 'No lm-eval task matches "zzzz"; try a part of its name.'
