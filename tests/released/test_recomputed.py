@@ -1,10 +1,8 @@
 """Properties of the oracle alone: its forward pass, its selections, its rules, its transform and its searches."""
 
-import itertools
-
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -13,29 +11,12 @@ from tests.released.recomputed import (
     BLOCKS,
     MLP,
     PROJECTIONS,
-    Cats,
-    Gate,
-    Larosa,
-    Output,
-    RSparse,
-    Scap,
-    Wina,
     forward,
 )
-from tests.released.samples import MODELS, Sample, difference, sample
+from tests.released.samples import Sample, difference, sample
 from tests.wina_core.tiny import tiny_tokens
 
 LEVELS = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
-
-
-@pytest.fixture(scope="module")
-def samples() -> dict[str, Sample]:
-    return {name: sample(name) for name in MODELS}
-
-
-@pytest.fixture(params=MODELS)
-def model(request: pytest.FixtureRequest, samples: dict[str, Sample]) -> Sample:
-    return samples[request.param]
 
 
 def targets(model: Sample, **levels: float) -> dict[recomputed.Cell, float]:
@@ -52,19 +33,6 @@ def rows(count: int, size: int, seed: int = 0) -> Tensor:
 def test_the_forward_pass_is_that_of_transformers(model: Sample) -> None:
     ids = tiny_tokens(rows=2, length=40)
     assert difference(forward(model.weights, model.shape, ids), model.logits(ids)) <= 1e-9
-
-
-def test_a_gate_sees_each_matrix_once_in_order_and_may_replace_its_output(model: Sample) -> None:
-    seen = []
-
-    def gate(layer: int, name: str, x: Tensor) -> Tensor | Output:
-        seen.append((layer, name))
-        return Output(x @ model.weights.layers[layer].matrices[name].weight.T)
-
-    ids = tiny_tokens(rows=1, length=6)
-    replaced = forward(model.weights, model.shape, ids, gate)
-    assert seen == list(model.weights.cells)
-    assert difference(replaced, forward(model.weights, model.shape, ids)) <= 1e-12
 
 
 # ---- selections --------------------------------------------------------------------------------------------------
@@ -103,15 +71,6 @@ def test_the_inverse_cdf_has_its_fraction_of_the_values_below(values: list[int],
     assert int((tensor < at - 1e-9).sum()) <= max(position, 1) + 1e-9
 
 
-def test_teals_threshold_is_the_quantile_of_the_absolute_values_only_for_symmetric_inputs() -> None:
-    x = rows(1, 20_000)
-    assert recomputed.teal_threshold(x, 0.5) == pytest.approx(recomputed.inverse_cdf(x.abs(), 0.5), rel=0.03)
-    skewed = x + 0.7
-    dropped = float((skewed.abs() <= recomputed.teal_threshold(skewed, 0.5)).double().mean())
-    assert dropped == pytest.approx(0.73, abs=0.02)
-    assert recomputed.teal_threshold(skewed, 0.0) == 0.0
-
-
 def test_teals_histogram_gives_the_exact_threshold_but_in_its_outer_bins() -> None:
     x = rows(1, 20_000) + 0.2
     for sparsity in (0.1, 0.25, 0.5, 0.65, 0.9, 0.97):
@@ -137,24 +96,6 @@ def test_dense_prefixes(rule: object, dense: dict[int, int]) -> None:
 
 
 # ---- rules -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rule", [Gate, Wina, Cats, RSparse, Scap, Larosa])
-def test_targets_of_zero_leave_the_model_dense(model: Sample, rule: type[Gate]) -> None:
-    ids = tiny_tokens(rows=1, length=8)
-    dense = forward(model.weights, model.shape, ids)
-    for given_targets in ({}, targets(model, **dict.fromkeys(PROJECTIONS, 0.0))):
-        assert torch.equal(forward(model.weights, model.shape, ids, rule(model.weights, given_targets)), dense)
-
-
-@pytest.mark.parametrize("rule", [Gate, Wina, RSparse, Scap])
-def test_masks_keep_their_number_of_inputs_and_the_prefix(model: Sample, rule: type[Gate]) -> None:
-    gate = rule(model.weights, targets(model, **LEVELS), prefix=recomputed.teal_prefix)
-    forward(model.weights, model.shape, tiny_tokens(rows=2, length=9), gate)
-    assert {name for _, name in gate.masks} == set(MLP if rule is Scap else PROJECTIONS)
-    for (_, name), mask in gate.masks.items():
-        assert mask[:, :5].all()
-        assert (mask[:, 5:].sum(dim=-1) == recomputed.kept_paper(mask.shape[-1], LEVELS[name])).all()
 
 
 def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
@@ -200,33 +141,6 @@ def test_the_transform_makes_k_and_gate_or_the_fused_matrices_column_orthogonal(
 
 
 # ---- greedy allocation -------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.floats(0.1, 5), min_size=2, max_size=5),
-    st.lists(st.floats(0.1, 5), min_size=5, max_size=5),
-    st.floats(0.02, 0.3),
-    st.floats(0.1, 0.9),
-)
-def test_a_search_adds_equal_shares_of_the_budget_and_takes_the_closest_row(
-    sizes: list[float], costs: list[float], step: float, budget: float
-) -> None:
-    named = {str(index): size for index, size in enumerate(sizes)}
-
-    def error(row: recomputed.Row) -> float:
-        return sum(cost * value**2 for cost, value in zip(costs, row.values(), strict=False))
-
-    visited = recomputed.visited_rows(error, named, step, 0.95)
-    means = [recomputed.weighted_mean(row, named) for row in visited]
-    assert means == pytest.approx([step * (index + 1) / sum(sizes) for index in range(len(visited))])
-    assert means[-1] >= 0.95 > [0.0, *means][-2]
-    for before, after in itertools.pairwise([dict.fromkeys(named, 0.0), *visited]):
-        changed = [name for name in named if after[name] != before[name]]
-        assert len(changed) == 1
-        assert before[changed[0]] < 1
-    chosen = recomputed.weighted_mean(recomputed.closest_row(visited, named, budget), named)
-    assert abs(chosen - budget) == pytest.approx(min(abs(mean - budget) for mean in means))
 
 
 def test_equal_errors_go_to_the_first_block_and_a_step_may_overshoot_one() -> None:

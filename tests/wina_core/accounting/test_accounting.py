@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_kernels import selection
 
 from wina_core.accounting.cost import costs
-from wina_core.accounting.masks import kept_inputs
 from wina_core.accounting.terms import Storage
 from wina_core.accounting.warning import sparsity_warning
 from wina_core.errors import WinaError
@@ -214,12 +212,6 @@ shapes = st.builds(
     vocabulary=st.integers(1, 1000),
     gated_mlp=st.booleans(),
 )
-
-
-@given(n=st.integers(1, 20_000), s=st.floats(min_value=0.0, max_value=1.0, exclude_max=True))
-def test_inputs_are_kept_as_the_gates_keep_them(n, s):
-    assert kept_inputs(n, s, WINA) == selection.kept_inputs(n, s)
-    assert kept_inputs(n, s, MethodSpec(name="wina", variant="as_released")) == max(1, int(n * (1 - s)))
 
 
 @given(

@@ -129,20 +129,6 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     assert gates.full_sparsity < gates.counted_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
 
 
-# A mode for each input of q, k, v; o; gate, up; and down, or one for gate, up and one for down.
-@pytest.mark.parametrize(
-    ("variant", "values", "outputs"),
-    [("own", 32 + 32 + 32 + 80, 32 + 16 + 16 + 32 + 80 + 80 + 32), ("paper", 1 + 1, 80 + 80 + 32)],
-)
-def test_a_bias_that_is_there_takes_in_what_replaced_inputs_contribute(variant, values, outputs):
-    scap = MethodSpec(name="scap", variant=variant)
-    shapes = [model_shape(tiny_loaded(attention_bias=own, mlp_bias=own).view) for own in (True, False)]
-    (_, folded), (counted, added) = (charged(shape, scap, "none") for shape in shapes)
-    weights = sum(map(sum, shapes[0].layout.parameters))
-    assert folded == pytest.approx(counted - 3 * values / weights)
-    assert added == pytest.approx(counted - 3 * (values + outputs) / weights)
-
-
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)
 def test_every_weight_of_every_family_is_accounted_for(family, tmp_path):
     model = tiny_model(family, tied=family == "qwen2")

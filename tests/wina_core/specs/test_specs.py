@@ -102,11 +102,6 @@ def test_labels_tell_rotations_apart() -> None:
     assert len(set(labels)) == len(labels)
     assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
     assert labels[-4:-2] == ["global refined + heads", "global refined on KL + heads"]
-    assert labels[-7:-4] == [
-        "global (MLP gate) + heads",
-        "per_layer (attention activations)",
-        "per_layer (attention qkv)",
-    ]
 
 
 def test_one_side_may_name_no_basis_where_inputs_share_theirs() -> None:

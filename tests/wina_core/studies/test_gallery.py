@@ -10,7 +10,6 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import app
 from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
 from wina_core.results.rows import MetricRow
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
 from wina_core.studies.expand import bind, expand
@@ -19,7 +18,6 @@ from wina_core.studies.model_roles import load_roles, roles_file, save_role
 from wina_core.studies.published import published
 
 PAPER = [entry for entry in gallery() if entry.kind == "paper"]
-PAPERS_NAMES = ("dense", "CATS", "R-Sparse", "TEAL", "CATS/TEAL", "TEAL-transform", "WINA")
 OWN = """
 name = "mine"
 sparsities = [0.5]
@@ -65,18 +63,6 @@ def test_the_gallery_is_in_the_order_of_the_paper_and_twins_come_before_other_de
     demos = [entry.title for entry in gallery() if entry.kind == "demo"]
     assert [title.partition(":")[0] for title in demos[: len(paper)]] == [f"Demo of {title}" for title in paper]
     assert demos[len(paper)] == "Demo: a first look"
-
-
-@pytest.mark.parametrize("entry", [entry for entry in gallery() if entry.kind != "own"], ids=lambda entry: entry.name)
-def test_a_shipped_study_is_right_and_called_like_its_file(entry) -> None:
-    assert entry.study is not None, entry.error
-    assert entry.study.name == entry.file.stem
-    assert entry.study.title
-    assert entry.study.description
-    for arm in entry.study.arms:
-        get_method(arm.method)
-        if entry.study.paper:
-            assert arm.name in PAPERS_NAMES
 
 
 @pytest.mark.parametrize("entry", PAPER, ids=lambda entry: entry.name)
