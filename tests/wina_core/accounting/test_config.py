@@ -92,7 +92,7 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
     name, _, without = family.partition(" without ")
     loaded = tiny_loaded(name, **({"attention_bias": False, "mlp_bias": False} if without else {}))
     shape = model_shape(loaded.view)
-    for spec in method_specs():
+    for spec in (*method_specs(), MethodSpec(name="rsparse", variant="as_released", rho=0.9)):
         if spec.name == "cats" and "gate" not in shape.layout.projections:
             continue
         for sharing, correction in product(("separate", "shared"), ("none", "mean")):
