@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from comparing import Comparison, Contender, StoredPlanData, compare
+from comparing import Comparison, Contender, Facts, compare
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
@@ -94,7 +94,7 @@ def measure(toy: bool) -> list[Comparison]:
     return [replace(found, timings=timings)]
 
 
-def _facts(seen: list[Step], steps: int) -> StoredPlanData:
+def _facts(seen: list[Step], steps: int) -> Facts:
     """Median and 95th percentile of a stroke's steps: in the median over the strokes, and the least of the latter."""
     strokes = 1000 * np.array(seen).reshape(-1, steps, 2)  # [stroke, step, wall and processor]
     of_strokes = np.percentile(strokes, (50, 95), axis=1)  # [median and p95, stroke, wall and processor]

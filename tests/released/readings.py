@@ -1,7 +1,7 @@
 """Every method and reading, the fields that request it from the project, and how far the project is from the oracle."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -94,7 +94,6 @@ class Reading:
     """Matrices that the method gates."""
     shares: Mapping[str, float] | None = None
     """The plan's rho by projection."""
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -114,15 +113,7 @@ class Reading:
 
 def _threshold(reading: Reading) -> Reading:
     """Return the same reading with thresholds."""
-    return Reading(
-        reading.method,
-        f"{reading.label}, threshold",
-        reading.source,
-        {**reading.spec, "selection": "threshold"},
-        reading.oracle,
-        reading.names,
-        reading.shares,
-    )
+    return replace(reading, label=f"{reading.label}, threshold", spec={**reading.spec, "selection": "threshold"})
 
 
 _SHARES = {"q": 0.9, "k": 0.6, "v": 1.0, "o": 0.3, "gate": 0.8, "up": 0.02, "down": 0.95}

@@ -1,11 +1,8 @@
 """Properties of the oracle alone: its forward pass, its selections, its rules, its transform and its searches."""
 
-import itertools
-from dataclasses import replace
-
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,29 +11,12 @@ from tests.released.recomputed import (
     BLOCKS,
     MLP,
     PROJECTIONS,
-    Cats,
-    Gate,
-    Larosa,
-    Output,
-    RSparse,
-    Scap,
-    Wina,
     forward,
 )
-from tests.released.samples import MODELS, Sample, difference, sample
+from tests.released.samples import Sample, difference, sample
 from tests.wina_core.tiny import tiny_tokens
 
 LEVELS = dict(zip(PROJECTIONS, (0.3, 0.4, 0.5, 0.6, 0.7, 0.25, 0.8), strict=True))
-
-
-@pytest.fixture(scope="module")
-def samples() -> dict[str, Sample]:
-    return {name: sample(name) for name in MODELS}
-
-
-@pytest.fixture(params=MODELS)
-def model(request: pytest.FixtureRequest, samples: dict[str, Sample]) -> Sample:
-    return samples[request.param]
 
 
 def targets(model: Sample, **levels: float) -> dict[recomputed.Cell, float]:
@@ -53,33 +33,6 @@ def rows(count: int, size: int, seed: int = 0) -> Tensor:
 def test_the_forward_pass_is_that_of_transformers(model: Sample) -> None:
     ids = tiny_tokens(rows=2, length=40)
     assert difference(forward(model.weights, model.shape, ids), model.logits(ids)) <= 1e-9
-
-
-def test_the_samples_have_biases_gains_far_from_one_and_tied_or_fused_weights(samples: dict[str, Sample]) -> None:
-    first = {name: each.weights.layers[0] for name, each in samples.items()}
-    assert {name for name, layer in first.items() if layer.matrices["q"].bias is not None} == {
-        "llama-mha",
-        "llama-gqa",
-        "qwen2-tied",
-    }
-    assert first["llama-mha"].matrices["k"].weight.shape == (32, 32)
-    assert first["llama-gqa"].matrices["k"].weight.shape == (16, 32)
-    assert samples["phi3-fused"].weights.fused
-    assert torch.equal(samples["qwen2-tied"].weights.head, samples["qwen2-tied"].weights.embedding)
-    assert all(float(layer.attention_gain.max() / layer.attention_gain.min()) > 5 for layer in first.values())
-
-
-def test_a_gate_sees_each_matrix_once_in_order_and_may_replace_its_output(model: Sample) -> None:
-    seen = []
-
-    def gate(layer: int, name: str, x: Tensor) -> Tensor | Output:
-        seen.append((layer, name))
-        return Output(x @ model.weights.layers[layer].matrices[name].weight.T)
-
-    ids = tiny_tokens(rows=1, length=6)
-    replaced = forward(model.weights, model.shape, ids, gate)
-    assert seen == list(model.weights.cells)
-    assert difference(replaced, forward(model.weights, model.shape, ids)) <= 1e-12
 
 
 # ---- selections --------------------------------------------------------------------------------------------------
@@ -118,15 +71,6 @@ def test_the_inverse_cdf_has_its_fraction_of_the_values_below(values: list[int],
     assert int((tensor < at - 1e-9).sum()) <= max(position, 1) + 1e-9
 
 
-def test_teals_threshold_is_the_quantile_of_the_absolute_values_only_for_symmetric_inputs() -> None:
-    x = rows(1, 20_000)
-    assert recomputed.teal_threshold(x, 0.5) == pytest.approx(recomputed.inverse_cdf(x.abs(), 0.5), rel=0.03)
-    skewed = x + 0.7
-    dropped = float((skewed.abs() <= recomputed.teal_threshold(skewed, 0.5)).double().mean())
-    assert dropped == pytest.approx(0.73, abs=0.02)
-    assert recomputed.teal_threshold(skewed, 0.0) == 0.0
-
-
 def test_teals_histogram_gives_the_exact_threshold_but_in_its_outer_bins() -> None:
     x = rows(1, 20_000) + 0.2
     for sparsity in (0.1, 0.25, 0.5, 0.65, 0.9, 0.97):
@@ -152,47 +96,6 @@ def test_dense_prefixes(rule: object, dense: dict[int, int]) -> None:
 
 
 # ---- rules -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rule", [Gate, Wina, Cats, RSparse, Scap, Larosa])
-def test_targets_of_zero_leave_the_model_dense(model: Sample, rule: type[Gate]) -> None:
-    ids = tiny_tokens(rows=1, length=8)
-    dense = forward(model.weights, model.shape, ids)
-    for given_targets in ({}, targets(model, **dict.fromkeys(PROJECTIONS, 0.0))):
-        assert torch.equal(forward(model.weights, model.shape, ids, rule(model.weights, given_targets)), dense)
-
-
-@pytest.mark.parametrize("rule", [Gate, Wina, RSparse, Scap])
-def test_masks_keep_their_number_of_inputs_and_the_prefix(model: Sample, rule: type[Gate]) -> None:
-    gate = rule(model.weights, targets(model, **LEVELS), prefix=recomputed.teal_prefix)
-    forward(model.weights, model.shape, tiny_tokens(rows=2, length=9), gate)
-    assert {name for _, name in gate.masks} == set(MLP if rule is Scap else PROJECTIONS)
-    for (_, name), mask in gate.masks.items():
-        assert mask[:, :5].all()
-        assert (mask[:, 5:].sum(dim=-1) == recomputed.kept_paper(mask.shape[-1], LEVELS[name])).all()
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([0.2, 0.5, 0.8]))
-def test_on_orthogonal_columns_the_squared_error_is_the_sum_of_the_dropped_squared_scores(
-    seed: int, sparsity: float
-) -> None:
-    """Check WINA's lemma: no other mask with as many inputs has a lower error, TEAL's among them."""
-    model = sample("llama-mha", layers=1)
-    weight = rows(12, 8, seed)[0]
-    weight = weight @ torch.linalg.svd(weight).Vh.T
-    layer = model.weights.layers[0]
-    layer = replace(layer, matrices={**layer.matrices, "o": recomputed.Matrix(weight)})
-    weights = replace(model.weights, layers=(layer,))
-    x = rows(3, 8, seed + 1)
-    errors = []
-    for rule in (Wina, Gate):
-        gate = rule(weights, {(0, "o"): sparsity})
-        error = ((x - gate(0, "o", x)) @ weight.T).pow(2).sum(dim=-1)
-        expected = (Wina.score(gate, 0, "o", x).pow(2) * ~gate.masks[0, "o"]).sum(dim=-1)
-        torch.testing.assert_close(error, expected)
-        errors.append(error)
-    assert (errors[0] <= errors[1] + 1e-12).all()
 
 
 def test_ranks_of_llama_3_8b_keys_at_half_sparsity() -> None:
@@ -240,33 +143,6 @@ def test_the_transform_makes_k_and_gate_or_the_fused_matrices_column_orthogonal(
 # ---- greedy allocation -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.floats(0.1, 5), min_size=2, max_size=5),
-    st.lists(st.floats(0.1, 5), min_size=5, max_size=5),
-    st.floats(0.02, 0.3),
-    st.floats(0.1, 0.9),
-)
-def test_a_search_adds_equal_shares_of_the_budget_and_takes_the_closest_row(
-    sizes: list[float], costs: list[float], step: float, budget: float
-) -> None:
-    named = {str(index): size for index, size in enumerate(sizes)}
-
-    def error(row: recomputed.Row) -> float:
-        return sum(cost * value**2 for cost, value in zip(costs, row.values(), strict=False))
-
-    visited = recomputed.visited_rows(error, named, step, 0.95)
-    means = [recomputed.weighted_mean(row, named) for row in visited]
-    assert means == pytest.approx([step * (index + 1) / sum(sizes) for index in range(len(visited))])
-    assert means[-1] >= 0.95 > [0.0, *means][-2]
-    for before, after in itertools.pairwise([dict.fromkeys(named, 0.0), *visited]):
-        changed = [name for name in named if after[name] != before[name]]
-        assert len(changed) == 1
-        assert before[changed[0]] < 1
-    chosen = recomputed.weighted_mean(recomputed.closest_row(visited, named, budget), named)
-    assert abs(chosen - budget) == pytest.approx(min(abs(mean - budget) for mean in means))
-
-
 def test_equal_errors_go_to_the_first_block_and_a_step_may_overshoot_one() -> None:
     visited = recomputed.visited_rows(lambda _: 1.0, {"a": 1.0, "b": 1.0}, 0.4, 0.9)
     assert visited[2]["a"] == pytest.approx(1.2)
@@ -281,35 +157,6 @@ def test_sizes_are_those_of_the_published_tables() -> None:
     assert recomputed.true_sizes(gqa.layers[0], fused=False) == {"q": 1, "k": 0.5, "v": 0.5, "o": 1, **inner}
     assert recomputed.true_sizes(fused.layers[0], fused=True) == {"qkv": 2, "o": 1, "gate_up": 5, "down": 2.5}
     assert recomputed.teal_sizes(gqa.layers[0]) == {"q": 1, "k": 0.125, "v": 0.125, "o": 1, **inner}
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("name", "by"), [("llama-gqa", "wina"), ("phi3-fused", "wina"), ("llama-gqa", "teal")])
-def test_the_first_greedy_steps_are_the_cheapest_single_steps(name: str, by: str, seed: int) -> None:
-    model, ids = sample(name, layers=1, seed=seed), tiny_tokens(rows=2, length=16, seed=seed)
-    wina = by == "wina"
-    search = recomputed.wina_search(model.weights, step=0.4) if wina else recomputed.teal_search(step=0.1)
-    visited = recomputed.greedy_rows(model.weights, model.shape, ids, replace(search, stop=0.12))[0]
-    layer, sizes = model.weights.layers[0], search.sizes(model.weights.layers[0])
-    inputs = recomputed.dense_inputs(model.weights, model.shape, ids)
-    stream = recomputed.layer_inputs(model.weights, model.shape, ids)[0]
-    dense = recomputed.decoder_layer(layer, 0, model.shape, stream)
-    before = dict.fromkeys(sizes, 0.0)
-    for row in visited[:3]:
-        errors = {}
-        for block, size in sizes.items():
-            level = recomputed.spread_blocks({**before, block: before[block] + search.step / size}, 0)
-            gate: Gate = Wina(model.weights, level, released=True) if wina else Gate(model.weights, level)
-            values = {cell: gate.score(*cell, inputs[cell]) if wina else inputs[cell] for cell in level}
-            at = {cell: sparsity if wina else (1 + sparsity) / 2 for cell, sparsity in level.items()}
-            gate.thresholds = {
-                cell: recomputed.inverse_cdf(values[cell], at[cell]) for cell, value in level.items() if value
-            }
-            gate.prefix = lambda tokens: tokens - int(0.99 * tokens) if wina else tokens - tokens // 2
-            gated = recomputed.decoder_layer(layer, 0, model.shape, stream, gate)
-            errors[block] = float((gated - dense)[:, -4:].norm(dim=1).mean())
-        assert [block for block in sizes if row[block] != before[block]] == [min(errors, key=errors.__getitem__)]
-        before = row
 
 
 def test_the_error_counts_the_last_quarter_per_channel() -> None:

@@ -34,22 +34,11 @@ many = settings(
 )
 
 
+@pytest.mark.parametrize("check", [check_sparse_linear, check_top_k_linear, check_masked_linear])
 @many
 @given(case=cases("cpu"))
-def test_what_exceeds_a_threshold_is_multiplied(case: Case) -> None:
-    check_sparse_linear(cpu, case)
-
-
-@many
-@given(case=cases("cpu"))
-def test_exactly_the_highest_are_multiplied(case: Case) -> None:
-    check_top_k_linear(cpu, case)
-
-
-@many
-@given(case=cases("cpu"))
-def test_what_is_masked_is_multiplied(case: Case) -> None:
-    check_masked_linear(cpu, case)
+def test_what_is_kept_is_multiplied(check, case: Case) -> None:
+    check(cpu, case)
 
 
 @settings(many, max_examples=6)

@@ -39,24 +39,11 @@ sizes = {"most_inputs": 40, "most_outputs": 160} if INTERPRETED else {}
 
 
 @runs
+@pytest.mark.parametrize("check", [check_sparse_linear, check_top_k_linear, check_masked_linear])
 @few
 @given(case=cases(DEVICE, **sizes))
-def test_what_exceeds_a_threshold_is_multiplied(case: Case) -> None:
-    check_sparse_linear(gpu, case)
-
-
-@runs
-@few
-@given(case=cases(DEVICE, **sizes))
-def test_exactly_the_highest_are_multiplied(case: Case) -> None:
-    check_top_k_linear(gpu, case)
-
-
-@runs
-@few
-@given(case=cases(DEVICE, **sizes))
-def test_what_is_masked_is_multiplied(case: Case) -> None:
-    check_masked_linear(gpu, case)
+def test_what_is_kept_is_multiplied(check, case: Case) -> None:
+    check(gpu, case)
 
 
 @runs

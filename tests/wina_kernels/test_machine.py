@@ -1,7 +1,6 @@
 """What the machine and its packages are called."""
 
 import platform
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,3 @@ def test_a_processor_of_no_model_name_is_called_by_its_architecture(
     monkeypatch.setattr(platform, "processor", lambda: told)
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     assert machine.processor() == name
-
-
-def test_packages_that_are_not_installed_have_no_version() -> None:
-    assert machine.versions(("torch", "no-such-package", "numpy")) == {
-        "torch": version("torch"),
-        "numpy": version("numpy"),
-    }

@@ -33,8 +33,3 @@ def holm_by_reference(
         for index, p in zip(members, holm([runs[member][task] for member in members]), strict=True):
             corrected[index][task] = p
     return tuple(corrected)
-
-
-def holm_by_task(runs: Sequence[Mapping[Task, float]]) -> tuple[dict[Task, float], ...]:
-    """Return `holm_by_reference` of runs with one reference."""
-    return holm_by_reference([None] * len(runs), runs)

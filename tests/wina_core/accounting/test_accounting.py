@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_kernels import selection
 
 from wina_core.accounting.cost import costs
-from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.terms import Storage
 from wina_core.accounting.warning import sparsity_warning
 from wina_core.errors import WinaError
@@ -138,39 +136,6 @@ def test_each_selection_has_its_price(selection, decisions):
     )
 
 
-def test_masks_are_shared_where_the_scores_agree():
-    shape = shape_of(layers=1)
-    even = (0.5,) * 7
-
-    def inputs(method: MethodSpec, targets: tuple[float, ...] = even, shape: ModelShape = shape) -> list[Mask]:
-        found = masks(shape, np.array([targets]), method)
-        return sorted(found.elements(), key=lambda mask: (mask.inputs, mask.scaled))
-
-    plain, scaled, wide = Mask(8, False), Mask(8, True), Mask(16, True)
-    assert inputs(WINA) == [*[scaled] * 6, wide]
-    assert inputs(WINA.model_copy(update={"masks": "shared"})) == [*[scaled] * 3, wide]
-    assert inputs(TEAL) == [*[plain] * 3, Mask(16, False)]
-    released = MethodSpec(name="wina", variant="as_released")
-    assert inputs(released) == [*[plain] * 3, *[scaled] * 2, Mask(16, False)]  # q and v, o, up; k, gate; down
-    fused = shape.model_copy(update={"fused": True})
-    assert inputs(released, shape=fused) == [plain, *[scaled] * 2, Mask(16, False)]
-    assert inputs(MethodSpec(name="rsparse")) == inputs(TEAL)
-    assert inputs(MethodSpec(name="rsparse", variant="as_released")) == inputs(TEAL)
-    assert inputs(MethodSpec(name="rsparse", variant="as_released", rho=0.9)) == inputs(WINA)
-    for method in (MethodSpec(name="teal", variant="as_released"), MethodSpec(name="larosa")):
-        assert inputs(method) == inputs(TEAL)
-    mlp = (0.0,) * 4 + (0.5,) * 3
-    assert inputs(MethodSpec(name="scap", variant="as_released"), mlp) == [plain, Mask(16, False)]
-    assert inputs(MethodSpec(name="scap"), mlp) == [
-        Mask(8, False, added_biases=16 + 16, scalars=1), Mask(16, False, added_biases=8, scalars=1)
-    ]  # fmt: skip
-    assert inputs(MethodSpec(name="scap", variant="own"), mlp) == [
-        Mask(8, False, 1, added_biases=16 + 16), Mask(16, False, 1, added_biases=8)
-    ]  # fmt: skip
-    assert inputs(MethodSpec(name="dense"), (0.0,) * 7) == []
-    assert inputs(TEAL, (0.5, 0.25, 0.5, 0.5, 0.0, 0.0, 0.0)) == [plain] * 3  # q and v, k, o
-
-
 def test_quantized_weights_are_read_with_their_scales():
     def read(sizes: tuple[int, int, int, int], quantization: str = "none") -> float:
         return float(Storage("bfloat16", quantization).matrix_bytes(*map(np.array, sizes)))
@@ -223,19 +188,6 @@ def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
 
 
-def test_one_mode_for_all_inputs_is_a_single_number_to_read():
-    # gate and up share a mask over 8 inputs, down has one over 16; half of all weights are 3/4 of the MLP's.
-    shape = shape_of(layers=1)
-    inputs, outputs = 8 + 16, 16 + 16 + 8
-    found = row(costs(shape, MethodSpec(name="scap"), HALF), "none")
-    assert terms(found)["gating"] == (4 * inputs + inputs + outputs, 4 * (1 + 1 + outputs))
-    assert found.counted_sparsity == 0.5
-    assert found.full_sparsity == 0.5 - (1 + 1 + outputs) / 576
-    released = row(costs(shape, MethodSpec(name="scap", variant="as_released"), HALF), "none")
-    assert terms(released)["gating"] == (4 * inputs, 0)
-    assert released.full_sparsity == released.counted_sparsity == 0.5
-
-
 def test_a_plan_says_the_sparsity_of_each_matrix():
     shape = shape_of(layers=1)
     plan = SparsityPlan.uniform(shape.layout, 0.0).with_cells({(0, 6): 0.75})
@@ -260,12 +212,6 @@ shapes = st.builds(
     vocabulary=st.integers(1, 1000),
     gated_mlp=st.booleans(),
 )
-
-
-@given(n=st.integers(1, 20_000), s=st.floats(min_value=0.0, max_value=1.0, exclude_max=True))
-def test_inputs_are_kept_as_the_gates_keep_them(n, s):
-    assert kept_inputs(n, s, WINA) == selection.kept_inputs(n, s)
-    assert kept_inputs(n, s, MethodSpec(name="wina", variant="as_released")) == max(1, int(n * (1 - s)))
 
 
 @given(

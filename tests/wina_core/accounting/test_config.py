@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -28,7 +27,7 @@ from wina_core.files.paths import resources_folder
 from wina_core.methods import get_method
 from wina_core.records import CostRecord, ModelShape
 from wina_core.sources.resolve import demo_folder
-from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, ModelSource, RotationMode, RotationSpec, method_specs
+from wina_core.specs import MethodSpec, ModelSource, RotationMode, RotationSpec, method_specs
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 CONFIGS = resources_folder() / "paper" / "configs"
@@ -63,18 +62,6 @@ def test_the_papers_savings_come_out(name, paper, weights):
     assert 0.4 < site.full_flops_saving < 0.46
 
 
-def test_the_sizes_of_a_published_model():
-    shape = shape_at(CONFIGS / "Mistral-7B")
-    assert shape.layout.projections == ("q", "k", "v", "o", "gate", "up", "down")
-    assert shape.inputs[31] == (4096, 4096, 4096, 4096, 4096, 4096, 14336)
-    assert shape.windows == (4096,) * 32
-    assert (shape.heads, shape.kv_heads, shape.head_dim, shape.rotary_dim) == (32, 8, 128, 128)
-    assert (shape.head_weights, shape.embedding_row, shape.further_weights) == (32_000 * 4096, 4096, 0)
-    assert shape.rms_norm_inputs == shape.norm_weights == 65 * 4096
-    assert (shape.biases, shape.layer_norm_inputs, shape.fused, shape.dtype) == (0, 0, False, "bfloat16")
-    assert shape_at(CONFIGS / "Phi-4-14B").fused
-
-
 def measured(loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None) -> tuple[float, float]:
     with attach(loaded, method, AT_30, calibration) as gates:
         loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
@@ -105,7 +92,7 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
     name, _, without = family.partition(" without ")
     loaded = tiny_loaded(name, **({"attention_bias": False, "mlp_bias": False} if without else {}))
     shape = model_shape(loaded.view)
-    for spec in method_specs():
+    for spec in (*method_specs(), MethodSpec(name="rsparse", variant="as_released", rho=0.9)):
         if spec.name == "cats" and "gate" not in shape.layout.projections:
             continue
         for sharing, correction in product(("separate", "shared"), ("none", "mean")):
@@ -140,20 +127,6 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     (_, row) = costs(shape, method, plan, rotations=("none",)).rows
     assert (gates.counted_sparsity, gates.full_sparsity) == pytest.approx((row.counted_sparsity, row.full_sparsity))
     assert gates.full_sparsity < gates.counted_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
-
-
-# A mode for each input of q, k, v; o; gate, up; and down, or one for gate, up and one for down.
-@pytest.mark.parametrize(
-    ("variant", "values", "outputs"),
-    [("own", 32 + 32 + 32 + 80, 32 + 16 + 16 + 32 + 80 + 80 + 32), ("paper", 1 + 1, 80 + 80 + 32)],
-)
-def test_a_bias_that_is_there_takes_in_what_replaced_inputs_contribute(variant, values, outputs):
-    scap = MethodSpec(name="scap", variant=variant)
-    shapes = [model_shape(tiny_loaded(attention_bias=own, mlp_bias=own).view) for own in (True, False)]
-    (_, folded), (counted, added) = (charged(shape, scap, "none") for shape in shapes)
-    weights = sum(map(sum, shapes[0].layout.parameters))
-    assert folded == pytest.approx(counted - 3 * values / weights)
-    assert added == pytest.approx(counted - 3 * (values + outputs) / weights)
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)
@@ -199,18 +172,6 @@ def test_norms_have_as_many_inputs_as_they_are_given(family, settings):
     assert (shape.rms_norm_inputs, shape.layer_norm_inputs) == (seen["RMSNorm"], seen["LayerNorm"])
 
 
-def test_the_published_rotation_of_the_demo_model_warns_where_it_does_not_pay():
-    shape = shape_at(demo_folder() / "model")
-    rotation = AS_RELEASED_ROTATION.mode
-    full = {}
-    for sparsity in (0.15, 0.25):
-        (_, row) = costs(shape, WINA, UniformSparsity(sparsity=sparsity), rotations=(rotation,)).rows
-        full[sparsity] = row.full_sparsity
-        assert bool(row.warning) == (sparsity == 0.15)
-    assert full[0.15] < 0
-    assert full[0.25] == pytest.approx(0.069, abs=5e-4)  # as measured from the masks
-
-
 def test_the_dtype_may_be_chosen(tmp_path):
     tiny_model().config.save_pretrained(tmp_path)
     for dtype in ("bfloat16", "float64"):
@@ -244,15 +205,10 @@ def test_a_config_that_describes_no_model_is_refused(tmp_path):
     ("wrong", "reason"),
     [
         ({"hidden_size": None}, "it has no hidden_size"),
-        ({"num_hidden_layers": None}, "it has no num_hidden_layers"),
-        ({"intermediate_size": None}, "it has no intermediate_size"),
         ({"num_hidden_layers": 0}, "its num_hidden_layers is 0 instead of a positive integer"),
-        ({"num_hidden_layers": -1}, "its num_hidden_layers is -1 instead"),
         ({"num_hidden_layers": 10**7}, "its 10000000 layers are more than the 1000 that any model may have"),
         ({"hidden_size": 0}, "its hidden_size is 0 instead"),
-        ({"intermediate_size": 0}, "its intermediate_size is 0 instead"),
         ({"sliding_window": -5}, "its sliding_window is -5 instead"),
-        ({"sliding_window": "x"}, "its sliding_window is 'x' instead"),
         ({"num_key_value_heads": 3}, "its 32 heads cannot share 3 key-value heads evenly"),
         ({"layer_types": ["full_attention"]}, "its layer_types are 1 for 32 layers"),
         ({"hidden_act": "nope"}, "nope"),
@@ -297,20 +253,6 @@ def test_the_command_needs_a_config_alone(monkeypatch, capsys, tmp_path):
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
-def test_the_command_imports_no_job_that_computes():
-    code = (
-        "import sys\n"
-        "from wina_core import cli\n"
-        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
-        "compute = 'wina_core.engine.server.run_job', 'wina_core.compute.calibration', 'wina_core.compute.allocation'\n"
-        "print([name for name in ('numba', 'hqq', *compute) if name in sys.modules])\n"
-    )
-    command = [sys.executable, "-c", code, "cost", str(CONFIGS / "Llama-3-8B")]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert any(line.startswith("per generated token") for line in printed)
-    assert printed[-1] == "[]"
-
-
 def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):
     model = str(demo_folder() / "model")
     assert wina(monkeypatch, model, "--sparsity", "0.15", "--rotation", "global", "--rotation", "per_site") == 0
@@ -325,8 +267,6 @@ def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rotation", "sideways"), "sideways"),
-        (("--sparsity", "1"), "sparsity"),
         (("--method", "cats"), "out of its reach"),
         (("--sparsity", "0.5", "--plan", "plan.json"), "either --sparsity or --plan"),
     ],

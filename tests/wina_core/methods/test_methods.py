@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.models.view import PROJECTIONS
 from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.methods import METHODS, get_method
@@ -59,100 +57,12 @@ def test_released_code_shares_no_masks(name):
         get_method(MethodSpec(name=name, variant="as_released", masks="shared"))
 
 
-def test_dense_gates_nothing():
-    assert tiny_scales("dense")[1] == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "variant"), [("teal", "paper"), ("teal", "as_released"), ("scap", "own"), ("larosa", "paper")]
-)
-def test_methods_without_norms_score_by_magnitude_alone(name, variant):
-    assert tiny_scales(name, variant=variant)[1] == dict.fromkeys(PROJECTIONS)
-
-
 @pytest.mark.parametrize(("variant", "centring"), [("paper", "matrix"), ("as_released", "none")])
 def test_scap_gates_the_mlp_and_its_own_variant_everything(variant, centring):
     assert tiny_scales("scap", variant=variant)[1] == dict.fromkeys(("gate", "up", "down"))
     assert tiny_scales("scap", "gpt_neox", variant=variant)[1] == dict.fromkeys(("up", "down"))
     assert get_method(MethodSpec(name="scap", variant=variant)).centring == centring
     assert get_method(MethodSpec(name="scap", variant="own")).centring == "inputs"
-
-
-def test_rsparse_scores_by_magnitude_and_as_released_by_norms_where_it_has_a_low_rank_part():
-    assert tiny_scales("rsparse")[1] == dict.fromkeys(PROJECTIONS)
-    layer, scales = tiny_scales("rsparse", variant="as_released")
-    assert scales == dict.fromkeys(PROJECTIONS), "its default share leaves nothing for a low-rank part"
-    scales = scales_of(get_method(MethodSpec(name="rsparse", variant="as_released", rho=0.9)), layer)
-    for name, projection in layer.projections.items():
-        torch.testing.assert_close(scales[name].double(), norms(projection.weight), rtol=1e-6, atol=0)
-
-
-@pytest.mark.parametrize("default", [None, 0.9])
-def test_a_plan_s_shares_decide_matrix_by_matrix_whether_rsparse_as_released_scores_by_norms(default):
-    layer = tiny_loaded().view.layers[0]
-    shares = dict.fromkeys(PROJECTIONS, 1.0) | {"k": 0.8, "down": 0.99}
-    scales = scales_of(get_method(MethodSpec(name="rsparse", variant="as_released", rho=default)), layer, shares)
-    assert {name for name, scale in scales.items() if scale is not None} == {"k", "down"}
-    for name in ("k", "down"):
-        weight = layer.projections[name].weight
-        torch.testing.assert_close(scales[name].double(), norms(weight), rtol=1e-6, atol=0)
-    paper = get_method(MethodSpec(name="rsparse", rho=default))
-    assert scales_of(paper, layer, shares) == dict.fromkeys(PROJECTIONS)
-
-
-# int(n (1 - s)) in double precision, where n - floor(s n + 1/2) is another number.
-@pytest.mark.parametrize(
-    ("inputs", "sparsity", "paper", "released"),
-    [
-        (32, 0.5, 16, 16),
-        (32, 0.3, 22, 22),
-        (10, 0.65, 3, 3),
-        (4096, 0.25, 3072, 3072),
-        (4096, 0.4, 2458, 2457),
-        (11008, 0.65, 3853, 3852),
-        (10, 0.9, 1, 1),
-        (10, 0.99, 1, 1),
-        (8, 0.0, 8, 8),
-        (100, 0.9, 10, 9),
-    ],
-)
-def test_released_code_keeps_the_whole_part_and_the_paper_rounds(inputs, sparsity, paper, released):
-    rules = [get_method(MethodSpec(name="wina", variant=variant)) for variant in ("paper", "as_released")]
-    assert [rule.kept(inputs, sparsity) for rule in rules] == [paper, released]
-    assert released == max(1, int(inputs * (1 - sparsity)))
-    tables = [rule.kept(np.array([[inputs, 7]]), np.array([[sparsity, 0.5]])) for rule in rules]
-    assert [table.tolist() for table in tables] == [[[paper, 3]], [[released, 3]]]
-
-
-@pytest.mark.parametrize("method", [
-    *(MethodSpec(name=name, variant="as_released") for name in ("teal", "wina", "rsparse", "scap")),
-    MethodSpec(name="larosa"),
-], ids=lambda method: method.name)  # fmt: skip
-def test_all_released_code_and_larosa_keep_the_whole_part(method):
-    assert get_method(method).kept(11008, 0.65) == 3852
-
-
-@pytest.mark.parametrize("family", ["llama", "phi3"])
-def test_wina_takes_every_matrix_own_column_norms(family):
-    layer, scales = tiny_scales("wina", family)
-    assert tuple(scales) == PROJECTIONS
-    for name, projection in layer.projections.items():
-        torch.testing.assert_close(scales[name].double(), norms(projection.weight), rtol=1e-6, atol=0)
-
-
-def test_wina_as_released_takes_norms_for_k_and_gate_only():
-    layer, scales = tiny_scales("wina", variant="as_released")
-    assert {name for name, scale in scales.items() if scale is not None} == {"k", "gate"}
-    torch.testing.assert_close(scales["k"].double(), norms(layer.projections["k"].weight), rtol=1e-6, atol=0)
-
-
-def test_wina_as_released_takes_the_norms_of_whole_fused_matrices():
-    layer, scales = tiny_scales("wina", "phi3", "as_released")
-    assert scales["q"] is scales["k"] is scales["v"]
-    assert scales["gate"] is scales["up"]
-    assert scales["o"] is scales["down"] is None
-    fused = layer.projections["q"].linear.weight
-    torch.testing.assert_close(scales["q"].double(), norms(fused), rtol=1e-6, atol=0)
 
 
 def error(weight, x, mask) -> float:
@@ -188,12 +98,3 @@ def test_magnitude_alone_is_not_optimal():
     x = torch.tensor([2.0, 1.0, 0.9], dtype=torch.float64)
     teal, wina = (top_k_mask(scores(x, scale), 2) for scale in (None, norms(weight)))
     assert error(weight, x, teal) > error(weight, x, wina) == pytest.approx(best_error(weight, x, 2))
-
-
-def test_wina_is_teal_when_all_columns_have_norm_one():
-    loaded = tiny_loaded(dtype=torch.float64)
-    projection = loaded.view.layers[0].projections["up"]
-    projection.linear.weight.div_(norms(projection.weight))
-    scale = scales_of(get_method(MethodSpec(name="wina")), loaded.view.layers[0])["up"]
-    x = torch.randn(50, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(top_k_mask(scores(x, scale), 13), top_k_mask(scores(x, None), 13))

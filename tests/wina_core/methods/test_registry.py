@@ -74,16 +74,12 @@ def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, vari
     """One rule of a layer's gates is one mask; phi3's and gpt_neox's matrices are fused, and gpt_neox has no gate."""
     method = MethodSpec(name=name, variant=variant, masks=sharing)
     loaded = tiny_loaded(family)
-    check_masks(loaded, method, resolve_plan(HALF, loaded.view.layout, method))
-
-
-def check_masks(loaded, method, plan):
+    plan = resolve_plan(HALF, loaded.view.layout, method)
     made = Counter[tuple[int, bool]]()
     for layer, row in zip(loaded.view.layers, rules(loaded.view, method, plan), strict=True):
         masked = {id(rule): (layer.projections[name].shape[1], rule.scale is not None) for name, rule in row.items()}
         made.update(masked.values())
-    shares = None if plan.rho is None else np.array(plan.rho)
-    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method, shares)
+    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method)
     assert Counter((mask.inputs, mask.scaled) for mask in charged.elements()) == made
 
 

@@ -63,13 +63,6 @@ def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_tou
     assert one == other
 
 
-def test_only_thresholds_carry_the_calibration() -> None:
-    calibration = CalibrationSpec(text=TextSpec(tokens=128))
-    by_threshold = MethodSpec(name="wina", selection="threshold")
-    runs = expand(_study(Arm(method=WINA), Arm(method=by_threshold), calibration=calibration, sparsities=(0.5,)))
-    assert [run.calibration for run in runs] == [None, calibration]
-
-
 def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() -> None:
     methods = [
         MethodSpec(name="scap", variant="own"),
@@ -119,11 +112,6 @@ def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path)
     after = expand(study)[0]
     assert before.model.fingerprint
     assert before.content_hash() != after.content_hash()
-
-
-def test_a_missing_model_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(WinaError, match="nowhere"):
-        expand(_study(Arm(), models=(ModelSource(location=str(tmp_path / "nowhere")),)))
 
 
 def test_a_study_with_a_million_runs_is_refused_before_it_is_expanded() -> None:
@@ -176,15 +164,6 @@ def test_every_shipped_study_expands_to_runs_of_every_arm_sparsity_and_allocator
         assert len(own) == len(models) * points
     labels = {run.plan.origin for run in runs if isinstance(run.plan, AllocatedSparsity)}
     assert labels == {allocator.label for allocator in study.allocators if allocator.name != "uniform"}
-
-
-def test_toml_and_json_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text(TOML, encoding="utf-8")
-    study = load_study(tmp_path / "study.toml")
-    assert study.name == "Größe & 😀"
-    assert [arm.label for arm in study.arms] == ["dense", "wina, per_site + heads"]
-    save_study_file(study, tmp_path / "study.json")
-    assert load_study(tmp_path / "study.json") == study
 
 
 WORDS = st.text(min_size=1, max_size=20)
@@ -342,19 +321,6 @@ def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(WinaError, match="holds no data; it needs a folder for each task"):
         expand(study)
-
-
-def test_an_unknown_table_of_the_paper_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(f'paper = "commonsnse"\n{TOML}', encoding="utf-8")
-    with pytest.raises(WinaError, match='the paper has no results "commonsnse"; choose one of commonsense, '):
-        load_study(tmp_path / "s.toml")
-
-
-@pytest.mark.parametrize("field", ["limit = 10000000000000000000000", "seed = -1", "batch_size = 0"])
-def test_numbers_that_can_only_be_slips_are_refused(tmp_path: Path, field: str) -> None:
-    (tmp_path / "s.toml").write_text(TOML.replace("[evaluation]", f"[evaluation]\n{field}"), encoding="utf-8")
-    with pytest.raises(WinaError, match=f"evaluation.{field.split()[0]}"):
-        load_study(tmp_path / "s.toml")
 
 
 def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from wina_core.studies.published import (
     COMMONSENSE,
     MEAN,
     PublishedNumber,
-    display_scale,
     mean_weights,
     preferred_metric,
     published,
@@ -75,19 +74,19 @@ def test_a_cell_is_found_by_role_arm_sparsity_and_task() -> None:
     assert published_value("crows_pairs", "Mistral-7B", "WINA", 0.5, "crows_pairs_english_religion") == 69.52
 
 
-def test_the_published_evaluations_preference_decides_the_metric() -> None:
-    assert preferred_metric(["acc", "acc_norm"]) == "acc_norm"
-    assert preferred_metric(["exact_match,strict-match", "exact_match,flexible-extract"]) == (
-        "exact_match,flexible-extract"
-    )
-    assert preferred_metric(["f1", "acc"]) == "acc"
-    assert preferred_metric(["likelihood_diff", "pct_stereotype"]) == "pct_stereotype"
-    assert preferred_metric(["pass@1,create_test"]) == "pass@1,create_test"
-    assert preferred_metric(["rouge_score", "score"]) == "score"
-    assert preferred_metric(["error_deviation", "error"]) == "error"
-    assert preferred_metric(["bleu"]) == "bleu"
-    assert preferred_metric(["error_deviation"]) is None
-    assert preferred_metric([]) is None
+@pytest.mark.parametrize(
+    ("stored", "preferred"),
+    [
+        (["exact_match,strict-match", "exact_match,flexible-extract"], "exact_match,flexible-extract"),
+        (["likelihood_diff", "pct_stereotype"], "pct_stereotype"),
+        (["error_deviation", "error"], "error"),
+        (["bleu"], "bleu"),
+        (["error_deviation"], None),
+        ([], None),
+    ],
+)
+def test_the_published_evaluations_preference_decides_the_metric(stored: list[str], preferred: str | None) -> None:
+    assert preferred_metric(stored) == preferred
 
 
 def test_the_preferred_metric_is_the_one_that_the_papers_numbers_name() -> None:
@@ -96,11 +95,6 @@ def test_the_preferred_metric_is_the_one_that_the_papers_numbers_name() -> None:
     for number in published():
         if number.task in stored:
             assert number.metric == preferred_metric(stored[number.task])
-
-
-def test_fractions_are_shown_in_percent() -> None:
-    assert display_scale("acc_norm") == display_scale("pass@1,create_test") == 100.0
-    assert display_scale("kl") == display_scale("word_perplexity") == 1.0
 
 
 def test_every_model_of_the_paper_has_its_config() -> None:
