@@ -277,7 +277,7 @@ def test_the_libraries_are_imported_only_to_quantize(tmp_path):
         "for function in (shape.empty_model, loading.load_model):\n"
         "    function(source, NullReporter())\n"
         "print({'torchao', 'hqq'} & set(sys.modules))\n"
-        "print(quantization.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
+        "print(quantize.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "{'transformers.cache_utils'}\nset()\ntorch.Size([64, 64]) True\n"

@@ -171,7 +171,7 @@ def test_the_model_and_the_measurement_belong_together():
     with pytest.raises(ValidationError, match="belong together"):
         RunSpec(model=ModelSource(location=SYNTHETIC))
     assert resolve(ModelSource(location=SYNTHETIC)) == ModelSource(location=SYNTHETIC)
-    with pytest.raises(WinaError, match="not a model to open"):
+    with pytest.raises(WinaError, match="no model to open"):
         local_folder(ModelSource(location=SYNTHETIC))
 
 
