@@ -74,10 +74,6 @@ def search(problem: Problem) -> Found:
     return _ALLOCATORS[problem.allocator.name](problem)
 
 
-def _by_uniform(problem: Problem) -> Found:
-    return Found(problem.cells.uniform(problem.budget), "nothing", 0.0)
-
-
 def _by_greedy(problem: Problem) -> Found:
     """Run TEAL's search in each decoder layer alone, with the same budget, in the dense model's stream.
 
@@ -256,8 +252,9 @@ def _by_evolution(problem: Problem) -> Found:
         return [replace(each, cost=cost) for each, cost in zip(individuals, costs, strict=True)]
 
     if "population" not in journal.state:
-        rho = _first_rho(problem)
-        first = Individual(problem.cells.uniform(problem.budget), rho)
+        rho = get_method(problem.subject.method).rho
+        shares = None if rho is None or rho == 1 else (rho,) * len(problem.cells.blocks)  # without low-rank parts: None
+        first = Individual(problem.cells.uniform(problem.budget), shares)
         population = measured([first], lambda _: None)
         journal.save(population=[asdict(each) for each in population], generation=0, measured=None)
     while (generation := journal.state["generation"]) < rounds:
@@ -275,19 +272,13 @@ def _by_evolution(problem: Problem) -> Found:
     return Found(found.values, "KL", found.cost, rho=found.rho, passes=divergence.passes)
 
 
-def _first_rho(problem: Problem) -> Values | None:
-    """Return the masks' uniform shares, the start of their search; None for a method without low-rank parts."""
-    rho = get_method(problem.subject.method).rho
-    return None if rho is None or rho == 1 else (rho,) * len(problem.cells.blocks)
-
-
 def _individual(entry: dict[str, Any]) -> Individual:
     rho = entry["rho"]
     return Individual(tuple(entry["values"]), None if rho is None else tuple(rho), entry["cost"])
 
 
 _ALLOCATORS: dict[str, Callable[[Problem], Found]] = {
-    "uniform": _by_uniform,
+    "uniform": lambda problem: Found(problem.cells.uniform(problem.budget), "nothing", 0.0),
     "greedy": _by_greedy,
     "curves": _by_curves,
     "refine": _by_refine,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -59,8 +58,11 @@ class Divergence:
         """
         done, sums = self._journal.state.get("measured") or (0, [0.0] * len(candidates))
         for index in range(done, len(self._batches)):
-            part = partial(_report, progress, index, len(self._batches))
-            found = self._batch(self._batches[index], candidates, base, part)
+
+            def report(part: float, index: int = index) -> None:
+                progress((index + part) / len(self._batches))
+
+            found = self._batch(self._batches[index], candidates, base, report)
             sums = [total + value for total, value in zip(sums, found, strict=True)]
             share = self._batches[index].numel() / self._tokens
             work = sum(1 - self._start(candidate, base) / self._cells.layout.layers for candidate in candidates)
@@ -132,7 +134,3 @@ class Divergence:
             for layer, output in zip(self._loaded.view.layers, hidden, strict=False):
                 stack.enter_context(replaced(layer.module, lambda *_args, output=output, **_kwargs: output))
             yield
-
-
-def _report(progress: Callable[[float], None], done: int, total: int, part: float) -> None:
-    progress((done + part) / total)

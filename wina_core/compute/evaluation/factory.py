@@ -40,7 +40,8 @@ class Factory(TaskFactory):
             folder = Path(entry.yaml_path).parent
             config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
         if self._data is not None and "group" not in config:
-            if self._data.folder_of(str(config.get("task"))) is None and _is_on_the_hub(config):
+            on_the_hub = config.get("custom_dataset") is None and config.get("dataset_path") not in _FILES
+            if on_the_hub and self._data.folder_of(str(config.get("task"))) is None:
                 _log.warning("The data folder holds nothing of the task %s, whose data are the hub's.", config["task"])
             config = self._data.override(config)
         self._config = config
@@ -66,10 +67,6 @@ class Factory(TaskFactory):
 
     def _local_folder(self) -> Path | None:
         return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
-
-
-def _is_on_the_hub(config: Mapping[str, Any]) -> bool:
-    return config.get("custom_dataset") is None and config.get("dataset_path") not in _FILES
 
 
 def _check_consent(task: str, config: Mapping[str, Any]) -> None:

@@ -149,16 +149,6 @@ def _records(results: Any, facts: dict[str, dict[str, Any]]) -> tuple[MetricReco
             )
             records.append(record)
             if metric == _STEREOTYPE:
-                records.append(_distance(record, filter_name))
+                distance = {"metric": metric_name("distance_from_unbiased", filter_name), "higher_is_better": False}
+                records.append(record.model_copy(update=distance | {"value": abs(record.value - _UNBIASED)}))
     return tuple(records)
-
-
-def _distance(share: MetricRecord, filter_name: str) -> MetricRecord:
-    """Return the distance of a share of stereotypes from 0.5, with the share's standard error."""
-    return share.model_copy(
-        update={
-            "metric": metric_name("distance_from_unbiased", filter_name),
-            "value": abs(share.value - _UNBIASED),
-            "higher_is_better": False,
-        }
-    )

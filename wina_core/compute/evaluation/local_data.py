@@ -112,7 +112,7 @@ def check_columns(task: Any, folder: Path) -> None:
     if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
         try:
             with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of an answer of no words
-                _score_nothing(config.process_results, task.task_docs[0])
+                config.process_results(_Document(task.task_docs[0]), [""])
         except _MissingColumn as error:
             missing.add(error.args[0])
     lacking = _lacking(task.task_name, folder, missing, columns)
@@ -129,10 +129,6 @@ class _Document(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise _MissingColumn(key)
-
-
-def _score_nothing(process_results: Any, document: Mapping[str, Any]) -> None:
-    process_results(_Document(document), [""])
 
 
 def _lacking(task: str, folder: Path, missing: set[str], columns: list[str]) -> WinaError | None:

@@ -34,8 +34,6 @@ from wina_core.specs import EvaluationSpec
 from wina_core.tasks.check_names import unknown_metric, unknown_task
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
-
-
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 
 
@@ -113,7 +111,10 @@ def load_task(
             f'The task "{name}" cannot be built ({first_line(error)}); correct its task file or choose another task.'
         ) from error
     for task in loaded["tasks"].values():
-        _check_supported(task)
+        if getattr(task, "MULTIMODAL", False):
+            raise WinaError(
+                f'The task "{task.task_name}" needs images or sound, but the model reads text; choose another task.'
+            )
     return loaded
 
 
@@ -165,13 +166,6 @@ def _stock_paths() -> Mapping[str, str]:
     from wina_core.compute.evaluation.index import stock_index
 
     return {entry.name: entry.path for entry in stock_index().entries}
-
-
-def _check_supported(task: Any) -> None:
-    if getattr(task, "MULTIMODAL", False):
-        raise WinaError(
-            f'The task "{task.task_name}" needs images or sound, but the model reads text; choose another task.'
-        )
 
 
 def _check_examples(task: Any, num_fewshot: int | None) -> None:

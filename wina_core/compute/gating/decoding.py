@@ -147,7 +147,7 @@ def bind_kernel(group: MaskGroup, weight_t: Tensor) -> None:
     rule, inputs = group.rule, weight_t.shape[0]
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else _USUAL
-    group.product = partial(_product, weight_t, sparsity)
+    group.product = lambda gated: sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
     if group.low_rank is not None or group.signal is not None or not _scores_plainly(rule, inputs):
         return
     step = prepared(weight_t, rule.scale, sparsity)
@@ -162,10 +162,6 @@ def bind_kernel(group: MaskGroup, weight_t: Tensor) -> None:
 def _decode(step: Callable[[Tensor], Decoded], weight_t: Tensor, sparsity: float, x: Tensor) -> Decoded | None:
     """Return `step(x)`, or None where the dense product is faster for this number of rows."""
     return step(x) if x.numel() == len(weight_t) or chosen(x, weight_t, sparsity) else None
-
-
-def _product(weight_t: Tensor, sparsity: float, gated: Tensor) -> Tensor:
-    return sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
 
 
 def _scores_plainly(rule: Rule, inputs: int) -> bool:

@@ -95,7 +95,7 @@ class Gates:
             forward.install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
-            view.model.register_forward_hook(self._after_call, always_call=True),
+            view.model.register_forward_hook(lambda *_: self._context.begin(), always_call=True),
         ]
 
     def __enter__(self) -> Self:
@@ -214,9 +214,6 @@ class Gates:
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
         self._context.begin(real, dense)
-
-    def _after_call(self, *_: object) -> None:
-        self._context.begin()
 
 
 def _bias_weights(forward: GatedForward) -> int:

@@ -12,7 +12,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
-from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second
+from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second, wait
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model
@@ -59,7 +59,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     if wanted:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
-        prompt = _prompt(gated, spec)
+        text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
+        prompt = read_tokens(text, gated.tokenizer).to(gated.device)
         plans = [UniformSparsity(sparsity=point.sparsity) for point in wanted]
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
@@ -110,22 +111,14 @@ def _reachable(points: Sequence[DecodePoint], layout: PlanLayout) -> tuple[list[
 def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Reporter) -> LoadedModel:
     if not shortcut_parameters(gated.model):
         return gated
-    needed, free = _bytes(gated), free_bytes(gated.device)
+    needed = sum(parameter.numel() * parameter.element_size() for parameter in gated.model.parameters())
+    free = free_bytes(gated.device)
     if needed > free:
         raise WinaError(
             "This rotation needs shortcuts, so the dense model is measured beside the rotated one; it takes "
             f"{needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free: choose a rotation without shortcuts."
         )
     return session.prepare(spec.model, NO_ROTATION, reporter)
-
-
-def _bytes(loaded: LoadedModel) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in loaded.model.parameters())
-
-
-def _prompt(loaded: LoadedModel, spec: DecodeSpec) -> Tensor:
-    text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
-    return read_tokens(text, loaded.tokenizer).to(loaded.device)
 
 
 def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
@@ -166,8 +159,7 @@ class _Clock(StoppingCriteria):
         self._device = device
 
     def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        wait(self._device)
         self.times.append(time.perf_counter())
         self._stage.check()
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)

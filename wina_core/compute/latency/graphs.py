@@ -64,14 +64,12 @@ class GraphDecoder:
         self._read(prompt)
         for done in range(1, count + 1):
             yield self._token.clone()
-            if done < count:
-                self._step()
-
-    def _step(self) -> None:
-        if self._graph is None:
-            self._read(self._token)
-        else:
-            self._graph.replay()
+            if done == count:
+                return
+            if self._graph is None:
+                self._read(self._token)
+            else:
+                self._graph.replay()
 
     def _read(self, tokens: Tensor) -> None:
         """Replace the last token by the next one."""
@@ -98,14 +96,15 @@ def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: 
     """
     tokens = decoder.tokens(prompt, count)
     next(tokens)
-    _wait(prompt.device)
+    wait(prompt.device)
     start = time.perf_counter()
     for _ in tokens:
         check()
-    _wait(prompt.device)
+    wait(prompt.device)
     return (count - 1) / (time.perf_counter() - start)
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
+    """Wait for a CUDA device to finish its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

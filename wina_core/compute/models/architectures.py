@@ -39,10 +39,6 @@ _GPT_NEOX = {
 }
 
 
-def _no_obstacle(_config: Any) -> str:
-    return ""
-
-
 def _norms_on_writes(_config: Any) -> str:
     return (
         "what its attention and MLP write passes a norm with a gain before it joins the residual stream, and such a "
@@ -86,7 +82,7 @@ class Family:
     """Whether attention and MLP read the same point of the stream, unless the configuration says."""
     interleaved: bool = False
     """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
-    obstacle: Callable[[Any], str] = _no_obstacle
+    obstacle: Callable[[Any], str] = lambda _config: ""
     """Function of the configuration: why the residual stream cannot be rotated, as a clause; empty if it can."""
 
 

@@ -96,7 +96,8 @@ def _group(linear: nn.Linear) -> int | None:
 
 def int8(linear: nn.Linear) -> QuantizedLinear:
     """Quantize by torchao's weight-only INT8."""
-    _quiet_torchao()
+    for name in ("torchao", "torch.utils._pytree"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     holder = nn.Linear(linear.in_features, linear.out_features, bias=False, device="meta")
@@ -107,11 +108,6 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
     return QuantizedLinear(
         linear, QuantizedWeight(weight.qdata.t().contiguous(), weight.scale.reshape(1, -1), None, inputs, 8)
     )
-
-
-def _quiet_torchao() -> None:
-    for name in ("torchao", "torch.utils._pytree"):
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:

@@ -79,6 +79,7 @@ def model_shape(view: ModelView) -> ModelShape:
     layout = view.layout
     gated = {projection.linear for layer in view.layers for projection in layer.projections.values()}
     linears = [module for module in view.model.modules() if isinstance(module, nn.Linear)]
+    buffers = view.model.named_buffers()
     norms = [module for module in view.model.modules() if _is_norm(module)]
     rms = [norm for norm in norms if type(norm).__name__.endswith("RMSNorm")]
     return ModelShape(
@@ -91,7 +92,7 @@ def model_shape(view: ModelView) -> ModelShape:
         heads=view.heads,
         kv_heads=view.kv_heads,
         head_dim=view.head_dim,
-        rotary_dim=_rotary_dim(view.model),
+        rotary_dim=max((2 * each.numel() for name, each in buffers if name.endswith("inv_freq")), default=0),
         windows=_windows(config, layout.layers),
         head_weights=view.head.weight.numel(),
         further_weights=sum(
@@ -128,10 +129,6 @@ def _norm_inputs(norms: Iterable[nn.Module], view: ModelView) -> int:
         width: int = cast(Any, norm).weight.numel()
         total += width * heads.get(norm, 1) if width == view.head_dim else width
     return total
-
-
-def _rotary_dim(model: nn.Module) -> int:
-    return max((2 * buffer.numel() for name, buffer in model.named_buffers() if name.endswith("inv_freq")), default=0)
 
 
 def _windows(config: Any, layers: int) -> tuple[int | None, ...]:

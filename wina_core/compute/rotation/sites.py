@@ -1,7 +1,6 @@
 """Samples and sensitivities of each rotated input, measured in one forward and one backward pass."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -49,9 +48,12 @@ def measure_sites(view: ModelView, stream: bool, heads: bool, tokens: Tensor, re
     Rows pass one by one, forward and back: memory holds one row's activations and, for each site, two [n, n] matrices
     and the sample. Labels are drawn with a fixed seed. Raises WinaError if logits are not numbers.
     """
-    collectors = list(_collectors(view, stream, heads, stride=_stride(view, tokens)))
+    stride = -(-tokens.numel() * view.hidden_size // _SAMPLED_NUMBERS)
+    collectors = list(_collectors(view, stream, heads, stride))
     generator = torch.Generator().manual_seed(0)
-    with torch.enable_grad(), _collecting(view, collectors):
+    # gradients from the embedding on, although no weight requires them
+    hooks = [view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())]
+    with torch.enable_grad(), hooked([*hooks, *(collector.attach() for collector in collectors)]):
         for done, row in enumerate(tokens.split(1), start=1):
             reporter.check()
             logits = view.model(row.to(view.embedding.weight.device), use_cache=False).logits.flatten(0, 1).float()
@@ -61,10 +63,6 @@ def measure_sites(view: ModelView, stream: bool, heads: bool, tokens: Tensor, re
             likelihoods.gather(1, labels.to(logits.device)).sum().neg().backward()
             reporter.progress(done * row.numel(), tokens.numel(), "tokens", "sensitivities")
     return [collector.site(tokens.numel()) for collector in collectors]
-
-
-def _stride(view: ModelView, tokens: Tensor) -> int:
-    return -(-tokens.numel() * view.hidden_size // _SAMPLED_NUMBERS)
 
 
 class _Collector:
@@ -128,9 +126,3 @@ def _collectors(view: ModelView, stream: bool, heads: bool, stride: int) -> Iter
             yield _Collector(layer, "heads", None, stride)
         if stream and layer.mlp_norm is not layer.attention_norm:
             yield _Collector(layer, "mlp", layer.mlp_norm, stride)
-
-
-def _collecting(view: ModelView, collectors: Sequence[_Collector]) -> AbstractContextManager[None]:
-    """Collect within the block, with gradients from the embedding on although no weight requires them."""
-    hooks = [view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())]
-    return hooked([*hooks, *(collector.attach() for collector in collectors)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,11 +71,17 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
     layer_arguments = _layer_arguments(view, tokens[:1].to(device))
     hidden = [layer_call(view, 0, row.to(device))[0] for row in tokens.split(1)]
     for layer, arguments in zip(view.layers, layer_arguments, strict=True):
-        with _Recorder(view, layer) as recorder:
+        d, at = view.hidden_size, layer.projections["o"].linear.weight.device
+        moments = Moments(*(torch.zeros(d, d, dtype=torch.float64, device=at) for _ in range(2)))
+        hooks = (
+            norm.register_forward_pre_hook(partial(_add_moment, moment))
+            for norm, moment in ((layer.attention_norm, moments.attention), (layer.mlp_norm, moments.mlp))
+        )
+        with hooked(hooks):
             for row, states in enumerate(hidden):
                 hidden[row] = layer.module(states, **arguments)
                 reporter.check()
-        yield recorder.moments
+        yield moments
 
 
 def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
@@ -91,30 +98,6 @@ def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
     return arguments
 
 
-class _Recorder:
-    """Accumulator of a layer's moments while it runs."""
-
-    def __init__(self, view: ModelView, layer: LayerView) -> None:
-        d, device = view.hidden_size, layer.projections["o"].linear.weight.device
-        self.moments = Moments(
-            attention=torch.zeros(d, d, dtype=torch.float64, device=device),
-            mlp=torch.zeros(d, d, dtype=torch.float64, device=device),
-        )
-        self._layer = layer
-
-    def __enter__(self) -> "_Recorder":
-        layer = self._layer
-        self._hooks = [
-            layer.attention_norm.register_forward_pre_hook(lambda m, x: _add_moment(self.moments.attention, m, x[0])),
-            layer.mlp_norm.register_forward_pre_hook(lambda m, x: _add_moment(self.moments.mlp, m, x[0])),
-        ]
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-
-def _add_moment(moment: Tensor, norm: nn.Module, states: Tensor) -> None:
-    x = normalized(norm, states.flatten(0, -2).double())
+def _add_moment(moment: Tensor, norm: nn.Module, args: tuple[Tensor]) -> None:
+    x = normalized(norm, args[0].flatten(0, -2).double())
     moment.addmm_(x.T, x)

@@ -53,11 +53,9 @@ class ThresholdSelection:
 
     def mask(self, score: Tensor) -> Tensor | None:
         """Return True where the input is kept, bool like score [..., n]; None if nothing is dropped."""
-        return (
-            None
-            if self.keeps_all(score.shape[-1])
-            else threshold_mask(TRANSFORMS[self.selection](score), self.threshold)
-        )
+        if self.keeps_all(score.shape[-1]):
+            return None
+        return threshold_mask(TRANSFORMS[self.selection](score), self.threshold)
 
 
 InputSelection = TopKSelection | ThresholdSelection

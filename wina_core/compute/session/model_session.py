@@ -35,7 +35,6 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     RotationSpec,
-    Selection,
     TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -43,8 +42,6 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 _CORRECTION = "correction of thresholds"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
-
-
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
 CALIBRATION_VERSION = "3"
@@ -103,15 +100,18 @@ class Session:
         if method.selection == "topk" or spec.thresholds == "dense":
             return calibration, None
         table = resolve_plan(plan, loaded.view.layout, method)
-        identity = table.model_dump_json(exclude={"origin"})
         parts = {
             "calibration": record.key,
             "method": method.content_hash(),
-            "plan": identity,
+            "plan": table.model_dump_json(exclude={"origin"}),
             "steps": CORRECTION_VERSION,
         }
         file = cache_folder() / "thresholds" / f"{digest(parts)}.json"
-        corrected = read_cached(file, _CORRECTION, lambda path: _read_plan(path, table), reporter)
+
+        def read(path: Path) -> SparsityPlan:
+            return SparsityPlan.model_validate_json(path.read_bytes()).for_layout(table.layout)
+
+        corrected = read_cached(file, _CORRECTION, read, reporter)
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
             with cancellable(loaded.model, reporter):
@@ -238,11 +238,12 @@ def calibration_key(
 
     Top-k and threshold runs of a method share its calibration, unless its correction depends on the selection.
     """
+    shared = method.selection == "threshold" and method.correction == "none"
     parts = {
         "model": _identity(loaded),
         "rotation": rotation.content_hash(),
         "bases": BASES_VERSION,
-        "score": method.model_copy(update={"selection": _calibrated_selection(method)}).content_hash(),
+        "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
         "spec": spec.measured.content_hash(),
         "text": _text_digest(spec.text),
         "measurement": CALIBRATION_VERSION,
@@ -275,15 +276,6 @@ def _identity(loaded: LoadedModel) -> str:
 
 def _text_digest(text: TextSpec) -> str:
     return hashlib.sha256(text_file(text.source).read_bytes()).hexdigest()
-
-
-def _calibrated_selection(method: MethodSpec) -> Selection:
-    shared = method.selection == "threshold" and method.correction == "none"
-    return "topk" if shared else method.selection
-
-
-def _read_plan(file: Path, table: SparsityPlan) -> SparsityPlan:
-    return SparsityPlan.model_validate_json(file.read_bytes()).for_layout(table.layout)
 
 
 def _read_allocation(file: Path, key: str) -> AllocationRecord:

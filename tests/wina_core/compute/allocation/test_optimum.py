@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from wina_core.compute.allocation.allocators import Found, Problem, search
 from wina_core.compute.allocation.cells import Cells, Values
 from wina_core.compute.allocation.divergence import Candidate
-from wina_core.compute.allocation.evolution import Individual, children
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.reporter import NullReporter
@@ -84,7 +83,7 @@ def found(name: str, cost: Quadratic, method: str = "wina", **settings: object) 
 
 
 def excess(result: Found, cost: Quadratic) -> float:
-    """How far above the optimum, relative to how far the uniform plan is."""
+    """Return the distance above the optimum, relative to that of the uniform plan."""
     return (cost(result.values) - cost.optimum) / (cost(CELLS.uniform(BUDGET)) - cost.optimum)
 
 
@@ -104,35 +103,11 @@ def test_refining_finds_round_by_round_the_optimum_that_curves_cannot_see():
     assert excess(found("refine", cost, rounds=20), cost) < 0.02
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_evolution_finds_the_optimum(seed):
+def test_evolution_finds_the_optimum():
     cost = quadratic(-0.2)
-    assert excess(found("evolution", cost, rounds=40, seed=seed), cost) < 0.05
+    assert excess(found("evolution", cost, rounds=40), cost) < 0.05
 
 
 def test_evolution_finds_the_shares_of_r_sparse_too():
     result = found("evolution", quadratic(0.0), "rsparse", rounds=60)
     assert result.rho == pytest.approx((BEST_RHO,) * 10, abs=0.06)
-
-
-def bred(parents: list[Individual], step: float) -> NDArray[np.float64]:
-    """The targets of many children, [children, blocks]."""
-    every = [children(parents, CELLS, BUDGET, step, np.random.default_rng(seed)) for seed in range(30)]
-    return np.array([child.values for generation in every for child in generation])
-
-
-def test_of_two_parents_drawn_the_better_one_bequeaths():
-    """So where there are two in all, three blocks of four come from the better one."""
-    first, second = (np.array(CELLS.fitted(values, BUDGET)) for values in ([0.0, 0.2] * 5, [0.2, 0.0] * 5))
-    for better, worse in ((first, second), (second, first)):
-        values = bred([Individual(tuple(worse), cost=2.0), Individual(tuple(better), cost=1.0)], step=1e-9)
-        direction = (better - worse) - (better - worse).mean()  # blind to the shift that keeps the budget
-        assert ((values - worse) @ direction).mean() / ((better - worse) @ direction) == pytest.approx(0.75, abs=0.06)
-
-
-def test_a_quarter_of_the_blocks_mutates_by_about_four_steps():
-    values = bred([Individual(CELLS.uniform(BUDGET), cost=1.0)], step=0.01)
-    moved = values - np.median(values, axis=1, keepdims=True)  # the others have but the shift that keeps the budget
-    mutated = np.abs(moved) > 1e-9
-    assert mutated.mean() == pytest.approx(0.25, abs=0.04)
-    assert moved[mutated].std() == pytest.approx(0.04, rel=0.15)

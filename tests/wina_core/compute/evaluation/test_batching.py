@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.evaluation import batching, evaluate_task, measure_deviation
 from wina_core.compute.evaluation.batching import Batches, ran_out_of_memory, sequence_bytes
@@ -11,16 +12,6 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import EvaluationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
-
-
-class Logs(NullReporter):
-    """Keeps the log."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def log(self, level, text) -> None:
-        self.lines.append(f"{level}: {text}")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +55,7 @@ def spec_of(folder, task, batch_size) -> EvaluationSpec:
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
     monkeypatch.setattr(batching, "LARGEST", 4)
     sizes = holding(loaded, 3, error)
-    logs = Logs()
+    logs = RecordingReporter()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
         found = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
         seen = [part.counted()[1] for part in gates._mask_groups]
@@ -85,7 +76,7 @@ def test_the_deviation_is_too(loaded, tmp_path, monkeypatch):
     text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
     plain = measure_deviation(tiny_loaded(layers=1), None, text, 2, NullReporter())
     sizes = holding(loaded, 3, MemoryError())
-    logs = Logs()
+    logs = RecordingReporter()
     assert measure_deviation(loaded, None, text, "auto", logs) == plain
     assert sizes == [4, 2, 2, 2, 2, 2]
     assert logs.lines == [

@@ -1,4 +1,4 @@
-"""Local files in place of the hub's data: which are taken for a task, and what is said of those that do not fit."""
+"""Local files in place of the hub's data: the files that a task takes, and the errors of those that do not fit."""
 
 import json
 from pathlib import Path
@@ -8,16 +8,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from demo_model.stock_data import build, sentences
-from lm_eval import simple_evaluate
-from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 
-from tests.wina_core.compute.evaluation.test_paper_tasks import FILES, STOCK
-from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation import check_tasks, evaluate_task, tasks
+from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
+from wina_core.compute.evaluation import check_tasks, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import load_task
-from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sandbox import code_eval
 from wina_core.compute.sandbox.code_eval import CodeEval, pass_at_k
 from wina_core.errors import WinaError
@@ -90,35 +85,11 @@ def test_documents_come_from_the_file_and_the_rest_from_the_stock_definition(tmp
     assert list(task.aggregation()) == ["acc", "acc_norm"]
 
 
-def test_the_numbers_are_those_of_a_stock_task_file_that_includes_the_same_data(tmp_path: Path):
-    """What README.md of the shipped data says of the stock command line."""
-    files = {split: str(DEMO_DATA / "piqa" / f"{split}.jsonl") for split in ("train", "validation")}
-    own = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
-    (tmp_path / "piqa.yaml").write_text(
-        f"include: {STOCK / FILES['piqa']}\ntask: piqa_local\n"
-        + "".join(f"{key}: {json.dumps(value)}\n" for key, value in own.items()),
-        encoding="utf-8",
-    )
-    loaded = tiny_loaded(layers=1)
-    lm = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=4)
-    manager = TaskManager(include_defaults=False, include_path=str(tmp_path))
-    stock = simple_evaluate(lm, tasks=["piqa_local"], task_manager=manager, num_fewshot=1)["results"]["piqa_local"]
-    spec = spec_of("demo", "piqa", num_fewshot=1, batch_size=4)
-    for record in evaluate_task(loaded, None, spec, "piqa", NullReporter()):
-        assert record.value == stock[f"{record.metric},none"]
-        assert record.stderr == stock[f"{record.metric}_stderr,none"]
-
-
 def test_a_task_without_local_data_goes_to_the_hub_and_says_what_to_do_offline(tmp_path: Path):
     with pytest.raises(
         WinaError, match=r'data of the task "piqa" cannot be had .*once while online, or point to a loc'
     ):
         check_tasks(spec_of(tmp_path, "piqa"))
-
-
-def test_a_data_folder_that_is_none_is_refused(tmp_path: Path):
-    with pytest.raises(WinaError, match=r"data folder .*nowhere does not exist; correct it or leave it out"):
-        check_tasks(spec_of(tmp_path / "nowhere", "piqa"))
 
 
 def test_a_missing_split_is_named(tmp_path: Path):
@@ -140,15 +111,8 @@ def test_the_split_of_examples_is_needed_only_for_examples(tmp_path: Path):
     ("task", "split", "given", "missing"),
     [
         ("piqa", "validation", {"goal": "?", "label": 0}, "columns sol1, sol2"),
-        (
-            "openbookqa",
-            "test",
-            {"stem": "?", "choices": {"text": ["a"], "label": ["A"]}, "answerKey": "A"},
-            "column qu",
-        ),
         ("winogrande", "validation", {"sentence": "A _ b", "option1": "x", "option2": "y"}, "column answer"),
         ("hellaswag", "validation", {"ctx_a": "A", "ctx_b": "b", "endings": ["c"], "label": "0"}, "column activity_l"),
-        ("crows_pairs_english_gender", "test", {"sent_more": "a", "sent_less": "b"}, "column bias_type"),
     ],
 )
 def test_missing_columns_are_named(tmp_path: Path, task, split, given, missing):
@@ -175,7 +139,6 @@ def test_columns_that_only_scoring_reads_are_missed_at_once(tmp_path: Path, monk
         ("validation.jsonl", b"\n", r"validation\.jsonl holds no documents"),
         ("validation.jsonl", b'{"a": 1}\n{"a": "b"}\n', r'column "a" of the data file .* mixes kinds of values'),
         ("validation.jsonl", b'{"a": "\xff"}\n', r"validation\.jsonl cannot be read .*replace it"),
-        ("validation.jsonl", b'{"a": 9999999999999999999999}\n', r"validation\.jsonl cannot be read .*replace it"),
         ("validation.jsonl", b'{"a": "\\ud800"}\n', r"validation\.jsonl cannot be read .*replace it"),
         ("validation.parquet", b"PAR1 or not", r"validation\.parquet cannot be read .*replace it"),
     ],

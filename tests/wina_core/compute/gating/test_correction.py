@@ -1,24 +1,23 @@
-"""Thresholds corrected in the gated model, so that its matrices drop what they should."""
+"""Thresholds corrected in the gated model, so that its matrices reach their targets."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.gating.rules import rules
-from wina_core.compute.models.architectures import view
-from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Selection, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
@@ -42,33 +41,20 @@ def measured(
     corrected: SparsityPlan | None,
     tokens: Tensor,
 ) -> tuple[dict[tuple[int, str], float], float]:
-    """What each gated matrix drops of a text, less its low-rank part, and what the whole model does."""
+    """Return the sparsity of each gated matrix on a text, minus its low-rank part, and that of the whole model."""
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
         for row in tokens.split(32):
             loaded.model(row, use_cache=False)
         return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.counted_sparsity
 
 
-def misses(found: dict[tuple[int, str], float], table: SparsityPlan, method: MethodSpec) -> list[float]:
-    """By how much each matrix misses its target; under shared masks those that share one, by their mean."""
-    names, columns = table.layout.projections, range(len(table.layout.projections))
-    by_cell = [
-        [abs(found.get((layer, names[column]), 0.0) - row[column]) for column in columns]
+def misses(found: dict[tuple[int, str], float], table: SparsityPlan) -> list[float]:
+    """Return how far each matrix is from its target."""
+    return [
+        abs(found.get((layer, name), 0.0) - target)
         for layer, row in enumerate(table.sparsity)
+        for name, target in zip(table.layout.projections, row, strict=True)
     ]
-    if method.masks == "shared" and method.name == "rsparse":  # the ranks of q, k and v are rounded differently
-        pairs = [
-            (layer, [(found[layer, name] - table.sparsity[layer][names.index(name)]) for name in block], block)
-            for layer in range(table.layout.layers)
-            for block in (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
-        ]
-        weights = table.layout.parameters
-        return [
-            abs(sum(d * weights[layer][names.index(name)] for d, name in zip(off, block, strict=True)))
-            / sum(weights[layer][names.index(name)] for name in block)
-            for layer, off, block in pairs
-        ]
-    return [each for row in by_cell for each in row]
 
 
 def spec(name: str, selection: Selection = "threshold", **settings: object) -> MethodSpec:
@@ -79,15 +65,12 @@ def spec(name: str, selection: Selection = "threshold", **settings: object) -> M
 METHODS = [
     (spec("teal"), 0.5, 0.01),
     (spec("teal", variant="as_released"), 0.5, 0.1),
-    (spec("wina"), 0.65, 0.015),
     (spec("wina", correction="mean"), 0.5, 0.005),
     (spec("cats"), 0.4, 0.0015),
     (spec("rsparse", rho=0.8), 0.5, 0.03),
-    (spec("scap"), 0.4, 0.01),
     (spec("scap", variant="own"), 0.4, 0.004),
     (spec("larosa"), 0.5, 0.004),
     (spec("wina", masks="shared"), 0.5, 0.01),
-    (spec("rsparse", masks="shared", rho=0.8), 0.5, 0.03),
     (spec("wina", "statistical"), 0.5, 0.002),
     (spec("teal", "top_p"), 0.5, 0.0015),
 ]
@@ -101,10 +84,10 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
     table = resolve_plan(plan, loaded.view.layout, method)
     before, _ = measured(loaded, method, plan, calibration, None, tokens)
-    assert max(misses(before, table, method)) > uncorrected
+    assert max(misses(before, table)) > uncorrected
     corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
     after, _ = measured(loaded, method, plan, calibration, corrected, tokens)
-    assert max(misses(after, table, method)) <= 1e-3
+    assert max(misses(after, table)) <= 1e-3
     other = read_tokens(varied_text(tmp_path / "other.txt", seed=2), loaded.tokenizer)
     _, whole = measured(loaded, method, plan, calibration, corrected, other)
     assert whole == pytest.approx(table.budget, abs=4e-3)
@@ -119,30 +102,6 @@ def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
 
 
-def trained(layers: int) -> LoadedModel:
-    """The first layers of the demo model, in single precision: the inputs of a bfloat16 model take so few values that a
-    threshold's neighbours drop 0.4 % more or less of them."""
-    whole = load_model(ModelSource(location="demo", dtype="float32"), NullReporter())
-    whole.model.model.layers = whole.model.model.layers[:layers]
-    return replace(whole, view=view(whole.model))
-
-
-def test_a_trained_model_is_corrected_with_few_tokens():
-    loaded, method, plan = trained(layers=2), spec("teal"), UniformSparsity(sparsity=0.65)
-    calibration, tokens = calibrated(loaded, method, TextSpec(source="demo:calibration", tokens=2048))
-    table = resolve_plan(plan, loaded.view.layout, method)
-    before, whole = measured(loaded, method, plan, calibration, None, tokens)
-    assert max(misses(before, table, method)) > 0.1
-    assert whole > 0.66
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    after, whole = measured(loaded, method, plan, calibration, corrected, tokens)
-    assert max(misses(after, table, method)) <= 1e-3
-    assert whole == pytest.approx(0.65, abs=5e-4)
-    other = read_tokens(TextSpec(source="demo:heldout", tokens=2048), loaded.tokenizer)
-    _, whole = measured(loaded, method, plan, calibration, corrected, other)
-    assert whole == pytest.approx(0.65, abs=0.01)
-
-
 @pytest.mark.parametrize("name", ["teal", "rsparse"])
 def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name):
     loaded, method = tiny_loaded(layers=2), spec(name)
@@ -155,13 +114,7 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     assert [[at == 0 for at in row] for row in corrected.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
     found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
     assert found[0, "q"] == found[1, "o"] == 0
-    assert max(misses(found, plan, method)) <= 1e-3
-
-
-def test_a_plan_of_nothing_but_zeros_stays_one(tmp_path):
-    loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.0)
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    assert correct_targets(loaded, method, plan, calibration, tokens, NullReporter()).budget == 0
+    assert max(misses(found, plan)) <= 1e-3
 
 
 def test_matrices_that_share_a_mask_still_do(tmp_path):
@@ -189,46 +142,26 @@ def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
         assert row[name].select.threshold == calibration.threshold(0, column, corrected.sparsity[0][column])
 
 
-class Impatient(NullReporter):
-    """Cancels at the n-th check."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def check(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise Cancelled
-
-
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     loaded, method, plan = tiny_loaded(layers=2), spec("cats"), UniformSparsity(sparsity=0.3)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=8192))
     modules = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
     with pytest.raises(Cancelled):
-        correct_targets(loaded, method, plan, calibration, tokens, Impatient(after))
+        correct_targets(loaded, method, plan, calibration, tokens, RecordingReporter(after))
     assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
 
 
 def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path):
-    class Counting(NullReporter):
-        def __init__(self):
-            self.told = []
-
-        def progress(self, done, total, unit, metric=""):
-            assert (unit, metric) == ("passes", "correcting thresholds")
-            self.told.append((done, total))
-
     loaded, method = tiny_loaded(layers=2), spec("teal")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    nothing, half = Counting(), Counting()
+    nothing, half = RecordingReporter(), RecordingReporter()
     correct_targets(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
-    assert nothing.told == [(0, 5)]
+    assert nothing.calls == [(0, 5, "passes", "correcting thresholds")]
     correct_targets(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
-    assert half.told == [(number, 5) for number in range(len(half.told))]
-    assert 2 <= len(half.told) <= 5
+    assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
+    assert 2 <= len(half.calls) <= 5
 
 
 def test_what_a_method_cannot_reach_is_refused(tmp_path):

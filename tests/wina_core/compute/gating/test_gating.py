@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
-from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.linear import ForwardContext
 from wina_core.compute.gating.rules import Rule
@@ -13,7 +12,6 @@ from wina_core.compute.models.shortcuts import set_shortcut
 from wina_core.compute.models.view import PROJECTIONS
 from wina_core.compute.scoring.selections import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
-from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -42,14 +40,6 @@ def table(loaded, **sparsities: float) -> SparsityPlan:
         for name, value in sparsities.items()
     }
     return plan.with_cells(cells)
-
-
-def given_cuts(loaded, *cuts: float) -> Calibration:
-    """A calibration whose cuts are these in every layer, whatever the target."""
-    layout = loaded.view.layout
-    quantiles = torch.tensor(cuts)[None, :, None].expand(layout.layers, -1, len(FRACTIONS)).contiguous()
-    nothing = torch.zeros(layout.layers, len(cuts), len(ERROR_SPARSITIES))
-    return Calibration(layout, 1, quantiles, errors=nothing, energies=nothing)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -82,7 +72,7 @@ def test_switched_off_gates_are_dense_bit_for_bit_and_do_not_count(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("method", [TEAL, WINA])
+@pytest.mark.parametrize("method", [WINA, MethodSpec(name="rsparse")])
 def test_zero_sparsity_is_dense(family, method):
     loaded = tiny_loaded(family)
     ids = tiny_tokens()
@@ -91,25 +81,6 @@ def test_zero_sparsity_is_dense(family, method):
         # Fused layers are computed slice by slice when their scales differ, which may round differently.
         torch.testing.assert_close(logits(loaded, ids), dense, rtol=1e-5, atol=1e-5)
         assert {record.value for record in gates.measured()} == {0.0}
-
-
-def test_the_dense_method_gates_nothing():
-    loaded = tiny_loaded()
-    ids = tiny_tokens()
-    dense = logits(loaded, ids)
-    with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
-        assert torch.equal(logits(loaded, ids), dense)
-        assert (gates.measured(), gates.counted_sparsity, gates.full_sparsity) == ((), 0.0, 0.0)
-
-
-def test_equal_masks_of_a_fused_layer_take_one_product():
-    loaded = tiny_loaded("phi3")
-    with attach(loaded, TEAL, HALF) as gates:
-        assert [part.names for part in gates._mask_groups][:4] == [("q", "k", "v"), ("o",), ("gate", "up"), ("down",)]
-    with attach(loaded, TEAL, table(loaded, q=0.5, k=0.5, v=0.2)) as gates:
-        assert [part.names for part in gates._mask_groups][:2] == [("q", "k"), ("v",)]
-    with attach(loaded, WINA, HALF) as gates:
-        assert [part.names for part in gates._mask_groups][:2] == [("q",), ("k",)]
 
 
 def test_measured_sparsity_is_counted_per_projection():
@@ -131,19 +102,6 @@ def test_measured_sparsity_is_counted_per_projection():
         assert gates.counted_sparsity == pytest.approx(expected)
         gates.reset_counts()
         assert gates.measured() == ()
-
-
-def test_thresholds_are_counted_from_their_masks():
-    loaded = tiny_loaded(layers=1)
-    threshold = MethodSpec(name="teal", selection="threshold")
-    thresholds = given_cuts(loaded, 0.5, 0.5, 0.5, -1.0, 0.0, 0.5, 1e9)
-    x = torch.randn(1, 7, 32, generator=torch.Generator().manual_seed(0))
-    with attach(loaded, threshold, HALF, thresholds) as gates:
-        for projection in loaded.view.layers[0].projections.values():
-            projection.linear(x if projection.name != "down" else torch.randn(1, 7, 80))
-        measured = {record.projection: record.value for record in gates.measured()}
-    assert measured["q"] == pytest.approx(float((x.abs() <= 0.5).float().mean()))
-    assert (measured["o"], measured["gate"], measured["down"]) == (0.0, 0.0, 1.0)
 
 
 def test_shortcuts_count_as_kept_weights():
@@ -216,13 +174,6 @@ def test_inputs_and_masks_may_be_strided(selection):
     for each in (strided, flat):
         assert torch.equal(each.x.reshape(12, 6), plain.x)
         assert (int(each.kept), int(each.seen)) == (int(plain.kept), int(plain.seen))
-
-
-def test_a_dense_prefix_of_the_whole_prompt_but_one_token_gates_that_token_only():
-    loaded = tiny_loaded(layers=1)
-    with attach(loaded, TEAL, HALF, dense_prefix=0.75) as gates:
-        logits(loaded, tiny_tokens(rows=1, length=4))
-        assert counts(gates)[0, "gate"] == (3 * 32 + 16, 4 * 32)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -6,20 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
+from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, inspection
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import EVENTS, InspectGateJob, Result, encode
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.masks.inspect import InspectedCell, agreement, highest
 from wina_core.records.gates import GateRecord, GateTarget
 from wina_core.records.packed_array import PackedArray
-from wina_core.specs import NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 PROMPT = "A gate that is weighed."
@@ -84,19 +81,6 @@ def test_top_k_is_that_of_the_equation(exact, projection, method):
     assert gate.kept_energy == pytest.approx(float(energy), rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["teal", "wina"])
-def test_a_threshold_is_the_calibrated_cut_of_the_score(tmp_path, exact, method):
-    spec = MethodSpec(name=method, selection="threshold")
-    calibration = calibrated(tmp_path, exact, spec)
-    record = inspected(exact, "o", asking(spec), calibration=calibration)
-    x, weight = reaching(exact, "o"), exact.view.layers[1].projections["o"].weight
-    score = x.abs() * ((weight**2).sum(0).sqrt() if method == "wina" else 1.0)
-    cut = calibration.threshold(1, exact.view.projections.index("o"), 0.5)
-    cell = InspectedCell(record)
-    assert cell.gates[0].mask.tolist() == (score > cut).tolist()
-    assert set(cell.gates[0].thresholds(0.5, cell.gates[0].mask)) == {cut}
-
-
 @pytest.mark.parametrize(
     ("method", "rho"),
     [
@@ -146,18 +130,13 @@ def test_cats_is_inspected_where_its_mask_is_applied(exact):
     [
         TEAL,
         WINA,
-        MethodSpec(name="wina", masks="shared"),
         MethodSpec(name="rsparse"),
         MethodSpec(name="scap"),
         MethodSpec(name="scap", variant="own"),
-        MethodSpec(name="scap", variant="as_released"),
         MethodSpec(name="cats"),
         MethodSpec(name="larosa"),
-        MethodSpec(name="wina", variant="as_released"),
-        MethodSpec(name="rsparse", variant="as_released"),
         MethodSpec(name="teal", selection="threshold"),
         MethodSpec(name="teal", variant="as_released", selection="threshold"),
-        MethodSpec(name="scap", selection="threshold"),
         MethodSpec(name="wina", selection="threshold", correction="mean"),
     ],
     ids=lambda method: f"{method.label} {method.selection}",
@@ -266,22 +245,3 @@ def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):
         inspected(exact, "q", asking(MethodSpec(name="dense")))
     with pytest.raises(WinaError, match="leave rho out"):
         inspected(exact, "q", asking(TEAL, rho=0.5))
-
-
-def test_the_job_survives_the_wire_and_is_small(tmp_path):
-    job = InspectGateJob(
-        model=ModelSource(location=str(tiny_folder(tmp_path / "model"))),
-        rotation=NO_ROTATION,
-        layer=2,
-        projection="down",
-        prompt=PROMPT,
-        gates=(asking(WINA), asking(TEAL)),
-    )
-    events: list[object] = []
-    run_job(job, Session(), events.append, NullReporter())
-    (event,) = events
-    assert isinstance(event, Result)
-    assert isinstance(event.value, GateRecord)
-    line = encode(event)
-    assert len(line) < 2 * 4 * 80 * len(PROMPT)
-    assert EVENTS.validate_json(line) == event

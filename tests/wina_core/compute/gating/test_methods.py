@@ -89,16 +89,6 @@ def test_rsparse_takes_the_plan_s_own_rho():
     assert ranks["up"] == int(80 * 32 * 0.5 * 0.1 / 112 + 1e-9)
 
 
-def test_rsparse_leaves_a_matrix_without_target_as_it_is():
-    loaded = tiny_loaded()
-    ids = tiny_tokens()
-    with torch.no_grad():
-        dense = loaded.model(ids, use_cache=False).logits
-        with attach(loaded, MethodSpec(name="rsparse"), UniformSparsity(sparsity=0.0)) as gates:
-            assert torch.equal(loaded.model(ids, use_cache=False).logits, dense)
-            assert gates.counted_sparsity == 0
-
-
 def test_a_rank_that_a_matrix_does_not_have_is_refused():
     with pytest.raises(WinaError, match="rank 9 does not fit a matrix of 8 x 20, whose rank is 8 at most; raise rho"):
         low_rank(torch.randn(8, 20), 9)
@@ -119,7 +109,7 @@ def test_the_low_rank_part_of_a_small_matrix_is_that_of_a_full_decomposition(sha
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.02, 0.2])
-def test_the_low_rank_part_of_a_large_matrix_is_as_good_as_a_full_decomposition_s(decay, monkeypatch):
+def test_the_low_rank_part_of_a_large_matrix_nears_that_of_a_full_decomposition(decay, monkeypatch):
     monkeypatch.setattr("wina_core.compute.scoring.low_rank._EXACT", 0)
     generator = torch.Generator().manual_seed(0)
     u, _ = torch.linalg.qr(torch.randn(200, 120, generator=generator, dtype=torch.float64))
@@ -203,14 +193,6 @@ def test_means_are_those_of_the_tokens_that_drop_an_input(tmp_path):
     dropped = ~kept(x.abs(), 0.5)
     expected = [float(x[dropped[:, i], i].mean()) if dropped[:, i].any() else 0.0 for i in range(80)]
     torch.testing.assert_close(calibration.means[0, 6][10], torch.tensor(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_the_mean_is_the_best_replacement_for_what_is_dropped(tmp_path):
-    """On the calibration text itself, replacing by the conditional mean leaves less of the inputs' variance behind."""
-    loaded = tiny_loaded(layers=1)
-    plain, corrected = (MethodSpec(name="teal", correction=each) for each in ("none", "mean"))
-    without, mean = (calibrated(tmp_path, loaded, method).errors for method in (plain, corrected))
-    assert (mean[..., 8:].mean() < without[..., 8:].mean()).all()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from wina_kernels import dispatch
 
 from tests.interpreter import DEVICE, runs
+from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
@@ -20,7 +21,6 @@ from wina_core.specs.plans import UniformSparsity
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
 HALF = UniformSparsity(sparsity=0.5)
-PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
 NEW = 4
 
 
@@ -51,16 +51,7 @@ def test_the_tokens_and_counts_of_the_masked_model(gated: tuple[LoadedModel, Cal
     loaded, attached = gated
     prompt = PROMPT.to(DEVICE)
     with attached(False) as gates:
-        out = loaded.model.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            do_sample=False,
-            min_new_tokens=NEW,
-            max_new_tokens=NEW,
-            pad_token_id=0,
-            eos_token_id=None,
-        )
-        expected, numbers = out[0, PROMPT.shape[1] :].tolist(), counted(gates)
+        expected, numbers = generated(loaded, NEW), counted(gates)
     with attached(True) as gates:
         assert all(part.decode is not None for part in gates._mask_groups)
         decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)

@@ -4,15 +4,12 @@ import math
 
 import pytest
 import torch
-import wina_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels.backends import load
 
-from tests.wina_core.samples import ENVIRONMENT
 from wina_core.compute.latency import arithmetic
-from wina_core.compute.latency.device import backend_of
 from wina_core.compute.latency.products import (
     dense_product,
     gated_product,
@@ -22,7 +19,6 @@ from wina_core.compute.latency.products import (
     measured_sparsity,
 )
 from wina_core.compute.reporter import NullReporter
-from wina_core.records import LatencyRecord
 from wina_core.specs.latency import LatencyDType, LatencyMethod, LatencyPoint, LatencySelection
 
 CPU = torch.device("cpu")
@@ -76,30 +72,6 @@ def test_copies_keep_twice_the_cache_between_two_readings() -> None:
     assert arithmetic.copies(point(outputs=1024, inputs=4096, dtype="float32"), 32 * 2**20) == 1 + 4
 
 
-def test_memory_that_a_point_takes() -> None:
-    assert arithmetic.weight_bytes(point(), 2) == 2 * 2 * 5120 * 17920 * 2
-    assert arithmetic.further_bytes(point(batch=4), 2) == 2 * 8 * 4 * 23040 * 2 + 8 * 5120 * 17920
-
-
-def test_the_roofline_is_the_time_of_the_bytes_at_the_bandwidth() -> None:
-    record = LatencyRecord(
-        point=point(),
-        op="linear",
-        environment=ENVIRONMENT,
-        measured_sparsity=0.5,
-        read_bytes=90e6,
-        median_ms=10.0,
-        p10_ms=9.0,
-        p90_ms=12.0,
-        dense_ms=18.0,
-        speedup=1.8,
-        bandwidth=12.0,
-    )
-    assert record.gigabytes_per_second == pytest.approx(9.0)
-    # 90 MB at 12 GB/s take 7.5 ms, three quarters of the 10 ms
-    assert record.roofline == pytest.approx(0.75)
-
-
 GATED: tuple[LatencyMethod, ...] = ("teal", "wina", "rsparse")
 DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
 
@@ -112,9 +84,7 @@ DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
     batch=st.integers(1, 5),
     sparsity=st.floats(0.0, 0.99),
 )
-def test_exactly_the_wanted_fraction_is_dropped(
-    method: LatencyMethod, dtype: LatencyDType, inputs: int, batch: int, sparsity: float
-) -> None:
+def test_exactly_the_wanted_fraction_is_dropped(method, dtype, inputs, batch, sparsity):
     asked = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
     made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
     dropped = math.floor(arithmetic.mask_sparsity(asked) * batch * inputs + 0.5)
@@ -146,20 +116,6 @@ def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int,
     expected = (made[0].x.double() * made[0].mask) @ w.T
     torch.testing.assert_close(first.double(), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first, again)
-
-
-def test_the_kernels_own_choice_is_told_what_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = point("rsparse", outputs=160, inputs=160, dtype="float32").model_copy(update={"backend": "dispatched"})
-    told: list[float] = []
-
-    def sparse_linear(x: Tensor, weight_t: Tensor, *_: object, sparsity: float) -> Tensor:
-        told.append(sparsity)
-        return x @ weight_t
-
-    monkeypatch.setattr(wina_kernels, "sparse_linear", sparse_linear)
-    weights = make_weights(asked, 2, CPU, NullReporter())
-    _value(gated_product(asked, weights, make_inputs(asked, weights.norms), backend_of("dispatched", CPU)[1])(0, 1))
-    assert told == [pytest.approx(0.525)]
 
 
 def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:

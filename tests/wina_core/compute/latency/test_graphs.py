@@ -4,30 +4,16 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
-from wina_core.compute.models.loading import LoadedModel
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
 
 METHOD, HALF = MethodSpec(name="wina", masks="shared"), UniformSparsity(sparsity=0.5)
-PROMPT = torch.tensor([[72, 101, 108, 108, 111, 32, 119, 111, 114, 108, 100, 33]])
 NEW = 12
-
-
-def generated(loaded: LoadedModel) -> list[int]:
-    out = loaded.model.generate(
-        PROMPT,
-        attention_mask=torch.ones_like(PROMPT),
-        do_sample=False,
-        min_new_tokens=NEW,
-        max_new_tokens=NEW,
-        pad_token_id=0,
-        eos_token_id=None,
-    )
-    return out[0, PROMPT.shape[1] :].tolist()
 
 
 def decoded(decoder: GraphDecoder) -> list[int]:
@@ -37,7 +23,7 @@ def decoded(decoder: GraphDecoder) -> list[int]:
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)
 def test_every_family_decodes_the_tokens_of_generate(family: str) -> None:
     loaded = tiny_loaded(family, seed=1)
-    expected = generated(loaded)
+    expected = generated(loaded, NEW)
     assert len(set(expected)) > 1, "or nothing is shown"
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
     assert decoded(decoder) == expected
@@ -48,16 +34,16 @@ def test_every_family_decodes_the_tokens_of_generate(family: str) -> None:
 def test_a_gated_model_decodes_the_tokens_of_generate(family: str) -> None:
     loaded = tiny_loaded(family)
     with attach(loaded, METHOD, HALF, kernels=True):
-        expected = generated(loaded)
+        expected = generated(loaded, NEW)
         assert decoded(GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)) == expected
-    assert generated(loaded) != expected
+    assert generated(loaded, NEW) != expected
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "gemma2"])
 def test_a_step_that_was_recorded_once_gives_every_further_token(family: str) -> None:
     """Recorded operation by operation, as a graph on a GPU is: no number of a step may come from Python."""
     loaded = tiny_loaded(family, seed=1)
-    expected = generated(loaded)
+    expected = generated(loaded, NEW)
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
     steps = decoder.tokens(PROMPT, NEW)
     found = [int(next(steps)), int(next(steps))]

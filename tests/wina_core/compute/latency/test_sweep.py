@@ -1,14 +1,14 @@
-"""What a sweep measures, skips, refuses and leaves behind when it is cancelled."""
+"""Sweeps: the points they measure, skip and refuse, and the records that a cancelled one keeps."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.latency import decoding, device, sweep, timing
-from wina_core.compute.reporter import Level, NullReporter, Reporter
+from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Result
 from wina_core.engine.server.run_job import run_job
@@ -28,23 +28,6 @@ SPEC = LatencySpec(
     device="cpu",
     repetitions=2,
 )
-
-
-class Watching(NullReporter):
-    """Keeps what is logged, and cancels at the given check."""
-
-    def __init__(self, cancel_at: int | None = None) -> None:
-        self.logged: list[str] = []
-        self.checks = 0
-        self._cancel_at = cancel_at
-
-    def log(self, level: Level, text: str) -> None:  # noqa: ARG002 - a Reporter's
-        self.logged.append(text)
-
-    def check(self) -> None:
-        self.checks += 1
-        if self.checks == self._cancel_at:
-            raise Cancelled
 
 
 @pytest.fixture(autouse=True)
@@ -122,11 +105,11 @@ def test_auto_is_measured_as_the_backend_that_it_comes_to(monkeypatch: pytest.Mo
 
 
 def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
-    everything = Watching()
+    everything = RecordingReporter()
     do(LatencyJob(spec=SPEC), everything)
     events: list[Event] = []
     with pytest.raises(Cancelled):
-        run_job(LatencyJob(spec=SPEC), Session(), events.append, Watching(cancel_at=everything.checks // 2))
+        run_job(LatencyJob(spec=SPEC), Session(), events.append, RecordingReporter(after=everything.checks // 2))
     assert 0 < len(products(events)) < 12
     assert not [event for event in events if isinstance(event, Result)]
 
@@ -169,14 +152,14 @@ def test_points_that_do_not_fit_are_skipped_with_what_they_need(monkeypatch: pyt
     # The largest batch alone needs more than nine tenths of it.
     monkeypatch.setattr(sweep, "free_bytes", lambda _: 8_000_000)
     spec = SPEC.model_copy(update={"batches": (1, 2**12), "methods": ("dense", "wina")})
-    reporter = Watching()
+    reporter = RecordingReporter()
     events = do(LatencyJob(spec=spec), reporter)
     assert {record.point.batch for record in products(events)} == {1}
     assert len(report(events).skipped) == 2
     assert (
         report(events).skipped[0].startswith("2 of 8 points: 64x48 in float32 with batch 4096 needs 0.0 GB more, with")
     )
-    assert reporter.logged == []  # the report says it
+    assert reporter.lines == []  # the report says it
     monkeypatch.setattr(sweep, "free_bytes", lambda _: 1000)
     with pytest.raises(WinaError, match=r"64x48 in float32 with batch 1 needs .* free; choose a smaller shape"):
         do(LatencyJob(spec=spec))
@@ -199,23 +182,9 @@ def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.
         ({"device": "meta"}, 'Latency is measured on "cpu" or "cuda", not on "meta"'),
     ],
 )
-def test_a_device_or_backend_that_does_not_work_is_told(change: dict[str, object], message: str) -> None:
+def test_a_device_or_backend_that_does_not_work_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(WinaError, match=message):
         do(LatencyJob(spec=SPEC.model_copy(update=change)))
-
-
-def test_the_bandwidth_is_that_of_the_faster_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wina_core.compute.latency import bandwidth
-
-    monkeypatch.setattr(bandwidth, "_LEAST", 2**20)
-    monkeypatch.setattr(bandwidth, "cache_bytes", lambda _: 2**10)
-    monkeypatch.setattr(bandwidth, "time_turns", lambda *_: [[2.0, 1.0], [1.5, 3.0]])
-    # 2**20 bytes read in 1 ms, or read and written in 1.5 ms
-    assert bandwidth.measure_bandwidth(CPU, NullReporter()) == pytest.approx(2 * 2**20 / 1.5e-3 / 1e9)
-
-
-def test_sizes_of_caches_are_read_as_linux_writes_them() -> None:
-    assert [device._size(text) for text in ("512K\n", "32M", "1G")] == [2**19, 2**25, 2**30]
 
 
 # ---- decoding ----------------------------------------------------------------------------------------------------
@@ -226,22 +195,16 @@ def model(tmp_path: Path) -> ModelSource:
     return ModelSource(location=str(tiny_folder(tmp_path / "model")), device="cpu")
 
 
-@pytest.fixture
-def decode() -> Iterator[Callable[[DecodeSpec], list[DecodeRecord]]]:
-    def measured(spec: DecodeSpec) -> list[DecodeRecord]:
-        found = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
-        return [record for record in found if isinstance(record, DecodeRecord)]
-
-    return measured
+def decode(spec: DecodeSpec) -> list[DecodeRecord]:
+    found = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
+    return [record for record in found if isinstance(record, DecodeRecord)]
 
 
 def spec_of(model: ModelSource, **settings: object) -> DecodeSpec:
     return DecodeSpec.model_validate({"model": model, "new_tokens": 4, "repetitions": 2, **settings})
 
 
-def test_decoding_is_timed_gated_and_dense(
-    model: ModelSource, decode: Callable[[DecodeSpec], list[DecodeRecord]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
     asked: list[tuple[int, int]] = []
     speeds = decoding._speeds
 
@@ -261,12 +224,7 @@ def test_decoding_is_timed_gated_and_dense(
         assert record.speedup == record.tokens_per_second / record.dense_tokens_per_second
 
 
-def test_with_shortcuts_the_dense_model_is_one_of_its_own(
-    model: ModelSource,
-    decode: Callable[[DecodeSpec], list[DecodeRecord]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_with_shortcuts_the_dense_model_is_one_of_its_own(model, monkeypatch, tmp_path):
     seen: list[object] = []
     monkeypatch.setattr(decoding, "_speeds", lambda loaded, *_: seen.append(loaded.model) or [1.0])
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
@@ -280,9 +238,7 @@ def test_with_shortcuts_the_dense_model_is_one_of_its_own(
         decode(spec_of(model, rotation=free.model_copy(update={"mode": "per_site"})))
 
 
-def test_thresholds_are_calibrated_before_they_are_timed(
-    model: ModelSource, decode: Callable[[DecodeSpec], list[DecodeRecord]], tmp_path: Path
-) -> None:
+def test_thresholds_are_calibrated_before_they_are_timed(model, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
     method = MethodSpec(name="wina", selection="threshold", masks="shared")
     (record,) = decode(spec_of(model, method=method, calibration=CalibrationSpec(text=text)))
@@ -290,7 +246,7 @@ def test_thresholds_are_calibrated_before_they_are_timed(
 
 
 def test_decoding_is_cancelled_between_tokens(model: ModelSource) -> None:
-    reporter = Watching(cancel_at=9)
+    reporter = RecordingReporter(after=8)
     events: list[Event] = []
     with pytest.raises(Cancelled):
         run_job(DecodeJob(spec=spec_of(model, new_tokens=64)), Session(), events.append, reporter)
@@ -298,7 +254,7 @@ def test_decoding_is_cancelled_between_tokens(model: ModelSource) -> None:
     assert reporter.checks == 9
 
 
-def test_what_cannot_be_decoded_is_told(model: ModelSource) -> None:
+def test_what_cannot_be_decoded_is_refused(model: ModelSource) -> None:
     with pytest.raises(WinaError, match="64 tokens of prompt and 600 new ones exceed the model's context of 512"):
         do(DecodeJob(spec=spec_of(model, new_tokens=600)))
     with pytest.raises(WinaError, match='There is no method "magic"'):
@@ -308,21 +264,7 @@ def test_what_cannot_be_decoded_is_told(model: ModelSource) -> None:
         do(DecodeJob(spec=spec_of(model, method=cats, calibration=CalibrationSpec(), sparsities=(0.9,))))
 
 
-def test_what_cannot_be_decoded_is_told_before_anything_is_prepared(
-    model: ModelSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def prepare(*_: object) -> None:
-        raise AssertionError("prepared")
-
-    monkeypatch.setattr(Session, "prepare", prepare)
-    for settings in ({"new_tokens": 600}, {"method": MethodSpec(name="cats"), "sparsities": (0.9,)}):
-        with pytest.raises(WinaError, match=r"context of 512|out of its reach"):
-            do(DecodeJob(spec=spec_of(model, **settings)))
-
-
-def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(
-    model: ModelSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monkeypatch):
     monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
     spec = spec_of(model, method=MethodSpec(name="cats"), sparsities=(0.9, 0.25))
     events = do(DecodeJob(spec=spec))

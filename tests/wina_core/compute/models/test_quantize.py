@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
@@ -15,16 +16,12 @@ from wina_core.compute.models.quantize import gated_linears, int4, int8, quantiz
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.scoring.scales import scales_of
 from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.methods import get_method
 from wina_core.specs import (
     DENSE,
-    NO_ROTATION,
-    CalibrationSpec,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -45,14 +42,6 @@ def quantized(bits: str, family: str = "llama", dtype: torch.dtype = torch.float
     return loaded
 
 
-def dequantized_twin(loaded: LoadedModel, family: str) -> LoadedModel:
-    """A plain model with the dequantized weights."""
-    twin = tiny_loaded(family)
-    for linear, plain in zip(gated_linears(loaded.view).values(), gated_linears(twin.view).values(), strict=True):
-        plain.weight.copy_(linear.weight)
-    return twin
-
-
 def logits(loaded: LoadedModel) -> torch.Tensor:
     with torch.no_grad():
         return loaded.model(tiny_tokens()).logits
@@ -68,13 +57,6 @@ def test_every_weight_is_off_by_at_most_half_a_step(quantizer, steps):
     # HQQ shifts its grid for a lower sparse error: a few weights at the ends of the range may be clipped further.
     assert (error <= step * 0.51).float().mean() > (0.999 if quantizer is int8 else 0.9)
     assert (error <= step * 2.5).all()
-
-
-@pytest.mark.parametrize("bits", BITS)
-@pytest.mark.parametrize("family", ["llama", "phi3"])
-def test_a_quantized_model_computes_with_its_dequantized_weights(bits, family):
-    loaded = quantized(bits, family)
-    torch.testing.assert_close(logits(loaded), logits(dequantized_twin(loaded, family)), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -104,16 +86,6 @@ def test_memory_is_that_of_what_is_stored(bits, bytes_a_weight):
     saved = before.gated_parameters * (4 - bytes_a_weight) - scales
     assert before.memory_bytes - after.memory_bytes == saved
     assert after.quantization == loaded.quantization_report
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_column_norms_are_those_of_the_dequantized_weights(bits):
-    layer = quantized(bits).view.layers[1]
-    original = tiny_loaded().view.layers[1]
-    scales = scales_of(get_method(WINA), layer)
-    for name, projection in layer.projections.items():
-        assert torch.equal(scales[name], projection.linear.weight[projection.rows].norm(dim=0))
-        assert not torch.equal(scales[name], original.projections[name].weight.norm(dim=0))
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -161,10 +133,6 @@ def test_four_bits_cost_more_than_eight_and_the_report_says_so():
     assert 0 < reports["int8"].kl < reports["int4"].kl
 
 
-def test_quantizing_is_deterministic():
-    assert torch.equal(logits(quantized("int4")), logits(quantized("int4")))
-
-
 def test_a_matrix_that_four_bits_cannot_group_is_named_and_nothing_is_touched():
     model = tiny_model(intermediate_size=72)
     loaded = LoadedModel(ModelSource(location="tiny"), model, tiny_tokenizer(), view(model))
@@ -180,16 +148,8 @@ def test_float64_is_refused():
 
 
 def test_quantizing_can_be_cancelled():
-    class Impatient(NullReporter):
-        checks = 0
-
-        def check(self) -> None:
-            self.checks += 1
-            if self.checks == 4:
-                raise Cancelled
-
     with pytest.raises(Cancelled):
-        quantize(tiny_loaded(), "int8", Impatient())
+        quantize(tiny_loaded(), "int8", RecordingReporter(after=3))
 
 
 def test_the_session_rotates_before_it_quantizes(tmp_path):
@@ -208,19 +168,6 @@ def test_the_session_rotates_before_it_quantizes(tmp_path):
     assert bases_file(both, rotation) == bases_file(rotated, rotation)
 
 
-def test_calibration_is_of_the_quantized_model(tmp_path):
-    folder = str(tiny_folder(tmp_path / "model"))
-    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64))
-    session = Session(capacity=3)
-    records = {}
-    for bits in ("none", *BITS):
-        loaded = session.prepare(ModelSource(location=folder, quantization=bits), NO_ROTATION, NullReporter())
-        records[bits] = session.calibration(loaded, NO_ROTATION, WINA, spec, NullReporter())[1]
-    assert len({record.key for record in records.values()}) == 3
-    thresholds = [[layer.value for layer in record.layers] for record in records.values()]
-    assert thresholds[0] != thresholds[1] != thresholds[2]
-
-
 def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str, float]:
     run = RunSpec(
         model=ModelSource(location=folder, quantization=bits),
@@ -237,14 +184,13 @@ def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str
     return {metric.metric: metric.value for metric in unit.metrics}
 
 
-@pytest.mark.parametrize("bits", BITS)
-def test_evaluating_a_quantized_model_compares_with_itself_ungated(tmp_path, bits):
+def test_evaluating_a_quantized_model_compares_with_itself_ungated(tmp_path):
     folder, text = str(tiny_folder(tmp_path / "model")), tiny_text(tmp_path)
-    dense, plain = evaluated(folder, text, bits, DENSE), evaluated(folder, text, "none", DENSE)
+    dense, plain = evaluated(folder, text, "int8", DENSE), evaluated(folder, text, "none", DENSE)
     assert dense["kl"] == 0
     assert dense["perplexity"] != plain["perplexity"]
     assert dense["perplexity"] == pytest.approx(plain["perplexity"], rel=0.3)
-    assert evaluated(folder, text, bits, WINA)["kl"] > 0
+    assert evaluated(folder, text, "int8", WINA)["kl"] > 0
 
 
 def test_inspecting_reports_and_exporting_is_refused(tmp_path):
@@ -272,12 +218,11 @@ def test_the_libraries_are_imported_only_to_quantize(tmp_path):
         "print({'transformers.cache_utils', 'torchao', 'hqq'} & set(sys.modules))\n"
         "from wina_core.compute.models import loading, shape\n"
         "from wina_core.compute.reporter import NullReporter\n"
-        "from wina_core.specs import ModelSource; from torch import nn\n"
+        "from wina_core.specs import ModelSource\n"
         f"source = ModelSource(location={str(tiny_folder(tmp_path))!r})\n"
         "for function in (shape.empty_model, loading.load_model):\n"
         "    function(source, NullReporter())\n"
         "print({'torchao', 'hqq'} & set(sys.modules))\n"
-        "print(quantization.int4(nn.Linear(64, 64, bias=False)).weight.shape, 'hqq' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "{'transformers.cache_utils'}\nset()\ntorch.Size([64, 64]) True\n"
+    assert done.stdout == "{'transformers.cache_utils'}\nset()\n"

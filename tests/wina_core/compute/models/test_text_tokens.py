@@ -19,12 +19,6 @@ def test_rows_are_spread_evenly_over_the_text(tmp_path: Path) -> None:
     assert [tokenizer.decode(row) for row in tokens] == expected
 
 
-def test_all_rows_there_are_give_the_whole_text_in_order(tmp_path: Path) -> None:
-    rows = len(TEXT) // 32
-    tokens = read_tokens(TextSpec(source=tiny_text(tmp_path), tokens=rows * 32, sequence=32), tiny_tokenizer())
-    assert tiny_tokenizer().decode(tokens.flatten()) == TEXT[: rows * 32]
-
-
 def test_byte_counts_add_up_to_the_text(tmp_path: Path) -> None:
     line = "naïve Ω → 🙂\n"
     length = len(line.encode())  # the tiny tokenizer has one token a byte

@@ -1,4 +1,4 @@
-"""What a rotation computes with: the Gram matrices by blocks, and 16-bit weights in 32 bits."""
+"""Arithmetic of a rotation: the Gram matrices by blocks, and 16-bit weights in 32 bits."""
 
 from copy import deepcopy
 from types import SimpleNamespace

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error, trace_normalized
+from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error
 from wina_core.compute.rotation.measure import off_diagonal_energy
 
 
@@ -85,11 +85,6 @@ def test_a_further_gram_matrix_is_made_only_where_the_first_leaves_something_ope
 
 def test_the_basis_of_a_zero_matrix_is_the_identity() -> None:
     assert canonical_basis(torch.zeros(5, 5, dtype=torch.float64)).equal(torch.eye(5, dtype=torch.float64))
-
-
-def test_trace_normalization_keeps_a_zero_matrix() -> None:
-    assert trace_normalized(_gram(4, 6, seed=0)).trace() == pytest.approx(1.0)
-    assert trace_normalized(torch.zeros(3, 3)).equal(torch.zeros(3, 3))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(6, 20), (20, 6), (1, 4), (4, 1)])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
@@ -108,7 +109,7 @@ def _orthogonal(*shape: int, seed: int) -> Tensor:
     [("llama", True, True), ("qwen3", True, False), ("gemma2", False, True), ("phi3", False, True)],
 )
 def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str, stream: bool, heads: bool) -> None:
-    """Every input is gated, each in its own basis or, where it has none, as it is; told to three digits."""
+    """Every input is gated, each in its own basis or, where it has none, as it is; reported with three digits."""
     loaded, rotated = tiny_loaded(family), tiny_loaded(family)
     row = tiny_tokens(rows=1, length=64)
     sites = measure_sites(loaded.view, stream, heads, row, NullReporter())
@@ -116,17 +117,13 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
         _orthogonal(2, 8, 8, seed=seed) if site.reader == "heads" else _orthogonal(32, 32, seed=seed)
         for seed, site in enumerate(sites)
     ]
-    told: list[str] = []
-
-    class Listening(NullReporter):
-        def progress(self, *report: object) -> None:
-            told.append(str(report[-1]))
-
+    reporter = RecordingReporter()
     places = [Place(site, index) for index, site in enumerate(sites)]
-    turned_for_divergence(loaded.view, bases, places, row, 1, Listening())
+    turned_for_divergence(loaded.view, bases, places, row, 1, reporter)
     of_layer: list[dict[str, Tensor]] = [{} for _ in loaded.view.layers]
     for site, basis in zip(sites, bases, strict=True):
         of_layer[site.layer][site.reader] = basis
     apply_bases(rotated.view, [LayerBases(**each) for each in of_layer], NullReporter())
-    assert told[0].startswith("KL ")
-    assert float(told[0].removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)
+    *_, kl = reporter.calls[0]
+    assert kl.startswith("KL ")
+    assert float(kl.removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)

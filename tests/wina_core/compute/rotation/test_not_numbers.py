@@ -40,13 +40,12 @@ def broken(value: float, layer: int = 1) -> LoadedModel:
     return loaded
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["greedy", "curves", "evolution"])
-def test_no_budget_is_spread_by_what_is_no_number(name, value, text, tmp_path, monkeypatch):
+def test_no_budget_is_spread_by_what_is_no_number(name, text, tmp_path, monkeypatch):
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     plan = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name=name, text=text))
     with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
-        Session().allocation(broken(value), NO_ROTATION, WINA, plan, None, NullReporter())
+        Session().allocation(broken(float("inf")), NO_ROTATION, WINA, plan, None, NullReporter())
     assert not [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
 
 
@@ -64,7 +63,6 @@ def test_errors_of_a_layer_are_numbers():
 # ---- rotations ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize(
     "rotation",
     [
@@ -73,10 +71,10 @@ def test_errors_of_a_layer_are_numbers():
         RotationSpec(objective="error", steps=1),
         RotationSpec(objective="kl", steps=1),
     ],
-    ids=lambda value: value.label if isinstance(value, RotationSpec) else str(value),
+    ids=lambda value: value.label,
 )
-def test_such_a_model_is_not_rotated(rotation, value, text):
-    loaded = broken(value)
+def test_such_a_model_is_not_rotated(rotation, text):
+    loaded = broken(float("nan"))
     before = loaded.view.head.weight.clone()
     with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
         rotate(loaded, rotation.model_copy(update={"text": text}), NullReporter())
@@ -95,15 +93,3 @@ def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
     places = [Place(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())]
     with pytest.raises(WinaError, match="gated model's logits are not numbers"):
         turned_for_divergence(loaded.view, [torch.eye(32)], places, tokens, 1, NullReporter())
-
-
-def test_a_rotation_is_not_reported_exact_where_it_was_not_measured(text, monkeypatch):
-    loaded = tiny_loaded(layers=1)
-
-    def overflowing(view, *_):
-        view.head.weight[0] = float("inf")
-
-    monkeypatch.setattr("wina_core.compute.rotation.transform.apply_bases", overflowing)
-    with pytest.raises(WinaError, match="rotated model's logits are not numbers, though the original's are"):
-        rotate(loaded, RotationSpec(text=text), NullReporter())
-    assert loaded.rotation is None

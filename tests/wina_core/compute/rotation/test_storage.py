@@ -18,10 +18,8 @@ from wina_core.errors import WinaError
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
-def _rotated(
-    folder: Path, mode: str, family: str = "llama", tied: bool = True, dtype: torch.dtype = torch.float32
-) -> LoadedModel:
-    loaded = tiny_loaded(family, tied=tied, dtype=dtype)
+def _rotated(folder: Path, mode: str, family: str = "llama", dtype: torch.dtype = torch.float32) -> LoadedModel:
+    loaded = tiny_loaded(family, tied=True, dtype=dtype)
     text = TextSpec(source=tiny_text(folder), tokens=256, sequence=64)
     rotate(loaded, RotationSpec.model_validate({"mode": mode, "text": text}), NullReporter())
     return loaded
@@ -31,7 +29,9 @@ def _load(folder: Path) -> LoadedModel:
     return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
-@pytest.mark.parametrize(("family", "mode"), [(family, mode) for family in FAMILIES for mode in EXACT_MODES[family]])
+@pytest.mark.parametrize(
+    ("family", "mode"), [("llama", "global"), *((each, EXACT_MODES[each][-1]) for each in FAMILIES)]
+)
 def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, family: str) -> None:
     rotated = _rotated(tmp_path, mode, family)
     save_rotated(rotated, tmp_path / "exported")
@@ -46,11 +46,10 @@ def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, famil
     }
 
 
-@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("family", [family for family in FAMILIES if "global" in EXACT_MODES[family]])
-def test_any_loader_gets_a_globally_rotated_model(tmp_path: Path, family: str, tied: bool) -> None:
-    dense = tiny_loaded(family, tied=tied, dtype=torch.float32).model(tiny_tokens()).logits
-    save_rotated(_rotated(tmp_path, "global", family, tied), tmp_path / "exported")
+def test_any_loader_gets_a_globally_rotated_model(tmp_path, family):
+    dense = tiny_loaded(family, tied=True).model(tiny_tokens()).logits
+    save_rotated(_rotated(tmp_path, "global", family), tmp_path / "exported")
     stock, info = AutoModelForCausalLM.from_pretrained(tmp_path / "exported", output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
@@ -96,12 +95,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(WinaError, match=r"could not be written to .* \(.*No space left.*\); free some space or choose"):
         save_rotated(rotated, tmp_path / "exported")
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
-
-
-def test_a_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
-    rotated = _rotated(tmp_path, "global")
-    with pytest.raises(WinaError, match="could not be written to"):
-        save_rotated(rotated, tmp_path / "text.txt" / "exported")
 
 
 def test_an_export_that_lost_its_shortcuts_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Programs that a model wrote: what they can compute, and what they cannot reach."""
+"""Programs that a model wrote: their computations run, and their attempts to reach outside fail."""
 
 import socket
 from pathlib import Path

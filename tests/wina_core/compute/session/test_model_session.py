@@ -1,9 +1,10 @@
-"""Which models and calibrations an engine keeps, and what they are told apart by."""
+"""Models and calibrations that an engine keeps, and the keys that distinguish them."""
 
 from pathlib import Path
 
 import pytest
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating.correction import correct_targets
@@ -14,7 +15,7 @@ from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session, calibration_key
 from wina_core.engine.protocol import RotateJob
 from wina_core.engine.server.run_job import run_job
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.records import CalibrationRecord
 from wina_core.sources.resolve import resolve
 from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
@@ -49,9 +50,7 @@ def test_the_least_recently_used_model_gives_way(models: tuple[ModelSource, ...]
     assert loads == ["a", "b", "c", "b"]
 
 
-def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one(
-    models: tuple[ModelSource, ...], loads: list[str], tmp_path: Path
-) -> None:
+def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one(models, loads, tmp_path):
     session, text = Session(), TextSpec(source=tiny_text(tmp_path))
     rotation = WEIGHTS_ONLY.model_copy(update={"text": text})
     plain = session.prepare(models[0], NO_ROTATION, NullReporter())
@@ -66,9 +65,7 @@ def test_a_rotated_model_is_made_from_a_fresh_load_and_kept_beside_the_plain_one
 
 
 @pytest.mark.parametrize("mode", ["none", "global", "per_site"])
-def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(
-    models: tuple[ModelSource, ...], loads: list[str], tmp_path: Path, mode: str
-) -> None:
+def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(models, loads, tmp_path, mode):
     text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
     rotation = RotationSpec.model_validate({"mode": mode, "text": text})
     session, folder = Session(), tmp_path / "exported"
@@ -84,18 +81,14 @@ def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "exported", "text.txt"]
 
 
-def test_a_resolved_source_and_a_plain_one_are_the_same_model(
-    models: tuple[ModelSource, ...], loads: list[str]
-) -> None:
+def test_a_resolved_source_and_a_plain_one_are_the_same_model(models, loads):
     session = Session()
     first = session.prepare(models[0], NO_ROTATION, NullReporter())
     assert session.prepare(resolve(models[0]), NO_ROTATION, NullReporter()) is first
     assert loads == ["a"]
 
 
-def test_edited_weights_are_loaded_anew_and_not_taken_for_the_planned_ones(
-    models: tuple[ModelSource, ...], loads: list[str]
-) -> None:
+def test_edited_weights_are_loaded_anew_and_not_taken_for_the_planned_ones(models, loads):
     session, planned = Session(), resolve(models[0])
     session.prepare(models[0], NO_ROTATION, NullReporter())
     weights = Path(models[0].location) / "model.safetensors"
@@ -108,7 +101,7 @@ def test_edited_weights_are_loaded_anew_and_not_taken_for_the_planned_ones(
         session.prepare(planned, NO_ROTATION, NullReporter())
 
 
-def test_a_calibration_is_told_apart_by_everything_it_depends_on(tmp_path: Path) -> None:
+def test_the_key_of_a_calibration_depends_on_everything_that_it_is_made_from(tmp_path: Path) -> None:
     loaded = tiny_loaded()
     spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
 
@@ -146,17 +139,6 @@ THRESHOLD = MethodSpec(name="wina", selection="threshold")
 HALF = UniformSparsity(sparsity=0.5)
 
 
-class Logging(NullReporter):
-    """Remembers the warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def log(self, level: str, message: str) -> None:
-        assert level == "warning"
-        self.warnings.append(message)
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
@@ -181,9 +163,7 @@ def corrected(monkeypatch: pytest.MonkeyPatch) -> list[SparsityPlan]:
     return found
 
 
-def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
-    home: Path, text: TextSpec, corrected: list[SparsityPlan]
-) -> None:
+def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text, corrected):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
     first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
     assert first is not None
@@ -213,9 +193,7 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("version", ["CORRECTION_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
-def test_thresholds_of_another_version_are_corrected_again(
-    text: TextSpec, corrected: list[SparsityPlan], monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
+def test_thresholds_of_another_version_are_corrected_again(text, corrected, monkeypatch, version):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     monkeypatch.setattr(session_module, version, "another")
@@ -224,19 +202,17 @@ def test_thresholds_of_another_version_are_corrected_again(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"null", b"of another model"])
-def test_damaged_corrected_thresholds_are_corrected_again(
-    home: Path, text: TextSpec, corrected: list[SparsityPlan], content: bytes
-) -> None:
-    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+def test_damaged_corrected_thresholds_are_corrected_again(home, text, corrected, content):
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), RecordingReporter()
     first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1]
     (file,) = (home / "cache" / "thresholds").iterdir()
     other = SparsityPlan.uniform(tiny_loaded(layers=2).view.layout, 0.5).model_dump_json().encode()
     file.write_bytes(other if content == b"of another model" else content)
-    assert not reporter.warnings
+    assert not reporter.lines
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] == first
     assert len(corrected) == 2
-    (warning,) = reporter.warnings
-    assert warning.startswith("The correction of thresholds is computed again, ")
+    (warning,) = reporter.lines
+    assert warning.startswith("warning: The correction of thresholds is computed again, ")
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1] == first
     assert len(corrected) == 2, "the file is whole again"
 
@@ -244,10 +220,10 @@ def test_damaged_corrected_thresholds_are_corrected_again(
 def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home: Path, text: TextSpec) -> None:
     (home / "cache").mkdir(parents=True)
     (home / "cache" / "thresholds").touch()
-    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), Logging()
+    loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), RecordingReporter()
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
-    (warning,) = reporter.warnings
-    assert warning.startswith("The correction of thresholds is not kept for later. ")
+    (warning,) = reporter.lines
+    assert warning.startswith("warning: The correction of thresholds is not kept for later. ")
 
 
 @pytest.mark.parametrize(
@@ -262,9 +238,7 @@ def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home
     ],
     ids=lambda each: f"{each.label} {each.selection}" if isinstance(each, MethodSpec) else str(each),
 )
-def test_top_k_and_dense_thresholds_are_never_corrected(
-    home: Path, text: TextSpec, corrected: list[SparsityPlan], method: MethodSpec, thresholds: str, calibrated: bool
-) -> None:
+def test_top_k_and_dense_thresholds_are_never_corrected(home, text, corrected, method, thresholds, calibrated):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
     plan = UniformSparsity(sparsity=0.3)
     calibration, corrected = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
@@ -279,21 +253,3 @@ def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: 
         spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
         Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(list((home / "cache" / "calibrations").iterdir())) == 1
-
-
-def test_a_cancelled_correction_keeps_nothing_and_leaves_the_model_as_it_was(home: Path, text: TextSpec) -> None:
-    class Impatient(NullReporter):
-        def progress(self, done: float, total: float, unit: str, metric: str = "") -> None:  # noqa: ARG002 - the protocol's
-            self.correcting = unit == "passes" and done >= 1
-
-        def check(self) -> None:
-            if getattr(self, "correcting", False):
-                raise Cancelled
-
-    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
-    before = loaded.model(tiny_tokens()).logits
-    with pytest.raises(Cancelled):
-        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, Impatient())
-    assert not (home / "cache" / "thresholds").exists()
-    assert loaded.model(tiny_tokens()).logits.equal(before)
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1] is not None
