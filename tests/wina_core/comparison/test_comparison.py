@@ -130,7 +130,7 @@ def test_perplexities_are_resampled_by_document(store: Store) -> None:
 
 def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> None:
     record(store, choice(TEAL, keep=None), choice(WINA))
-    with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--samples"):
+    with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--log-samples"):
         compared(store)
     (found,) = compared(store, allow_unpaired=True)
     assert (found.test, found.first_only) == (UNPAIRED, None)
@@ -283,7 +283,7 @@ def test_the_ps_of_several_arms_are_corrected_task_by_task(
 def test_what_to_compare_must_be_said(words: tuple[str, ...]) -> None:
     from wina_core.cli import app
 
-    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names an arm of a study"):
+    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names a configuration of a study"):
         app(["compare", *words], standalone_mode=False)
 
 
