@@ -1,14 +1,15 @@
 """Paired comparisons: what two stored runs must share."""
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.wina_core import samples
+from wina_core.cli import app
 from wina_core.comparison.compare_runs import (
     BOOTSTRAP,
     FLIPPED,
@@ -25,7 +26,6 @@ from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
-from wina_core.statistics.holm import holm
 from wina_core.statistics.proportions import newcombe
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE
@@ -130,7 +130,7 @@ def test_perplexities_are_resampled_by_document(store: Store) -> None:
 
 def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> None:
     record(store, choice(TEAL, keep=None), choice(WINA))
-    with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--samples"):
+    with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--log-samples"):
         compared(store)
     (found,) = compared(store, allow_unpaired=True)
     assert (found.test, found.first_only) == (UNPAIRED, None)
@@ -229,61 +229,34 @@ def test_runs_without_a_common_task_are_told(store: Store) -> None:
 # ---- command line ----------------------------------------------------------------------------------------------
 
 
-def wina(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> list[dict[str, object]]:
-    from wina_core.cli import app
-
-    app([*words, "--json", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return found
-
-
 def test_two_runs_are_named_by_how_their_hashes_begin(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     record(store, choice(TEAL), choice(WINA), text(TEAL), text(WINA))
-    lines = wina(capsys, tmp_path, "compare", WINA.content_hash()[:6], TEAL.content_hash()[:6])
+    lines = compare(WINA.content_hash()[:6], TEAL.content_hash()[:6])
     assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", BOOTSTRAP)]
     assert lines[0]["difference"] == pytest.approx(0.5)
     with pytest.raises(WinaError, match='No stored run\'s hash begins with "zz"'):
-        wina(capsys, tmp_path, "compare", "zz", TEAL.content_hash())
+        compare("zz", TEAL.content_hash())
     with pytest.raises(WinaError, match="The hashes of 2 stored runs begin"):
-        wina(capsys, tmp_path, "compare", "", TEAL.content_hash())
+        compare("", TEAL.content_hash())
 
 
 def test_a_studys_arms_are_compared_at_equal_sparsity(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     record(store, choice(TEAL), choice(WINA))
-    (line,) = wina(capsys, tmp_path, "compare", "--study", "compared")
+    (line,) = compare("--study", "compared")
     assert (line["arm"], line["baseline"], line["first target"], line["difference"]) == ("WINA", "TEAL", 0.5, 0.5)
-    (line,) = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "WINA")
+    (line,) = compare("--study", "compared", "--baseline", "WINA")
     assert (line["arm"], line["difference"]) == ("TEAL", -0.5)
     with pytest.raises(WinaError, match='has no arm "CATS"; its arms are: "TEAL", "WINA"'):
-        wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "CATS")
-
-
-def test_the_ps_of_several_arms_are_corrected_task_by_task(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(RIGHT, "dense", [1] * 10)
-    dense = RunSpec(model=samples.MODEL, evaluation=STUDY.evaluation)
-    named = ((dense, "dense"), (TEAL, "TEAL"), (WINA, "WINA"))
-    store.save_study(
-        STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
-    )
-    record(store, choice(TEAL), choice(WINA), choice(dense))
-    alone = [compare_runs(store, run.content_hash(), dense.content_hash())[0].p for run in (TEAL, WINA)]
-    lines = wina(capsys, tmp_path, "compare", "--study", "compared", "--baseline", "dense")
-    assert [line["arm"] for line in lines] == ["TEAL", "WINA"]
-    assert [line["p"] for line in lines] == pytest.approx(holm(alone))
-    assert lines[0]["p"] == pytest.approx(2 * alone[0]), "the smaller of the two counts twice"
+        compare("--study", "compared", "--baseline", "CATS")
 
 
 @pytest.mark.parametrize("words", [(), ("a",), ("a", "b", "--study", "c"), ("a", "b", "--baseline", "c")])
 def test_what_to_compare_must_be_said(words: tuple[str, ...]) -> None:
-    from wina_core.cli import app
-
-    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names an arm of a study"):
+    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names a configuration of a study"):
         app(["compare", *words], standalone_mode=False)
 
 

@@ -1,8 +1,7 @@
 """The mean over tasks: one rule, whoever compares two runs."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -22,12 +21,6 @@ ADDITIONAL = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONS
 OWN = study(
     name="own", paper="", evaluation=EvaluationSpec(tasks=(TaskSpec(name="mine", metric="f1"), "yours"), deviation=None)
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as opened:
-        yield opened
 
 
 def fill_additional(store: Store) -> None:
@@ -58,38 +51,28 @@ def numbers(mean: Comparison | None) -> tuple[float, ...]:
     return mean.first, mean.second, mean.low, mean.high, mean.p
 
 
-def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, float]]:
-    from wina_core.cli import app
-
-    app(["compare", *words, "--json", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
-    found: list[dict[str, float]] = json.loads(capsys.readouterr().out)
-    return found
-
-
 def test_the_report_and_both_ways_of_comparing_have_one_mean(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     fill_additional(store)
     run, reference = pair(store, ADDITIONAL)
     found = compare_with(store, run, reference, study=ADDITIONAL)
-    report = significance(store, gather(store, ADDITIONAL))
+    assert set(found.averaged) == set(COMMONSENSE)
+    assert set(compare_with(store, run, reference).averaged) == {*COMMONSENSE, "mmlu"}
+    findings = gather(store, ADDITIONAL)
+    report = significance(store, findings)
     assert report is not None
     assert numbers(report.contrasts[-1].mean) == numbers(found.mean)
+    shown = findings.mean(run, dict.fromkeys(COMMONSENSE, 1))[0]
+    assert shown is not None
+    assert shown.value == pytest.approx(100 * numbers(found.mean)[0]), "the mean in the table is the one that is tested"
     for words in (("--study", ADDITIONAL.name), (run, reference)):
-        line = [line for line in printed(tmp_path, capsys, *words) if line["task"] == MEAN_OF_TASKS][-1]
+        line = [line for line in compare(*words) if line["task"] == MEAN_OF_TASKS][-1]
         assert tuple(line[name] for name in ("first", "second", "low", "high", "p")) == numbers(found.mean)
 
 
-def test_a_comparison_names_the_tasks_of_its_mean(store: Store) -> None:
-    fill_additional(store)
-    run, reference = pair(store, ADDITIONAL)
-    assert set(compare_with(store, run, reference, study=ADDITIONAL).averaged) == set(COMMONSENSE)
-    assert set(compare_with(store, run, reference).averaged) == {*COMMONSENSE, "mmlu"}
-    assert len(compare_with(store, run, reference).tasks) == 9
-
-
 def test_the_metric_is_the_one_that_the_study_declares(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     fill_own(store)
     run, reference = pair(store, OWN)
@@ -100,7 +83,7 @@ def test_the_metric_is_the_one_that_the_study_declares(
     assert {each.task: each.metric for each in preferred.tasks} == {"mine": "acc_norm", "yours": "acc"}
     assert preferred.mean is not None
     assert preferred.mean.effect == pytest.approx(0.1)
-    lines = printed(tmp_path, capsys, run, reference, "--unpaired")
+    lines = compare(run, reference, "--unpaired")
     assert [line["metric"] for line in lines] == ["f1", "acc"], "the two runs are of one study"
 
 

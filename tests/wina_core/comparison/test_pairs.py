@@ -1,15 +1,15 @@
 """Pairs of runs: matched by the sparsity that was measured, and flagged where it differs."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.wina_core.report.report_study import named, study
 from wina_core.comparison.study_runs import StudyRun, comparable, stored_run, study_runs
 from wina_core.records import MetricRecord, UnitRecord
-from wina_core.results.measured import SparsityKind, difference_text, sparsity_of
+from wina_core.results.measured import SparsityKind, difference_text
 from wina_core.specs import COST, DEVIATION, SYNTHETIC, RunSpec
 from wina_core.store import Store
 
@@ -80,13 +80,6 @@ def test_a_random_networks_sparsity_counts_alone(store: Store) -> None:
     assert (found.counted_sparsity, found.full_sparsity) == (0.64, 0.63)
 
 
-def test_a_dense_run_has_no_measured_sparsity_and_counts_as_zero(store: Store) -> None:
-    measure(store)
-    dense = of(store, "dense", 0.0)
-    assert dense.counted_sparsity is None
-    assert sparsity_of(dense) == 0.0
-
-
 # ---- pairs -----------------------------------------------------------------------------------------------------
 
 
@@ -128,23 +121,12 @@ def test_a_difference_of_more_than_half_a_point_is_flagged() -> None:
     assert difference_text(0.653, 0.677) == "2.4 points denser"
 
 
-def wina(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
-    from wina_core.cli import app
-
-    app([*words, "--unpaired", "--database", str(tmp_path / "results.sqlite")], standalone_mode=False)
-    return capsys.readouterr()
-
-
-def table(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(wina(capsys, tmp_path, *words, "--json")[0])
-    return found
-
-
 def test_a_studys_pairs_show_both_sparsities_and_a_flag(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, compare: Callable[..., list[dict[str, Any]]], printed: Callable[..., tuple[str, str]]
 ) -> None:
     measure(store)
-    first, second = table(capsys, tmp_path, "compare", "--study", STUDY.name)
+    words = ("--study", STUDY.name, "--unpaired")
+    first, second = compare(*words)
     assert list(first)[:8] == [
         "model", "arm", "baseline", "first counted", "second counted", "first target", "second target", "flag",
     ]  # fmt: skip
@@ -152,46 +134,27 @@ def test_a_studys_pairs_show_both_sparsities_and_a_flag(
         [0.502, 0.527, 0.5, 0.5, "2.5 points denser"],
         [0.653, 0.677, 0.65, 0.65, "2.4 points denser"],
     ]
-    out, err = wina(capsys, tmp_path, "compare", "--study", STUDY.name)
+    out, err = printed(*words)
     assert "2.5 points denser" in out
     assert "2 of 2 pairs differ by more than 0.5 points in counted sparsity" in err
 
 
-def test_the_flag_follows_the_count(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_flag_follows_the_count(
+    store: Store, compare: Callable[..., list[dict[str, Any]]], printed: Callable[..., tuple[str, str]]
+) -> None:
     equal = {name: {0.5: 0.5, 0.65: 0.65} for name in ("teal", "wina")}
     measure(store, equal, shortcut=0.1)
-    words = ("compare", "--study", STUDY.name)
-    assert {line["flag"] for line in table(capsys, tmp_path, *words)} == {""}
-    out, err = wina(capsys, tmp_path, *words)
+    words = ("--study", STUDY.name, "--unpaired")
+    out, err = printed(*words)
     assert "flag" not in out
     assert "differ" not in err
-    line = table(capsys, tmp_path, *words, "--by", "full")[-1]
+    line = compare(*words, "--by", "full")[-1]
     assert (line["first full"], line["second full"], line["flag"]) == (0.55, 0.5, "5.0 points sparser")
 
 
-def test_pairs_by_target_are_flagged_by_what_was_measured(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_named_runs_show_their_sparsities_too(store: Store, compare: Callable[..., list[dict[str, Any]]]) -> None:
     measure(store)
-    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--by", "target")
-    assert [(line["second target"], line["flag"]) for line in lines] == [
-        (0.5, "2.5 points denser"),
-        (0.65, "2.4 points denser"),
-    ]
-
-
-def test_a_dense_baseline_is_never_flagged(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    measure(store)
-    lines = table(capsys, tmp_path, "compare", "--study", STUDY.name, "--baseline", "dense")
-    assert {(line["second counted"], line["flag"]) for line in lines} == {(None, "")}
-
-
-def test_two_named_runs_show_their_sparsities_too(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    measure(store)
-    runs = [of(store, arm, 0.65).run for arm in ("WINA", "TEAL")]
-    (line,) = table(capsys, tmp_path, "compare", *runs)
+    (line,) = compare(*(of(store, arm, 0.65).run for arm in ("WINA", "TEAL")), "--unpaired")
     assert list(line.items())[:5] == [
         ("first counted", 0.653),
         ("second counted", 0.677),
@@ -199,4 +162,3 @@ def test_two_named_runs_show_their_sparsities_too(
         ("second target", 0.65),
         ("flag", "2.4 points denser"),
     ]
-    assert "1 of 1 pairs differ by more than 0.5 points" in wina(capsys, tmp_path, "compare", *runs)[1]

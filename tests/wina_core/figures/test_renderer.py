@@ -82,14 +82,6 @@ def test_names_are_beside_the_ends_of_lines_and_within_the_figure() -> None:
     assert axes.get_position().width > 0.4
 
 
-def test_a_map_has_its_values_and_no_pictures() -> None:
-    content = render((MAP,), STYLE, "svg")
-    for word in ("a map", "10", "30", "90", "Target sparsity (%)"):
-        assert word in words(content)
-    assert b"<image" not in content
-    assert b"#440154" in content
-
-
 def test_a_tall_map_is_drawn_whole() -> None:
     rows = tuple(map(str, range(80)))
     tall = replace(MAP, rows=rows, values=((10.0, 30.0),) * 79 + ((50.0, 90.0),), texts=(("a", "b"),) * 80)

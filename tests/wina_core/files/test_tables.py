@@ -5,8 +5,6 @@ import errno
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import openpyxl
@@ -37,11 +35,6 @@ def test_any_float_survives_csv(value: float, tmp_path_factory: pytest.TempPathF
     write_table(("x",), [(value,)], path)
     again = float(path.read_text().splitlines()[1])
     assert again == value or (math.isnan(again) and math.isnan(value))
-
-
-def test_tsv_separates_by_tabs(tmp_path: Path) -> None:
-    write_table(("a", "b"), [(1, 2.5)], tmp_path / "table.TSV")
-    assert (tmp_path / "table.TSV").read_text() == "a\tb\n1\t2.5\n"
 
 
 def test_json_is_strict_and_keeps_every_digit(tmp_path: Path) -> None:
@@ -116,12 +109,6 @@ def test_parquet_keeps_types_and_every_digit(tmp_path: Path) -> None:
     ]
     write_table(names[:2], [("a", math.nan)], tmp_path / "nan.parquet")
     assert math.isnan(parquet.read_table(tmp_path / "nan.parquet")["float"][0].as_py())
-
-
-def test_writing_spreadsheets_is_loaded_only_for_them() -> None:
-    code = "import sys, wina_core.files.tables; print(sorted({'openpyxl', 'pyarrow', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:

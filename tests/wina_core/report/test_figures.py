@@ -1,7 +1,5 @@
 """The plots of reports: measured sparsity on the x axis, published numbers at their nominal one."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
@@ -15,12 +13,6 @@ from wina_core.results.measured import SparsityKind
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store("sqlite://") as opened:
-        yield opened
 
 
 def line_panel(figure: Figure) -> LinePanel:

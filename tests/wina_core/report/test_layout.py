@@ -1,7 +1,6 @@
 """The tables of reports: laid out as the paper's, and honest about what is missing."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,12 +20,6 @@ from wina_core.studies.published import COMMONSENSE, display_scale
 from wina_core.studies.run_labels import arm_names, model_names
 
 ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store("sqlite://") as opened:
-        yield opened
 
 
 def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
@@ -89,13 +82,6 @@ def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Stor
     full = tables(gather(store, of, "full"))[0]
     assert full.rows[-1].labels == ("55.0 %†", "65 %", "WINA")
     assert full.footnote.startswith("† The full sparsity")
-
-
-def test_the_best_sparse_method_of_each_target_is_bold(store: Store) -> None:
-    fill(store, study())
-    table = tables(gather(store, study()))[0]
-    assert {row.labels[-1] for row in table.rows for cell in row.cells if cell.best} == {"WINA"}
-    assert all(cell.best for row in table.rows if row.labels[-1] == "WINA" for cell in row.cells)
 
 
 def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:

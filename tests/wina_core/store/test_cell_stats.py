@@ -1,7 +1,5 @@
 """What is known of a model's cells: which measurement of each metric counts, and the divergences an allocator left."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
@@ -30,12 +28,6 @@ from wina_core.store import Recorder, Store
 MODEL, ROTATION, WINA = ModelSource(location="m", fingerprint="f"), RotationSpec(), MethodSpec(name="wina")
 ARM = MODEL, ROTATION, WINA
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((4, 12), (4, 12)))
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store(tmp_path / "results.sqlite") as opened:
-        yield opened
 
 
 def stat(metric: str, value: float, x: float | None = None, projection: str = "q") -> LayerRecord:

@@ -1,6 +1,5 @@
 """A disk that fills while a study is computed: it stops with one sentence, and goes on once there is space."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,12 +27,6 @@ def study(tmp_path: Path) -> StudySpec:
         sparsities=tuple(step / 20 for step in range(1, 13)),
         evaluation=EvaluationSpec(deviation=text),
     )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as opened:
-        yield opened
 
 
 def limit(store: Store, pages: int | None) -> None:

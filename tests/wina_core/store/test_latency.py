@@ -1,28 +1,16 @@
 """Timings in the results database, and a database from before it had them."""
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import pytest
-
-from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, MODEL
 from wina_core.engine.protocol import (
-    EVENTS,
-    REQUESTS,
     DecodeJob,
     Done,
     LatencyJob,
     Measured,
     Result,
-    Submit,
-    encode,
 )
 from wina_core.records import DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencyPoint, LatencySpec, Shape
-from wina_core.store import Recorder, Store, schema
-from wina_core.store.connection import open_engine, parse_url
+from wina_core.store import Recorder, Store
 
 SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",))
 DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
@@ -55,12 +43,6 @@ def decoded(point: DecodePoint) -> DecodeRecord:
         p90=31.0,
         dense_tokens_per_second=20.0,
     )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as store:
-        yield store
 
 
 def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store) -> None:
@@ -98,40 +80,3 @@ def test_decoding_is_stored_beside_it(store: Store) -> None:
     ]
     assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
     assert set(store.measured_points(DECODE.hashes())[ENVIRONMENT.key]) == DECODE.hashes()
-
-
-def test_sweeps_and_their_points_survive_the_wire() -> None:
-    for job in (LatencyJob(spec=SPEC, stored={"a": ("b",)}), DecodeJob(spec=DECODE)):
-        request = Submit(job_id="1", job=job)
-        assert REQUESTS.validate_json(encode(request)) == request
-    for record in (timed(SPEC.points()[1]), decoded(DECODE.points()[0])):
-        event = Measured(job_id="1", record=record)
-        assert EVENTS.validate_json(encode(event)) == event
-
-
-def test_a_database_from_before_timings_is_upgraded_with_all_it_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "old.sqlite"
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0001")
-        engine = open_engine(parse_url(file))
-        schema._upgrade(engine, "0000")
-        engine.dispose()
-        for old in tmp_path.glob("old.sqlite.backup-*"):
-            old.unlink()
-        with closing(sqlite3.connect(file)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert "runs" in tables
-    assert "latency" not in tables
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(
-            "INSERT INTO plans (name, plan, origin, budget, saved) VALUES ('mine', '{}', 'edited', 0, 0)"
-        )
-    with Store(file) as store:
-        assert [row.name for row in store.list_plans()] == ["mine"]
-        store.record_latency(timed(SPEC.points()[0]))
-        store.save_study(study(), (run(),))
-        store.record_unit(unit(run()))
-        assert len(store.latency_rows()) == len(store.metric_rows()) == 1
-    assert len(list(tmp_path.glob("old.sqlite.backup-0001-*"))) == 1

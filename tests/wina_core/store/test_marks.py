@@ -6,14 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.results.marks import RunMarks
 from wina_core.specs import DEVIATION, FREE_ROTATION, NO_ROTATION, RotationSpec
-from wina_core.store import Store, marks, schema
-from wina_core.store.connection import open_engine, parse_url
+from wina_core.store import Store, marks
 from wina_core.store.details import rotation_details
 
 DONE, OTHER = run(0.5), run(0.25)
@@ -56,11 +54,6 @@ def test_tags_that_another_window_has_changed_since_they_were_seen_stay_so(store
     assert store.run_details()[HASH].tags == "mine, old, theirs"
     store.mark_runs(seen, ("tags",), mine)
     assert store.run_details()[HASH].tags == "old, theirs, wrong", "undone, as far as it was done here"
-
-
-def test_a_run_is_in_several_studies(store: Store) -> None:
-    store.save_study(study("another"), (DONE,))
-    assert store.run_details()[HASH].studies == "a study, another"
 
 
 def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
@@ -132,30 +125,6 @@ def test_a_new_run_in_an_erased_ones_place_has_details_of_its_own(store: Store) 
 )  # fmt: skip
 def test_the_details_of_a_rotation_leave_nothing_out(rotation: RotationSpec, words: str) -> None:
     assert rotation_details(rotation).replace(f"{rotation.steps} steps", "300 steps") == words
-
-
-def test_runs_of_an_older_database_are_there_and_unmarked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "older.sqlite"
-    engine: Engine = open_engine(parse_url(file))
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0004")
-        schema._upgrade(engine, "0000")
-    engine.dispose()
-    spec = DONE.model_dump_json()
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
-        connection.execute(
-            "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, arm_label, selection, "
-            "plan_origin, target_sparsity, settings, seed, unit_count, status, error, owner, created) VALUES "
-            "(1, ?, 1, ?, '', '', '', '', '', 0.5, '', 7, 1, 'done', '', '', 0)",
-            (HASH, spec),
-        )
-        connection.commit()
-    with Store(file) as store:
-        assert [row.run for row in store.runs()] == [HASH]
-        assert store.run_details()[HASH][:4] == ("", "", False, 7)
-        store.mark_runs({HASH: RunMarks(note="mine")})
-        assert store.run_details()[HASH].note == "mine"
 
 
 def test_more_runs_than_one_statement_may_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ with fused matrices, equal tables of different origins, marks, samples, a delete
 
 import json
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,14 +14,10 @@ from typing import Any
 
 import pytest
 
-from wina_core import cli
-from wina_core.comparison.study_runs import study_runs
 from wina_core.report import make_report
 from wina_core.report.findings import gather
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
-    DENSE,
-    DEVIATION,
     NO_ROTATION,
     CalibrationSpec,
     MethodSpec,
@@ -122,17 +117,6 @@ def test_every_run_has_the_hash_of_its_spec_unless_it_is_superseded_or_a_twin(fi
     ]
 
 
-@pytest.mark.usefixtures("store")
-def test_a_spec_that_means_the_same_keeps_its_hash(file: Path, before: dict[int, dict[str, Any]]) -> None:
-    (number,) = (
-        number
-        for number, row in before.items()
-        if (row["method_label"], row["selection"], row["plan_origin"], row["rotation_label"])
-        == ("rsparse", "topk", "uniform", "none")
-    )
-    assert rows(file)[number]["hash"] == before[number]["hash"]
-
-
 def test_only_superseded_and_unfinished_runs_are_computed_when_all_studies_are_run_again(store: Store) -> None:
     specs = [spec for row in store.studies() for spec in expand(stored_study(store, row.study))]
     pending = {(run.spec.model, run.spec.method, run.spec.rotation, run.spec.plan) for run in store.pending(specs)}
@@ -179,22 +163,6 @@ def test_superseded_runs_stay_visible_with_a_warning_of_their_own(store: Store, 
     )
 
 
-def test_what_is_computed_again_stands_beside_the_superseded_run(store: Store) -> None:
-    spec = RunSpec(
-        model=LLAMA,
-        method=MethodSpec(name="wina", variant="as_released"),
-        plan=HALF,
-        evaluation=study(store, "methods").evaluation,
-    )
-    old = [row.run for row in store.metric_rows() if row.method == spec.method.label and row.superseded]
-    store.save_study(study(store, "methods"), [spec])
-    (run,) = store.runs(study(store, "methods").content_hash())
-    assert (run.run, run.status, run.units_done) == (spec.content_hash(), "queued", 0)
-    assert run.run not in old
-    assert set(old) <= {row.run for row in store.runs()}
-    assert run.run in {row.run for row in store.planned_runs(LLAMA)}
-
-
 def test_what_was_called_scap_is_our_own_variant(store: Store) -> None:
     evaluation = study(store, "methods").evaluation
     top, shared = (
@@ -220,17 +188,6 @@ def test_what_was_called_scap_is_our_own_variant(store: Store) -> None:
     named = [label.arm for label in store.run_labels(study(store, "methods").content_hash())]
     assert "scap as we call it" in named
     assert f"scap (own variant), {RotationSpec().label}" in named
-
-
-def test_thresholds_of_older_runs_are_those_of_the_dense_model(store: Store) -> None:
-    evaluation = study(store, "methods").evaluation
-    dense, gated = (
-        RunSpec(model=LLAMA, method=THRESHOLD, plan=HALF, calibration=calibration, evaluation=evaluation)
-        for calibration in (DENSE_THRESHOLDS, OLD_CALIBRATION)
-    )
-    assert [run.spec for run in store.pending([dense, gated])] == [gated]
-    assert study(store, "methods").calibration.thresholds == "dense"
-    assert study(store, "scap at the top k").calibration.thresholds == "gated"
 
 
 def test_equal_tables_are_one_run_that_has_the_most_finished_units(
@@ -276,28 +233,6 @@ def test_every_study_is_reported_whole(store: Store, tmp_path: Path) -> None:
     assert "> Superseded: the released code was read wrongly" in written
     assert "scap (own variant)" in written
     assert "scap as we call it" in written
-
-
-def test_the_list_has_all_runs_and_their_warnings(
-    store: Store, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = {row.run: row.warning for row in store.metric_rows()}
-    store.close()
-    monkeypatch.setattr(sys, "argv", ["wina", "results", "--annotations", "--json", "--database", str(file)])
-    with pytest.raises(SystemExit):
-        cli.main()
-    listed = {row["run"]: row["warning"] for row in json.loads(capsys.readouterr().out)}
-    assert listed == runs
-    assert sum(map(bool, runs.values())) == 10
-
-
-def test_a_deleted_run_can_be_restored_under_todays_hash(store: Store) -> None:
-    (deleted,) = store.deleted_runs()
-    store.restore_runs([deleted.run])
-    spec = store.run_spec(deleted.run)
-    assert spec is not None
-    assert (spec.content_hash(), spec.method.selection) == (deleted.run, "threshold")
-    assert store.pending([spec]) == []
 
 
 def test_calibrations_and_rotations_are_found_where_they_mean_the_same(store: Store) -> None:
@@ -346,15 +281,6 @@ def test_a_spec_that_is_refused_keeps_its_hash_and_its_text(file: Path) -> None:
     assert rows(file, "studies")[1] == studies[1]
 
 
-def test_a_run_without_numbers_is_not_superseded(store: Store, file: Path) -> None:
-    unfinished = [row for row in rows(file).values() if "step 0.05" in row["plan_origin"]]
-    assert [(row["superseded"], row["status"], spec_of(row).content_hash() == row["hash"]) for row in unfinished] == [
-        ("", "cancelled", True)
-    ] * 2
-    assert store.pending([RunSpec(model=LLAMA, method=DENSE, evaluation=study(store, "methods").evaluation)]) == []
-    assert DEVIATION in spec_of(unfinished[0]).evaluation.units
-
-
 def test_calibrations_keep_the_hash_of_their_own_text(store: Store) -> None:
     """The usual text is another one now: what was measured on the old one must not pass for it."""
     with closing(sqlite3.connect(store.url.database)) as connection:
@@ -365,9 +291,3 @@ def test_calibrations_keep_the_hash_of_their_own_text(store: Store) -> None:
     for name, spec in plain:
         assert name == CalibrationSpec.model_validate(spec).content_hash()
         assert name != CalibrationSpec().content_hash()
-
-
-def test_reports_and_comparisons_name_superseded_runs(store: Store) -> None:
-    arms = {run.arm for run in study_runs(store, study(store, "methods"))}
-    assert any(arm.endswith("(superseded)") for arm in arms)
-    assert "dense" in arms

@@ -63,15 +63,6 @@ def test_a_url_is_taken_as_well_and_is_the_default(tmp_path: Path, monkeypatch: 
         assert (tmp_path / "home" / "data" / "results.sqlite").exists()
 
 
-def test_a_path_is_taken_where_a_url_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a ?b%20.sqlite", "relative"):
-        with Store(str(tmp_path / name)):
-            assert (tmp_path / name).is_file()
-    monkeypatch.setenv("WINA_DATABASE", str(tmp_path / "c.sqlite"))
-    with Store():
-        assert (tmp_path / "c.sqlite").is_file()
-
-
 @pytest.mark.parametrize("url", ["://nonsense", "nosuchdatabase://host/name"])
 def test_what_is_not_a_url_is_told(url: str) -> None:
     with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
@@ -300,14 +291,6 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     _fill(file)
 
 
-def test_a_place_that_cannot_be_a_folder_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        WinaError, match=r"file/results\.sqlite cannot be written \(.*\); make its folder writable or set"
-    ):
-        Store(tmp_path / "file" / "results.sqlite")
-
-
 @pytest.fixture
 def nobody() -> Iterator[Path]:
     """A folder that others may look into, and no privileges while the test runs."""
@@ -356,7 +339,7 @@ def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytes
 
 
 def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
-    heavy = "alembic torch transformers triton numba lm_eval pandas numpy"
+    heavy = "alembic torch transformers triton numba lm_eval pandas numpy openpyxl pyarrow"
     code = (
         "import sys, wina_core.studies.expand, wina_core.files.tables\n"
         "from pathlib import Path\n"

@@ -13,7 +13,6 @@ from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
     DEVIATION,
-    NO_ROTATION,
     AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
@@ -285,11 +284,3 @@ def test_cells_without_a_value_are_nan(store: Store) -> None:
     assert math.isnan(found.values[0][1])
     assert all(map(math.isnan, found.values[1]))
     assert found.values[2] == (0.5, 0.5)
-
-
-def test_rows_of_runs_say_how_they_differ(store: Store) -> None:
-    rows = store.runs(study().content_hash())
-    assert [row.arm for row in rows] == ["dense", "wina", "wina", "wina, per_site (k, gate)", "teal"]
-    assert [row.target_sparsity for row in rows] == [0.0, 0.5, 0.25, 0.5, 0.5]
-    assert {row.status for row in rows} == {"done"}
-    assert RUNS[1].rotation == NO_ROTATION

@@ -85,17 +85,6 @@ def test_what_differs_in_anything_that_its_numbers_depend_on_is_measured_itself(
     assert {unit for run in store.pending([other]) for unit in run.units} == set(other.evaluation.units) - alike
 
 
-def test_documents_are_asked_for_again_where_the_other_run_kept_none(tmp_path: Path) -> None:
-    with Store(tmp_path / "results.sqlite") as store:
-        first, more = _study("first", tasks=["choice"]), _study("more", tasks=["choice", "other"])
-        store.save_study(first, [_run(first)])
-        store.record_unit(unit(_run(first)))
-        assert [pending.units for pending in store.pending([_run(more)], samples=True)] == [
-            (DEVIATION, "choice", "other")
-        ]
-        assert [pending.units for pending in store.pending([_run(more)])] == [(DEVIATION, "other")]
-
-
 def test_equal_tables_with_different_origins_are_one_stored_run(store: Store) -> None:
     table = SparsityPlan.uniform(LAYOUT, 0.5)
     edited = table.with_cells({}, origin="edited")

@@ -1,7 +1,6 @@
 """What is written to the store comes back, once, and whole."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, Rota
 from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as store:
-        yield store
 
 
 def test_a_study_queues_its_runs_and_comes_back(store: Store) -> None:
@@ -39,14 +32,6 @@ def test_saving_a_study_again_stores_nothing_twice(store: Store) -> None:
     assert len(store.runs()) == 2
 
 
-def test_studies_share_equal_runs(store: Store) -> None:
-    first, second = (store.save_study(study(name), (run(0.5),)) for name in ("first", "second"))
-    store.record_unit(unit(run(0.5)))
-    assert len(store.runs()) == 1
-    assert store.runs(first) == store.runs(second)
-    assert [row.name for row in store.studies()] == ["second", "first"]
-
-
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])
 def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_path: Path, end: str) -> None:
     spec = run()
@@ -66,34 +51,6 @@ def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_p
         assert (first.status, first.error) == ("done", "")
         assert first.finished is not None
         assert second.status == {"killed": "interrupted"}.get(end, end)
-
-
-def test_runs_left_as_ended_though_they_are_complete_are_done_when_saved_again(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    for name in spec.evaluation.units:
-        store.record_unit(unit(spec, name))
-    with store._writing() as connection:
-        store._update_run(connection, spec.content_hash(), {"status": "interrupted"})
-    store.save_study(study(), (spec,))
-    assert store.run_status(spec.content_hash()) == "done"
-
-
-def test_a_run_is_done_when_its_last_unit_arrives(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    store.begin_run(spec.content_hash(), ENVIRONMENT)
-    assert store.run_status(spec.content_hash()) == "running"
-    store.record_unit(unit(spec, "choice"))
-    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
-    assert store.run_status(spec.content_hash()) == "running"
-    store.record_unit(unit(spec, DEVIATION))
-    assert store.pending([spec]) == []
-    assert store.pending([spec]) == []
-    (row,) = store.runs()
-    assert (row.status, row.units_done, row.device, row.hardware) == ("done", 2, "cpu", "a processor")
-    assert row.created <= row.started <= row.finished  # type: ignore[operator]  # a done run has its times
-    assert store.studies()[0].runs_done == 1
 
 
 def test_a_unit_that_arrives_again_replaces_itself(store: Store) -> None:
@@ -138,29 +95,6 @@ def test_what_is_unknown_stays_unknown(store: Store) -> None:
     assert (row.stderr, row.n, row.higher_is_better, row.counted_sparsity, row.full_sparsity) == (None,) * 5
 
 
-def test_a_failed_run_keeps_its_units_and_is_queued_again_when_asked_for(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    store.begin_run(spec.content_hash(), ENVIRONMENT)
-    store.record_unit(unit(spec))
-    store.finish_run(spec.content_hash(), "failed", "The data set is not reachable.")
-    (row,) = store.runs()
-    assert (row.status, row.error, row.units_done) == ("failed", "The data set is not reachable.", 1)
-    store.save_study(study(), (spec,))
-    (row,) = store.runs()
-    assert (row.status, row.error) == ("queued", "")
-    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
-
-
-def test_a_done_run_stays_done_when_asked_for_again(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    for name in spec.evaluation.units:
-        store.record_unit(unit(spec, name))
-    store.save_study(study("another"), (spec,))
-    assert store.run_status(spec.content_hash()) == "done"
-
-
 def test_a_run_with_nothing_to_measure_is_done_at_once(store: Store) -> None:
     empty = run().model_copy(update={"evaluation": EvaluationSpec(deviation=None)})
     store.save_study(study(), (empty,))
@@ -186,11 +120,6 @@ def test_a_model_keeps_its_summary_and_when_it_was_opened_last(store: Store) -> 
     edited = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
     store.record_model(edited, summary(edited))
     assert opened_models(store) == [summary(other), summary(MODEL), summary(edited)]
-
-
-def test_a_model_that_was_only_studied_was_not_opened(store: Store) -> None:
-    store.save_study(study(), (run(),))
-    assert opened_models(store) == []
 
 
 def _report(spec: RotationSpec, deviation: float) -> RotationReport:
@@ -252,20 +181,6 @@ def test_plans_are_kept_by_name(store: Store) -> None:
     assert store.list_plans()[1].budget == store.load_plan("mine 😀").budget
     with pytest.raises(WinaError, match="There is no saved sparsity plan called 'gone'; choose one of the saved plans"):
         store.load_plan("gone")
-
-
-def test_a_full_disk_is_told_and_costs_only_the_unit_in_flight(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    store.record_unit(unit(spec))
-    with store._engine.connect() as connection:
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-    big = unit(spec, DEVIATION).model_copy(update={"layers": unit(spec).layers * 5000})
-    with pytest.raises(WinaError, match="is full or failing; free some space and try again, stored results are safe"):
-        store.record_unit(big)
-    assert [run.units for run in store.pending([spec])] == [(DEVIATION,)]
-    assert [row.unit for row in store.metric_rows()] == ["choice"]
 
 
 def test_the_documents_of_a_task_are_stored_with_it_and_missed_where_they_were_not_asked_for(store: Store) -> None:
