@@ -1,4 +1,4 @@
-"""What of the ways to run a method applies to which: read off the methods, the registered ones and those to come."""
+"""Options of a run that apply to a method, for the registered methods and for those to come."""
 
 from typing import get_args
 
@@ -10,7 +10,7 @@ from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS
 from wina_core import methods
 from wina_core.masks.presets import PRESETS
 from wina_core.methods import Method
-from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting, method_specs
+from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting
 
 
 class Lately(Method):
@@ -40,10 +40,6 @@ def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, share
         return
     expected = {"masks": "shared" if shares else "separate", "rho": 0.7 if splits else None}
     assert ALL.of(method) == MethodSpec(name=name, selection="threshold", correction="mean", **expected)
-
-
-def test_every_registered_method_is_asked_here():
-    assert {spec.name for spec in method_specs()} == {"dense", "teal", "wina", "cats", "rsparse", "scap", "larosa"}
 
 
 @pytest.mark.parametrize("name", ["wina", "rsparse"])

@@ -74,8 +74,7 @@ class PlanMaps:
                 return _unknown(layout) if cells.spreads is None else cells.spreads
 
     def _lost(self, table: np.ndarray | None) -> np.ndarray:
-        """What gating costs: nothing where nothing is dropped. Of shares rho that differ from those that were
-        calibrated nothing is known."""
+        """Return the cost of gating: 0 at target 0, and unknown for shares rho that were not calibrated."""
         if table is None or self.plan.rho is not None:
             return _unknown(self.plan.layout)
         return np.where(self._targets == 0, 0.0, table)

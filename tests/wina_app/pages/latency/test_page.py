@@ -42,16 +42,6 @@ def small(page):
     form.sparsities.setText("25, 50")
 
 
-def test_the_button_states_how_many_points_would_be_measured(page, qtbot):
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 60 points", timeout=LOAD_MS)
-    small(page)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 3 points", timeout=LOAD_MS)
-    page.form.products.methods.boxes["teal"].setChecked(True)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 5 points", timeout=LOAD_MS)
-    page.form.products.presets.item(0).setCheckState(Qt.CheckState.Checked)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 15 points", timeout=LOAD_MS)
-
-
 def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
     form = page.form.products
     form.shapes.setText("4096 by 11008")
@@ -89,7 +79,7 @@ def test_without_points_the_page_says_what_it_is_for_and_its_button_measures(win
     qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
 
 
-def test_points_appear_in_both_plots_and_in_the_table(window, page, qtbot):
+def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_them(window, page, qtbot):
     keep(window, timed(method="dense"), timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
     assert not any(state.isVisible() for state in page._nothing.values())
@@ -99,15 +89,9 @@ def test_points_appear_in_both_plots_and_in_the_table(window, page, qtbot):
     assert right.traces[0].spans == ((1.5, 3.0), (1.125, 2.25))
     assert left.getPlotItem().getAxis("left").labelText == "speed-up over dense"
     assert right.getPlotItem().getAxis("left").labelText == "latency, p10 to p90 (ms)"
-    left.getPlotItem().vb.setXRange(20.0, 40.0, padding=0)
+    left.getPlotItem().vb.setXRange(20.0, 60.0, padding=0)
     assert right.getPlotItem().vb.viewRange()[0] == pytest.approx(left.getPlotItem().vb.viewRange()[0])
-
-
-def test_the_pointer_reads_a_point_and_marks_it_in_the_other_plot(window, page, qtbot):
-    keep(window, timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
     qtbot.wait(50)  # for the plots to be laid out
-    right = page.plots.right
     right._pointer_moved(right.getPlotItem().vb.mapViewToScene(QPointF(50.0, 1.5)))
     assert "1.5 ms (p10 1.125, p90 2.25)" in page.plots.readout.whole()
     (x,), (y,) = page.plots.left._catch.getData()
@@ -135,16 +119,6 @@ def test_shape_batch_and_machine_are_chosen_in_boxes(window, page, qtbot):
     assert page.table.model().rowCount() == 1
 
 
-def test_the_left_plot_can_show_the_fraction_of_the_roofline(window, page, qtbot):
-    keep(window, timed())
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
-    page.ordinate.setFocus()
-    qtbot.keyClick(page.ordinate, Qt.Key.Key_Down)
-    assert page.plots.left.getPlotItem().getAxis("left").labelText == "of the roofline (%)"
-    assert page.plots.left.traces[0].y == (25.0,)
-    assert [one.name for one in page.plots.left.references] == ["memory bandwidth"]
-
-
 def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     keep(window, timed(), decoded(0.5))
     page.form.kind.setFocus()
@@ -167,7 +141,7 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     assert page.form.decoding.fields["sparsities"].trouble.text().startswith("A sparsity of 150 % is not possible")
 
 
-def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monkeypatch):
+def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_path, monkeypatch):
     keep(window, timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
     titles = [column.title for column in page.table.model().columns]
@@ -186,12 +160,7 @@ def test_rows_are_sorted_copied_and_exported(window, page, qtbot, tmp_path, monk
     qtbot.mouseClick(page.export, Qt.MouseButton.LeftButton)
     assert len(path.read_text().splitlines()) == 3
     assert page.message.label.text() == f"Saved 2 points in {path}."
-
-
-def test_a_selected_row_stays_selected_while_points_land(window, page, qtbot):
-    keep(window, timed(sparsity=0.25), timed(sparsity=0.5))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
-    page.table.selectRow(1)
     keep(window, timed(sparsity=0.65))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
-    assert page.table.selected_rows() == [1]
+    (chosen,) = page.table.selected_rows()
+    assert page.table.model().shown[chosen].row.sparsity == 0.5, "it stays selected while points land"

@@ -30,7 +30,7 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(
     qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points", timeout=LOAD_MS)
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
-    assert page.message.label.text().startswith("2 points measured, 0 stored before; the memory moved ")
+    assert page.message.label.text().startswith("2 points measured, 0 stored before; memory bandwidth ")
 
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
     dense, gated = (entry.row for entry in page.table.model().shown)
@@ -45,7 +45,7 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(
         assert [row.point for row in store.latency_rows()] == [dense.point, gated.point]
 
     page.message.hide()
-    qtbot.waitUntil(lambda: "2 in the table already" in page.count.text(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text(), timeout=LOAD_MS)
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
     assert page.message.label.text() == "0 points measured, 2 stored before."

@@ -54,19 +54,16 @@ def test_costs_begin_at_a_context_that_the_model_has(qtbot):
     qtbot.waitUntil(lambda: page.cost.context.value() == 2_048)
 
 
-def test_a_missing_folder_is_an_error_in_place_and_loads_nothing(bench):
+@pytest.mark.parametrize(
+    ("location", "problem"),
+    [("/nowhere/at all", "/nowhere/at all does not exist"), ("   ", "No model is named; choose a folder")],
+)
+def test_a_missing_folder_and_nothing_typed_are_errors_in_place_and_load_nothing(bench, location, problem):
     controller, view, workbench, engine = bench
-    controller.open("/nowhere/at all")
-    assert "/nowhere/at all does not exist" in view.last("show_error")
+    controller.open(location)
+    assert problem in view.last("show_error")
     assert not engine.submitted
     assert workbench.workspace.source is None
-
-
-def test_nothing_typed_is_an_error_that_says_what_to_do(bench):
-    controller, view, _, engine = bench
-    controller.open("   ")
-    assert view.last("show_error").startswith("No model is named; choose a folder")
-    assert not engine.submitted
 
 
 def test_a_model_that_fails_to_load_leaves_the_earlier_one(bench):

@@ -8,9 +8,8 @@ from wina_app.pages.playground.controller import PlaygroundController, Playgroun
 from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
-from tests.wina_app.stored_runs import summary
 from wina_core.engine.protocol import CompletionFinished, Event, Failed, Progress, Token
-from wina_core.specs import FREE_ROTATION, NO_ROTATION, MethodSpec
+from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.generation import AnswerSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -189,17 +188,6 @@ def test_what_comes_before_the_first_token_is_told(setup):
     assert setup.view.last("show_waiting") == "rotating 25 %"
     setup.engine.received.emit(token(0, 7)(setup.engine.last.job_id))
     assert setup.view.last("show_waiting") == ""
-
-
-def test_a_rotation_is_taken_over_once_it_is_computed_and_the_prompt_may_be_in_a_template(setup):
-    rotations = [args[1] for name, args, _ in setup.view._calls if name == "show_choices"]
-    assert set(rotations) == {NO_ROTATION}
-    offer = setup.view.last("show_choices")
-    assert FREE_ROTATION in dict(map(reversed, offer.rotations))
-    assert "dense" not in dict(offer.methods)
-    assert not offer.chat
-    load(setup.workbench, model=summary().model_copy(update={"chat_template": True}))
-    assert setup.view.last("show_choices").chat
 
 
 def test_another_model_begins_with_nothing(setup):

@@ -2,13 +2,13 @@
 
 import pytest
 from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
-from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS, cost, preset_of
+from wina_app.shared.rotation_choices import cost
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.engine.protocol import Failed, RotateJob
 from wina_core.records import LayerRecord, RotationReport
-from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.specs import NO_ROTATION, RotationSpec
 
 PER_SITE = RotationSpec(mode="per_site")
 REPORT = RotationReport(
@@ -108,13 +108,6 @@ def test_exporting_names_the_folder(bench):
     assert engine.last.job.export_to == "/exports/rotated"
     engine.answer(result(REPORT.model_copy(update={"exported_to": "/exports/rotated"})), done())
     assert "/exports/rotated" in view.last("show_notice")
-
-
-def test_presets_are_recognized():
-    assert preset_of(RotationSpec()) == "Global, from eigenvectors (free at run time)"
-    assert list(ROTATION_PRESETS.values())[:2] == [FREE_ROTATION, FREE_KL_ROTATION]
-    assert ROTATION_PRESETS[preset_of(AS_RELEASED_ROTATION)] == AS_RELEASED_ROTATION
-    assert preset_of(RotationSpec(mode="per_layer", per_head=False)) == CUSTOM
 
 
 def test_costs_are_those_of_the_shortcuts():

@@ -49,10 +49,12 @@ def test_the_job_names_all_that_the_budget_is_spread_for(bench):
 
 def test_the_result_is_the_plan_in_one_step_of_undo_with_its_objective_and_bound(bench):
     controller, view, workbench, engine, plans = bench
-    before = workbench.workspace.plan
+    before, allocated = workbench.workspace.plan, []
+    controller.allocated.connect(allocated.append)
     controller.allocate(CURVES, 0.5)
     engine.answer(result(found()), done())
     assert workbench.workspace.plan == PLAN
+    assert allocated == [PLAN]
     assert view.last("show_allocating") is False
     text = "curves: KL 0.0123 nats per token, at most 1.7 % above the optimum on the curves"
     assert view.last("show_allocation") == text
@@ -155,12 +157,3 @@ def test_curves_are_measured_for_their_own_sake_and_the_plan_stays(bench):
     assert workbench.workspace.plan == plan
     assert not any(view.calls("show_allocation"))
     assert view.last("show_allocation_progress") is None
-
-
-def test_an_allocated_plan_is_told_to_whoever_compares_with_it(bench):
-    controller, _, _, engine, _ = bench
-    told = []
-    controller.allocated.connect(told.append)
-    controller.allocate(CURVES, 0.5)
-    engine.answer(result(found()), done())
-    assert told == [PLAN]

@@ -68,24 +68,11 @@ def test_the_balanced_table_is_the_nearest_of_all_that_meet_the_budget(table, bu
         assert found[free] == pytest.approx(end, abs=1e-15), "as near as it goes"
 
 
-@given(tables(), st.floats(0.0, 1.0))
-def test_balancing_twice_changes_nothing_more(table, budget):
-    values, parameters, free = table
-    once = balanced(values, parameters, free, budget, HIGHEST)
-    assert balanced(once, parameters, free, budget, HIGHEST) == pytest.approx(once, abs=1e-9)
-
-
-def test_a_target_above_the_highest_that_edits_reach_is_not_pulled_down_by_a_plan_that_fits():
-    values, parameters = np.array([[0.9995, 0.5]]), np.ones((1, 2))
-    free = np.array([[True, False]])
-    assert (balanced(values, parameters, free, float(values.mean()), HIGHEST) == values).all()
-
-
-def test_nor_is_it_by_what_others_are_given_up_for():
-    values, parameters = np.array([[0.9995, 0.5, 0.5]]), np.ones((1, 3))
-    free = np.array([[True, True, False]])
-    found = balanced(values, parameters, free, float(values.mean()) + 0.1, HIGHEST)
-    assert found == pytest.approx(np.array([[0.9995, 0.8, 0.5]]))
+@pytest.mark.parametrize(("rise", "second"), [(0.0, 0.5), (0.1, 0.8)], ids=["the budget is met", "it rises"])
+def test_a_target_above_the_highest_that_edits_reach_is_not_pulled_down(rise, second):
+    values, free = np.array([[0.9995, 0.5, 0.5]]), np.array([[True, True, False]])
+    found = balanced(values, np.ones((1, 3)), free, float(values.mean()) + rise, HIGHEST)
+    assert found == pytest.approx(np.array([[0.9995, second, 0.5]]))
 
 
 cells = st.tuples(st.integers(0, 3), st.integers(0, 6))
@@ -109,16 +96,6 @@ def test_an_edit_without_a_kept_budget_changes_nothing_else():
     assert after == PLAN.with_cells({(2, 2): 0.75})
 
 
-def test_a_budget_that_cannot_be_kept_is_said_with_both_numbers():
-    everything = {(row, column): 0.1 for row in range(4) for column in range(7) if (row, column) != (0, 1)}
-    constraints = Constraints(budget=0.5)
-    after = edited(PLAN, everything, constraints)
-    assert after.sparsity[0][1] == HIGHEST
-    said = remark(after, frozenset(everything), constraints)
-    assert "budget of 50.0 % cannot be kept" in said
-    assert f"{100 * after.budget:.1f} %" in said
-
-
 def test_another_plan_goes_around_locked_cells():
     found = SparsityPlan.uniform(layout(4), 0.3)
     locked = frozenset({(0, 0), (1, 6)})
@@ -128,13 +105,3 @@ def test_another_plan_goes_around_locked_cells():
     kept = replaced(PLAN, found, Constraints(locked, found.budget))
     assert kept.budget == pytest.approx(0.3, abs=EXACT)
     assert (kept.sparsity[0][0], kept.sparsity[1][6]) == (0.2, 0.9)
-
-
-def test_all_others_move_alike():
-    """Weighted by their numbers of weights in the mean, not in how far they move."""
-    start = SparsityPlan.uniform(layout(4), 0.5)
-    after = np.array(edited(start, {(0, 4): 0.9}, Constraints(budget=0.5)).sparsity)
-    others = np.delete(after.ravel(), 4)
-    assert np.ptp(others) < 1e-12
-    weight = layout(4).parameters[0][4] / sum(map(sum, layout(4).parameters))
-    assert others[0] == pytest.approx(0.5 - 0.4 * weight / (1 - weight))

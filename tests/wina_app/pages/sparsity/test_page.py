@@ -1,10 +1,8 @@
 """The Sparsity page as it is used: mouse, keys, buttons, files."""
 
-from typing import ClassVar
-
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.sparsity.page import SparsityPage
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
@@ -77,38 +75,6 @@ def test_dragging_the_slider_is_one_step_of_undo(filled):
     filled.plan_buttons["Undo"].click()
     assert filled.workspace.plan == plan
     assert not filled.plan_buttons["Undo"].isEnabled()
-
-
-def test_a_stroke_changes_numbers_and_lays_nothing_out_anew(qapp, filled):
-    filled.editor.brush.click()
-    filled.heatmap.stroke_began.emit()
-    laid_out = _LayoutRequests(filled)
-    budgets = []
-    for target in (20, 35, 64):
-        filled.editor.slider.setValue(10 * target)
-        filled.heatmap.painted.emit(frozenset({(0, 0), (1, 1)}))
-        qapp.processEvents()
-        if not budgets:
-            laid_out.seen.clear()  # the budget is no whole number of percent from now on, and needs more room
-        budgets.append(filled.figures.text("budget"))
-    assert len(set(budgets)) == 3
-    assert laid_out.seen == []
-    assert filled.plan_buttons["Undo"].toolTip() == "Undo set 2 cells to 64.0 %"
-
-
-class _LayoutRequests(QObject):
-    """Every layout within a widget that is done anew; a plot's scene, which has none, asks its viewport too."""
-
-    def __init__(self, widget: SparsityPage) -> None:
-        super().__init__(widget)
-        self.seen: list[QObject] = []
-        for part in (widget, *widget.findChildren(QWidget)):
-            part.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest and watched.layout() is not None:
-            self.seen.append(watched)
-        return False
 
 
 def test_the_spin_box_sets_the_selection_and_shows_several_values(filled):
@@ -221,28 +187,6 @@ def test_tooltips_tell_all_that_is_known_of_a_cell(filled, store):
     assert "target: 50 %" in text
     assert "measured: unknown" in text
     assert "predicted error: 0." in text
-
-
-def test_an_edit_among_eighty_layers_repaints_one_cell(qtbot, page):
-    page.workspace.set_model(SOURCE, summary(80))
-    page.heatmap.set_selection(page.heatmap.selection.click((0, 0)))
-    qtbot.wait(50)
-
-    class Painted(QObject):
-        areas: ClassVar[list] = []
-
-        def eventFilter(self, _, event):
-            if event.type() == QEvent.Type.Paint:
-                self.areas.append(event.rect())
-            return False
-
-    spy = Painted()
-    page.heatmap.viewport().installEventFilter(spy)
-    page.controller.editing.step(1)
-    qtbot.waitUntil(lambda: bool(spy.areas))
-    cell = page.heatmap.geometry_now().cell(0, 0).toAlignedRect()
-    assert all(cell.contains(area) for area in spy.areas)
-    assert page.workspace.plan.sparsity[0][0] == pytest.approx(0.51)
 
 
 def test_the_read_outs_tell_how_they_are_computed_and_are_copied(qapp, filled):

@@ -61,20 +61,6 @@ def test_everything_is_one_step_that_says_what_it_takes_back(bench, text):
     assert everything(editing, workspace) == after
 
 
-def test_all_steps_are_undone_one_after_another(bench):
-    editing, _, workspace = bench
-    select(editing, (1, 1), (1, 2))
-    states = [everything(editing, workspace)]
-    for text, edit in EDITS.items():
-        if not text.startswith("cut"):  # what was cleared before
-            edit(editing)
-            states.append(everything(editing, workspace))
-    while editing.undo_stack.canUndo():
-        assert everything(editing, workspace) == states.pop()
-        editing.undo_stack.undo()
-    assert everything(editing, workspace) == states[0]
-
-
 def test_undoing_an_edit_leaves_a_method_that_was_chosen_elsewhere_since(bench):
     editing, _, workspace = bench
     editing.paint(frozenset({(0, 0)}), 0.7)

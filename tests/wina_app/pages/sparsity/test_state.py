@@ -1,28 +1,23 @@
 """What the Sparsity page computes without any widget: selection, edits, tables, files, undo."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity import edits, heatmap_tables, plan_files
+from wina_app.pages.sparsity import edits, heatmap_tables
 from wina_app.shared.run_grid import parse_sparsities
 from wina_app.style.number_format import fraction
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout
 from wina_core.errors import WinaError
-from wina_core.specs.plans import SparsityPlan, load_plan
+from wina_core.specs.plans import SparsityPlan
 from wina_core.store import LayerMap
 
 NONE = Selection(4, 3)
 cells = st.tuples(st.integers(0, 3), st.integers(0, 2))
-
-
-def test_a_click_selects_one_cell_and_another_replaces_it():
-    assert NONE.click((1, 2)).click((0, 0)).cells == {(0, 0)}
 
 
 @given(cells, cells)
@@ -41,26 +36,6 @@ def test_toggling_twice_restores_the_selection(kept, toggled):
     selection = NONE.click(kept)
     twice = selection.click(toggled, toggle=True).click(toggled, toggle=True)
     assert twice.cells == selection.cells
-
-
-def test_toggling_keeps_what_was_selected_before():
-    assert NONE.click((0, 0)).click((3, 2), toggle=True).cells == {(0, 0), (3, 2)}
-
-
-def test_headers_select_rows_and_columns_and_extend():
-    assert NONE.click_row(1).cells == {(1, 0), (1, 1), (1, 2)}
-    assert len(NONE.click_row(1).click_row(3, extend=True).cells) == 9
-    assert NONE.click_column(2).cells == {(row, 2) for row in range(4)}
-    assert len(NONE.click_column(0).click_column(1, extend=True).cells) == 8
-    assert len(NONE.all().cells) == 12
-
-
-def test_arrows_move_and_with_shift_extend():
-    start = NONE.click((0, 0))
-    assert start.move(1, 1).cells == {(1, 1)}
-    assert start.move(1, 0, extend=True).move(0, 1, extend=True).cells == {(0, 0), (0, 1), (1, 0), (1, 1)}
-    assert start.move(-1, 0).cells == {(0, 0)}
-    assert NONE.move(1, 0).cells == {(0, 0)}, "the first arrow shows where the cursor is"
 
 
 @pytest.mark.parametrize(("text", "value"), [("50", 0.5), ("62.5", 0.625), ("62,5", 0.625), (" 7 %", 0.07), ("0", 0.0)])
@@ -91,12 +66,6 @@ def test_steps_stay_inside_the_range(points, start):
         assert stepped[0, 0] == pytest.approx(start + points / 100, abs=1e-6)
 
 
-def test_the_span_of_a_selection():
-    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(1, 1): 0.75})
-    assert edits.target_span(plan, [(0, 0), (1, 1)]) == (0.5, 0.75)
-    assert edits.target_span(plan, []) is None
-
-
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
     stored = LayerMap("deviation", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
     table = heatmap_tables.measured_table(layout(3), stored)
@@ -111,9 +80,3 @@ def test_the_mean_is_weighted_by_the_matrices_sizes():
     plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 0.9})
     assert heatmap_tables.weighted_mean(plan.layout, heatmap_tables.target_table(plan)) == pytest.approx(plan.budget)
     assert heatmap_tables.weighted_mean(plan.layout, np.full((2, 7), math.nan)) is None
-
-
-def test_a_plan_survives_its_file(tmp_path: Path):
-    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 1 / 3})
-    plan_files.write_plan(plan, tmp_path / "plan.json")
-    assert load_plan(tmp_path / "plan.json") == plan

@@ -30,13 +30,6 @@ def show(page: SparsityPage, key: str) -> None:
     page.toolbar.map.activated.emit(row)
 
 
-def test_the_uniform_preset_and_the_budget(filled):
-    filled.toolbar.budget.setValue(25.0)
-    filled.toolbar.allocate.click()
-    assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.25)
-    assert filled.figures.text("budget") == "25.0 %"
-
-
 def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbot, filled, store):
     show(filled, "predicted")
     assert filled.profile.traces == ()
@@ -47,13 +40,6 @@ def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbo
     filled.access.changed.emit()
     assert filled.heatmap.remark == ""
     assert len(filled.profile.traces) == 7
-
-
-def test_methods_are_chosen_here(filled):
-    filled.toolbar.method.setCurrentText("teal")
-    assert filled.workspace.method.name == "teal"
-    filled.toolbar.selection.setCurrentIndex(1)
-    assert filled.workspace.method.selection == "threshold"
 
 
 def test_the_button_says_what_the_chosen_allocator_does(filled):
@@ -122,6 +108,7 @@ def test_options_of_the_gate_rule_reach_the_workspace(filled):
     assert filled.workspace.method == MethodSpec(name="wina", masks="shared", correction="mean")
     assert toolbar.method.currentText() == "wina", "the options have a place of their own"
     toolbar.method.setCurrentText("teal")
-    assert filled.workspace.method == MethodSpec(name="teal", correction="mean")
+    toolbar.selection.setCurrentIndex(1)
+    assert filled.workspace.method == MethodSpec(name="teal", selection="threshold", correction="mean")
     assert not toolbar.shared.isEnabled()
     assert toolbar.shared.toolTip()
