@@ -70,6 +70,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentEngine]:
         patch.setenv("OMP_NUM_THREADS", "1")
         lent = LentEngine()
         lent.start()
+        while lent.pid is None:  # it is started by another thread, with these variables
+            time.sleep(0.01)
     yield lent
     lent.end()
 

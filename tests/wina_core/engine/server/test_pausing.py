@@ -151,7 +151,7 @@ def test_a_job_that_is_paused_again_before_it_went_on_is_told_as_held(engine: En
 def test_the_working_clock_stands_while_a_job_is_held(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(pausable_clock.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(pausable_clock, "_stood", 0.0)
+    monkeypatch.setattr(pausable_clock, "_paused_seconds", 0.0)
     engine.submit("a")
     engine.started("a")
     engine.batch.release()
