@@ -8,7 +8,7 @@ from wina_core.store import Store
 from wina_core.studies.gallery import gallery
 
 LOAD_MS, RUN_MS = 60_000, 240_000
-STUDY = resources_folder() / "studies" / "demo-gflops.toml"
+STUDY = resources_folder() / "studies" / "demo" / "demo-gflops.toml"
 
 
 @pytest.fixture
