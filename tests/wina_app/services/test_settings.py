@@ -157,10 +157,3 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch):
     settings.theme = "dark"
     assert settings.theme == "dark"
     assert "WINA_HOME" in reported(settings)[0]
-
-
-def test_half_a_character_in_the_layout_costs_only_the_layout(tmp_path):
-    file = tmp_path / "window.json"
-    file.write_text(r'{"version": 1, "theme": "dark", "geometry": "\ud800", "layout": "\ud800"}')
-    settings = Settings(file)
-    assert (settings.geometry.size(), settings.layout.size(), settings.preferences.theme) == (0, 0, "dark")

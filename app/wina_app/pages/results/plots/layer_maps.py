@@ -117,7 +117,7 @@ class ResultsLayers(QWidget):
             projections, values = both
             reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
             scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
-            title = tr("{second} \N{MINUS SIGN} {first}", first=gated[0].name, second=gated[1].name)
+            title = tr("{second} − {first}", first=gated[0].name, second=gated[1].name)
             first.show_map(title, projections, values, scale)
             return
         for shown, run in zip(self.maps, gated, strict=False):
