@@ -84,7 +84,7 @@ class BarChart:
 
 
 def bar_metrics(table: "pd.DataFrame") -> list[str]:
-    """What can be on the ordinate: each task's own where there are tasks with fractions, and every metric."""
+    """Return the choices of the y axis: each task's own metric if any is a fraction, and every metric."""
     found = {(row.metric, row.unit in OWN_UNITS) for row in metric_rows_of(table.drop_duplicates(["metric", "unit"]))}
     own = [OWN_METRIC] if any(not ours and _is_fraction(metric) for metric, ours in found) else []
     return own + sorted({metric for metric, _ in found})
