@@ -34,7 +34,7 @@ class LentEngine(EnginePool):
 
     def __init__(self) -> None:
         super().__init__(self._hand_on)
-        self._ready: Ready | None = None
+        self.ready: Ready | None = None
         self._window: Callable[[Event], None] = lambda _: None
 
     def lend(self, on_event: Callable[[Event], None]) -> "LentEngine":
@@ -44,10 +44,10 @@ class LentEngine(EnginePool):
 
     def start(self) -> None:
         """The first time; after that it is ready."""
-        if self._ready is None:
+        if self.ready is None:
             super().start()
         else:
-            self._window(self._ready)
+            self._window(self.ready)
 
     def stop(self) -> None:
         """The window has gone; its jobs have ended before."""
@@ -59,7 +59,7 @@ class LentEngine(EnginePool):
 
     def _hand_on(self, event: Event) -> None:
         if isinstance(event, Ready):
-            self._ready = event
+            self.ready = event
         self._window(event)
 
 
@@ -70,7 +70,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentEngine]:
         patch.setenv("OMP_NUM_THREADS", "1")
         lent = LentEngine()
         lent.start()
-        while lent.pid is None:  # it is started by another thread, with these variables
+        while lent.ready is None:  # it starts with these variables, and its imports would stall the first window
             time.sleep(0.01)
     yield lent
     lent.end()
@@ -90,6 +90,8 @@ def application(
     monkeypatch.chdir(tmp_path)  # where files are proposed
     opened = Application(qapp, engine=EngineThread(engine.lend))
     opened.window.resize(1280, 720)
+    # The first layout and painting of every page are within; 0.1 s is for what users do again and again.
+    monkeypatch.setattr("tests.wina_app.stall_watchdog.LIMIT_SECONDS", 0.3)
     watchdog = StallWatchdog(opened)
     opened.start()
     watchdog.start()
