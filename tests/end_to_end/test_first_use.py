@@ -90,8 +90,6 @@ def application(
     monkeypatch.chdir(tmp_path)  # where files are proposed
     opened = Application(qapp, engine=EngineThread(engine.lend))
     opened.window.resize(1280, 720)
-    # The first layout and painting of every page are within; 0.1 s is for what users do again and again.
-    monkeypatch.setattr("tests.wina_app.stall_watchdog.LIMIT_SECONDS", 0.3)
     watchdog = StallWatchdog(opened)
     opened.start()
     watchdog.start()

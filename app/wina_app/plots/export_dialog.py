@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
-from superqt.utils import QSignalDebouncer
 
 from wina_app.plots.background import draw_in_background
 from wina_app.plots.export_files import preview, save_figure
@@ -79,9 +78,8 @@ class PlotExportDialog(QDialog):
         column.addWidget(self.trouble)
         column.addWidget(buttons)
         self._drawing = self._outdated = False
-        self._rest = QSignalDebouncer(parent=self)
-        self._rest.setTimeout(_REST_MS)
-        self._rest.triggered.connect(self._draw)
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self._rest.timeout.connect(self._draw)
         for changed in (
             self.format.currentIndexChanged, self.width_box.valueChanged, self.height_box.valueChanged,
             self.dpi.valueChanged, self.light.toggled,
@@ -126,7 +124,7 @@ class PlotExportDialog(QDialog):
         width, height = choice.pixels
         size = tr("{width} x {height} pixels", width=f"{width:,}", height=f"{height:,}")
         self.pixels.setText(size if image else FORMATS[choice.format][1])
-        self._rest.throttle()
+        self._rest.start()
 
     def _draw(self) -> None:
         """Draw the preview, one at a time; the first takes a second, for loading matplotlib."""

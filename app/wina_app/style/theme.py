@@ -4,8 +4,6 @@ Widgets that paint themselves read `tokens()` while painting and repaint on `not
 palette, and the style sheet of their window (`apply_stylesheet`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -48,16 +46,6 @@ def notifier() -> _Current:
 def tokens() -> Tokens:
     """Return the current colours and sizes."""
     return _current.tokens
-
-
-@contextmanager
-def appearance(look: Tokens) -> Iterator[None]:
-    """Replace `tokens()` within the context, to draw into files; nothing may be painted on screen meanwhile."""
-    before, _current.tokens = _current.tokens, look
-    try:
-        yield
-    finally:
-        _current.tokens = before
 
 
 def current_mode() -> Mode:

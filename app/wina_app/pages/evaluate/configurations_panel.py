@@ -50,7 +50,7 @@ _Value = TypeVar("_Value")
 
 
 class ConfigurationsPanel(SidePanel):
-    """EvaluationChoice of the configurations to compare."""
+    """The choice of the configurations to compare."""
 
     changed = Signal()
 

@@ -29,7 +29,7 @@ _LIST_HEIGHT = GRID * 14
 
 
 class TasksPanel(SidePanel):
-    """EvaluationChoice of the measurements."""
+    """The choice of the measurements."""
 
     changed = Signal()
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPixmapCache
 from PySide6.QtWidgets import QGraphicsItem
@@ -12,6 +11,7 @@ from PySide6.QtWidgets import QGraphicsItem
 from wina_app.plots.colour_maps import ColourScale, category
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
+from wina_app.plots.whole_number_axis import WholeNumberAxis
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 
@@ -63,8 +63,7 @@ class SparsityProfile(DataPlot):
         self._axes: tuple[str, str, float] | None = None
         self._hold: _Hold | None = None
         self.setToolTip(tr("Drag a point to change its target; with Shift, or by its name, the whole line"))
-        layers = _WholeNumbers(orientation="bottom")
-        layers.enableAutoSIPrefix(False)
+        layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
         for axis in (self.getPlotItem().getAxis("left"), layers):
@@ -182,11 +181,3 @@ class SparsityProfile(DataPlot):
             value=self._scale.text(value),
             unit=self._scale.unit,
         ).strip()
-
-
-class _WholeNumbers(pg.AxisItem):
-    """Axis with ticks at whole numbers only."""
-
-    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        """Return (spacing, offset) of major and minor ticks."""
-        return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 
 import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
@@ -11,52 +10,21 @@ from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.page import ResultsPage
 from wina_app.pages.results.spec_dialog import ResultsSpec
-from wina_app.pages.results.wiring import make_page
-from wina_app.style.theme import apply_theme
 from wina_app.window.focus_order import controls
 
-from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
 from wina_core.results.columns import BY_KEY
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "results.sqlite"
-    with Store(f"sqlite:///{path}") as store:
-        record_demo_study(store)
-    return path
-
-
-def shown_page(qtbot, store: Store) -> ResultsPage:
-    access = DirectStore(store)
-    page = make_page(access)
-    page.access = access
-    qtbot.addWidget(page)
-    page.resize(1208, 700)
-    with qtbot.waitActive(page):
-        page.show()
-    return page
 
 
 @pytest.fixture
-def page(qtbot, qapp, store):
-    apply_theme(qapp, "light")
-    return shown_page(qtbot, store)
+def page(show_page, store):
+    return show_page(store)
 
 
 @pytest.fixture
-def filled_store(database, tmp_path):
-    copy = shutil.copy(database, tmp_path / "filled.sqlite")
-    with Store(f"sqlite:///{copy}") as opened:
-        yield opened
-
-
-@pytest.fixture
-def filled(qtbot, qapp, filled_store):
-    apply_theme(qapp, "light")
-    return shown_page(qtbot, filled_store)
+def filled(show_page, filled_store):
+    return show_page(filled_store)
 
 
 def filter_by(qtbot, page: ResultsPage, text: str) -> None:

@@ -1,20 +1,15 @@
 """The plots half of the Results page: what is computed when, and how table and plots follow one selection."""
 
-import shutil
-
 import pytest
 from PySide6.QtCore import QObject, QPointF, Qt, Signal
 from wina_app.pages.results.plots.controller import PLOTS, ResultsPlotsController
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.table import ResultsTable
-from wina_app.pages.results.wiring import make_page
-from wina_app.style.theme import apply_theme
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.pages.results.results_content import show_rows
-from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_demo_study, record_run, run_spec
+from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_run, run_spec
 from tests.wina_app.timed_points import timed
-from wina_core.store import Store
 
 _SHOWS = {
     "frontier": "show_frontier",
@@ -26,20 +21,11 @@ _SHOWS = {
 }
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "results.sqlite"
-    with Store(f"sqlite:///{path}") as store:
-        record_demo_study(store)
-        for sparsity in (0.25, 0.5):
-            store.record_latency(timed(sparsity=sparsity, median=3.0 * (1.0 - sparsity)))
-    return path
-
-
 @pytest.fixture
-def store(database, tmp_path):
-    with Store(f"sqlite:///{shutil.copy(database, tmp_path / 'filled.sqlite')}") as opened:
-        yield opened
+def store(filled_store):
+    for sparsity in (0.25, 0.5):
+        filled_store.record_latency(timed(sparsity=sparsity, median=3.0 * (1.0 - sparsity)))
+    return filled_store
 
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -191,17 +177,8 @@ def test_timed_points_stand_for_the_runs_of_their_method_and_sparsity(half):
 
 
 @pytest.fixture
-def page(qtbot, qapp, store):
-    apply_theme(qapp, "light")
-    access = DirectStore(store)
-    page = make_page(access)
-    page.access = access
-    qtbot.addWidget(page)
-    page.resize(1208, 700)
-    with qtbot.waitExposed(page):
-        page.show()
-    qapp.processEvents()
-    return page
+def page(show_page, store):
+    return show_page(store)
 
 
 def selected_runs(page):

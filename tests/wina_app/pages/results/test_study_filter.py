@@ -2,10 +2,8 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.results.wiring import make_page
-from wina_app.style.theme import apply_theme
 
-from tests.wina_app.stored_runs import DirectStore, record_demo_study
+from tests.wina_app.stored_runs import record_demo_study
 from tests.wina_app.studies import PAPER, ROLE, record, write
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, load_study
@@ -30,16 +28,8 @@ def store(tmp_path, study):
 
 
 @pytest.fixture
-def page(qtbot, qapp, store):
-    apply_theme(qapp, "light")
-    access = DirectStore(store)
-    page = make_page(access)
-    page.access = access
-    qtbot.addWidget(page)
-    page.resize(1200, 600)
-    with qtbot.waitActive(page):
-        page.show()
-    return page
+def page(show_page, store):
+    return show_page(store, size=(1200, 600))
 
 
 def titles(page):

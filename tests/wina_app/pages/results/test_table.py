@@ -1,7 +1,6 @@
 """What the Results page computes without any widget: table, groups, columns and frontier."""
 
 import math
-import shutil
 from itertools import product
 
 import pytest
@@ -24,31 +23,20 @@ from tests.wina_app.stored_runs import (
     ARMS,
     GLOBAL,
     SPARSITIES,
-    record_demo_study,
     record_run,
     run_spec,
 )
 from wina_core.results.columns import BY_KEY, COLUMNS
 from wina_core.results.frames import metric_rows_of, metrics_frame
 from wina_core.specs import NO_ROTATION
-from wina_core.store import FrontierLine, Store
+from wina_core.store import FrontierLine
 
 ACC = Measure("demo_choice", "acc", True)
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "results.sqlite"
-    with Store(f"sqlite:///{path}") as store:
-        record_demo_study(store)
-    return path
-
-
 @pytest.fixture
-def store(database, tmp_path):
-    copy = shutil.copy(database, tmp_path)
-    with Store(f"sqlite:///{copy}") as opened:
-        yield opened
+def store(filled_store):
+    return filled_store
 
 
 @pytest.fixture

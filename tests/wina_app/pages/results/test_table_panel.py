@@ -1,7 +1,5 @@
 """The Results page's table as it is used: sort keys, groups, columns, marks and deletion by mouse and keyboard."""
 
-import shutil
-
 import openpyxl
 import pytest
 from pyarrow import parquet
@@ -9,28 +7,16 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QLineEdit
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.wiring import make_page
 from wina_app.services.settings import Settings
-from wina_app.style.theme import GRID, apply_theme, tokens
+from wina_app.style.theme import GRID, tokens
 
-from tests.wina_app.stored_runs import DirectStore, record_demo_study
 from wina_core.results.columns import BY_KEY
 from wina_core.results.marks import RunMarks
-from wina_core.store import Store
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "results.sqlite"
-    with Store(f"sqlite:///{path}") as store:
-        record_demo_study(store)
-    return path
 
 
 @pytest.fixture
-def store(database, tmp_path):
-    with Store(f"sqlite:///{shutil.copy(database, tmp_path / 'copy.sqlite')}") as opened:
-        yield opened
+def store(filled_store):
+    return filled_store
 
 
 @pytest.fixture
@@ -39,14 +25,8 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def page(qtbot, qapp, store, settings):
-    apply_theme(qapp, "light")
-    page = make_page(DirectStore(store), settings)
-    qtbot.addWidget(page)
-    page.resize(1208, 700)
-    with qtbot.waitActive(page):
-        page.show()
-    return page
+def page(show_page, store, settings):
+    return show_page(store, settings)
 
 
 def click_heading(qtbot, page, key, modifier=Qt.KeyboardModifier.NoModifier):

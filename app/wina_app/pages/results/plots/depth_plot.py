@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
@@ -10,6 +9,7 @@ from wina_app.pages.results.plots.layers import EACH, MEAN, ProfileLine, RunLaye
 from wina_app.plots.colour_maps import category
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
+from wina_app.plots.whole_number_axis import WholeNumberAxis
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
 
@@ -25,8 +25,7 @@ class DepthPlot(DataPlot):
 
     def __init__(self) -> None:
         super().__init__(tr("Allocation: sparsity over depth"))
-        layers = WholeNumbers(orientation="bottom")
-        layers.enableAutoSIPrefix(False)
+        layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         self._shown: tuple[tuple[str, ...], str] | None = None
 
@@ -60,11 +59,3 @@ def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
 
 def _projection_colour(name: str) -> QColor:
     return category(_PROJECTIONS.index(name) if name in _PROJECTIONS else len(_PROJECTIONS))
-
-
-class WholeNumbers(pg.AxisItem):
-    """An axis with ticks at whole numbers only."""
-
-    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        """Return (spacing, offset) of major and minor ticks."""
-        return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]
