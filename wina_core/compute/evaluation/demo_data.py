@@ -10,10 +10,11 @@ import json
 from typing import Any
 
 import datasets
-from demo_model.paths import TASKS
+
+from wina_core.files.paths import resources_folder
 
 
 def load(file: str, **_: Any) -> dict[str, datasets.Dataset]:
     """Return the JSON lines of `file` as the `test` split; lm-eval's metadata arguments are ignored."""
-    lines = (TASKS / file).read_text(encoding="utf-8").splitlines()
+    lines = (resources_folder() / "demo" / "tasks" / file).read_text(encoding="utf-8").splitlines()
     return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines])}
